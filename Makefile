@@ -1,0 +1,41 @@
+# Two commands do all the set-up: `make evolve` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= configs/gemm.yaml
+HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4))
+
+.PHONY: evolve install check test test-all clean
+
+evolve: $(VENV)/ready
+	$(BIN)/evokernel evolve $(CONFIG)
+
+install: $(VENV)/ready
+
+# A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy; otherwise the
+# pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of it.
+$(VENV)/ready: pyproject.toml constraints.txt
+	if $(PYTHON) -c '$(HAS_TORCH)' 2>/dev/null; then \
+	    $(PYTHON) -m venv --system-site-packages $(VENV) && \
+	    grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt; \
+	else \
+	    $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
+	    $(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"; \
+	fi
+	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.[dev]'
+	touch $@
+
+check: $(VENV)/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/ready
+	$(BIN)/python -m pytest -m "" --cov --cov-report=term
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

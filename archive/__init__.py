@@ -1,0 +1,1 @@
+"""The store of a run, its schema and lineage, and the niches that keep diversity."""

@@ -1,0 +1,176 @@
+"""One SQLite connection: opening it, transactions, and the only place where SQLite's errors become ours."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from evokernel.errors import StoreCorrupt, StoreError
+
+BUSY_MS = 30_000
+_NAMES = {
+    name: getattr(sqlite3, f"SQLITE_{name}") for name in ("FULL", "IOERR", "READONLY", "CANTOPEN", "BUSY", "PERM")
+}
+
+
+def translated(error: sqlite3.Error, path: Path) -> StoreError:
+    """Return the error of this package for one of SQLite's: what happened, and what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(
+            f"{path} is damaged or is not a store ({error}); keep a copy of it, "
+            "then restore a backup or start over with --fresh, which moves it aside"
+        )
+    advice = {
+        _NAMES["FULL"]: "the disk is full: free some space and run the same command again; no finished result is lost",
+        _NAMES["IOERR"]: "the disk refused a write or read (full, over quota, or failing): "
+        "see to it and run the same command again; no finished result is lost",
+        _NAMES["READONLY"]: "it is read-only: make the file and its folder writable, or name another store",
+        _NAMES["CANTOPEN"]: "it cannot be opened: check that the folder exists and that you may read and write there; "
+        "on a read-only disk, copy the file and the one ending in -wal beside it to a writable folder",
+        _NAMES["PERM"]: "access was denied: check the permissions of the file and its folder",
+        _NAMES["BUSY"]: f"another process kept it locked for {BUSY_MS // 1000} s: end that process, or try again",
+    }.get(code, "this is not expected; `evokernel verify` checks the file")
+    return StoreError(f"store {path}: {error}; {advice}")
+
+
+class Database:
+    """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3."""
+
+    __slots__ = ("_connection", "path", "writable")
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:
+        self._connection = connection
+        self.path = path
+        self.writable = writable
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The bare connection, for migrations and backups; use it inside `translation`."""
+        return self._connection
+
+    @contextmanager
+    def translation(self) -> Iterator[None]:
+        """Turn errors of sqlite3 raised in the block into `StoreError`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one statement and return the rowid of the last insert."""
+        try:
+            return self._connection.execute(sql, values).lastrowid or 0
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def changed(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one statement and return how many rows it changed."""
+        with self.translation():
+            return self._connection.execute(sql, values).rowcount
+
+    def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run one statement for each row."""
+        with self.translation():
+            self._connection.executemany(sql, rows)
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return all rows of a query."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        found = self.rows(sql, values)
+        return found[0] if found else None
+
+    def number(self, sql: str, values: Sequence[object] = ()) -> float:
+        """Return the single number a query gives, 0 for NULL or no row."""
+        found = self.row(sql, values)
+        return (found[0] or 0) if found else 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make the block all-or-nothing; the write lock is taken at its start."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the last one folds the write-ahead log into the file."""
+        with self.translation():
+            self._connection.close()
+
+
+def connect(path: Path, *, write: bool, create: bool = False) -> Database:
+    """Open a file and check that it is sound.
+
+    Args:
+        path: the file.
+        write: open for writing.
+        create: make the file where there is none (only with `write`).
+
+    Raises:
+        StoreCorrupt: the file is damaged or no database.
+        StoreError: it is missing or cannot be opened.
+    """
+    if not create and not path.is_file():
+        raise StoreError(f"there is no store at {path}; check the name, or start a run that writes one")
+    mode = "ro" if not write else "rwc" if create else "rw"
+    try:
+        return _checked(path, f"mode={mode}", write=write)
+    except sqlite3.Error as error:
+        # A read-only folder has no room for the shared-memory file that reading a log needs; without a log there is
+        # nothing to share.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if not write and code in (_NAMES["CANTOPEN"], _NAMES["READONLY"]) and not _has_log(path):
+            return _immutable(path)
+        raise translated(error, path) from error
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _immutable(path: Path) -> Database:
+    try:
+        return _checked(path, "mode=ro&immutable=1", write=False)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def _checked(path: Path, options: str, *, write: bool) -> Database:
+    name = quote(os.fspath(path.absolute()))
+    connection = sqlite3.connect(f"file:{name}?{options}", uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+    try:
+        connection.row_factory = sqlite3.Row
+        for pragma in ("foreign_keys = ON", "synchronous = NORMAL", "cache_size = -65536", "temp_store = MEMORY"):
+            connection.execute(f"PRAGMA {pragma}")
+        found = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+        if found != ["ok"]:
+            raise StoreCorrupt(
+                f"{path} is damaged ({'; '.join(found)}); keep a copy of it, "
+                "then restore a backup or start over with --fresh, which moves it aside"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return Database(connection, path, writable=write)
+
+
+def folder_for(path: Path) -> None:
+    """Make the folder a store is to lie in. Raises `StoreError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error

@@ -1,0 +1,229 @@
+"""The journal as typed facts, in the order they were committed: what a resumed run replays."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from archive.database import Database
+from archive.records import (
+    EVALUATION_COLUMNS,
+    PROPOSAL_COLUMNS,
+    Barren,
+    Lineage,
+    barren_of,
+    candidate_of,
+    evaluation_of,
+    proposal_of,
+)
+from evokernel.candidate import Proposal
+from evokernel.errors import StoreCorrupt
+from evokernel.evaluation import Evaluation
+
+_PAGE = 500
+
+
+class Kind(StrEnum):
+    """What a journal entry is about."""
+
+    RESULT = "result"
+    BARREN = "barren"
+    EVALUATION = "evaluation"
+    INBOX = "inbox"
+    CONFIG_EDIT = "config_edit"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A proposal got its evaluation. `evaluation_seq` differs from `seq` where a stored evaluation was reused.
+
+    `origin` is empty, or names run and step in another store that a fork copied this from.
+    """
+
+    seq: int
+    at: float
+    proposal: Proposal
+    program_hash: str
+    skeleton: str
+    evaluation: Evaluation
+    evaluation_seq: int
+    origin: str
+
+    @property
+    def step(self) -> int:
+        """The step of the proposal."""
+        return self.proposal.step
+
+    @property
+    def reused(self) -> bool:
+        """Whether the evaluation was there already."""
+        return self.evaluation_seq != self.seq
+
+
+@dataclass(frozen=True, slots=True)
+class BarrenStep:
+    """A step ended without a proposal."""
+
+    seq: int
+    at: float
+    barren: Barren
+
+    @property
+    def step(self) -> int:
+        """The step."""
+        return self.barren.step
+
+
+@dataclass(frozen=True, slots=True)
+class Remeasured:
+    """A candidate was evaluated once more, outside any step: a confirmation, or the final one."""
+
+    seq: int
+    at: float
+    evaluation: Evaluation
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """Something a person or another process put in was taken by the engine. `created` is the time of putting in."""
+
+    seq: int
+    at: float
+    id: int
+    kind: str
+    payload: Any
+    author: str
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEdit:
+    """A setting changed between sessions."""
+
+    seq: int
+    at: float
+    key: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A session ended in an orderly way."""
+
+    seq: int
+    at: float
+    reason: str
+
+
+Fact = Result | BarrenStep | Remeasured | InboxEntry | ConfigEdit | Stop
+_Times = dict[int, float]
+_Reader = Callable[[Database, _Times, int, int], list[Fact]]
+
+
+def read_facts(database: Database, after: int) -> Iterator[Fact]:
+    """Yield every fact with a seq above `after`, a page at a time, so that nothing is held open between pages.
+
+    Raises:
+        StoreCorrupt: a journal entry without its content.
+    """
+    while page := database.rows("SELECT seq, at FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)):
+        times = {row["seq"]: row["at"] for row in page}
+        first, last = page[0]["seq"], page[-1]["seq"]
+        found = {fact.seq: fact for read in _READERS for fact in read(database, times, first, last)}
+        for seq in times:
+            if seq not in found:
+                raise StoreCorrupt(f"{database.path}: fact {seq} has no content; `evokernel verify` says more")
+            yield found[seq]
+        after = last
+
+
+def lineages(database: Database, where: str, values: tuple[object, ...]) -> dict[int, Lineage]:
+    """Return parents and inspirations by step, for the rows of `parents` that a condition picks."""
+    named: dict[int, tuple[list[str], list[str]]] = {}
+    for row in database.rows(f"SELECT step, candidate, kind FROM parents WHERE {where} ORDER BY step, ordinal", values):
+        parents, inspirations = named.setdefault(row["step"], ([], []))
+        (parents if row["kind"] == "parent" else inspirations).append(row["candidate"])
+    return {step: (tuple(parents), tuple(inspirations)) for step, (parents, inspirations) in named.items()}
+
+
+def _results(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    span = (first, last)
+    evaluations = {
+        row["seq"]: evaluation_of(row)
+        for row in database.rows(
+            f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE seq IN "
+            "(SELECT evaluation FROM results WHERE seq BETWEEN ? AND ?)",
+            span,
+        )
+    }
+    parents = lineages(database, "step IN (SELECT step FROM results WHERE seq BETWEEN ? AND ?)", span)
+    columns = ", ".join(f"p.{name}" for name in PROPOSAL_COLUMNS.split(", ") if name != "at")
+    rows = database.rows(
+        f"SELECT r.seq, r.evaluation, {columns}, c.language, c.program_hash, c.skeleton, t.body "
+        "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN candidates c ON c.id = p.candidate "
+        "LEFT JOIN texts t ON t.hash = c.text WHERE r.seq BETWEEN ? AND ?",
+        span,
+    )
+    return [_result(row, times[row["seq"]], evaluations, parents.get(row["step"], ((), ()))) for row in rows]
+
+
+def _result(row: sqlite3.Row, at: float, evaluations: dict[int, Evaluation], lineage: Lineage) -> Fact:
+    if row["evaluation"] is None:
+        return BarrenStep(row["seq"], at, barren_of(row, lineage=lineage))
+    evaluation = evaluations.get(row["evaluation"])
+    if evaluation is None or row["body"] is None:
+        raise StoreCorrupt(f"the result of step {row['step']} lacks its evaluation or its source")
+    return Result(
+        seq=row["seq"],
+        at=at,
+        proposal=proposal_of(row, candidate=candidate_of(row), lineage=lineage),
+        program_hash=row["program_hash"],
+        skeleton=row["skeleton"],
+        evaluation=evaluation,
+        evaluation_seq=row["evaluation"],
+        origin=row["origin"],
+    )
+
+
+def _remeasured(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows(
+        f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE seq IN "
+        "(SELECT seq FROM journal WHERE seq BETWEEN ? AND ? AND kind = ?)",
+        (first, last, Kind.EVALUATION),
+    )
+    return [Remeasured(row["seq"], times[row["seq"]], evaluation_of(row), row["origin"]) for row in rows]
+
+
+def _inbox(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM inbox WHERE taken_seq BETWEEN ? AND ?", (first, last))
+    return [inbox_entry(row, seq=row["taken_seq"], at=times[row["taken_seq"]]) for row in rows]
+
+
+def inbox_entry(row: sqlite3.Row, *, seq: int, at: float) -> InboxEntry:
+    """Return the entry in a row of `inbox`, taken at a seq."""
+    return InboxEntry(seq, at, row["id"], row["kind"], _json(row["payload"]), row["author"], row["created"])
+
+
+def _edits(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM config_edits WHERE seq BETWEEN ? AND ?", (first, last))
+    return [ConfigEdit(row["seq"], times[row["seq"]], row["key"], _json(row["old"]), _json(row["new"])) for row in rows]
+
+
+def _stops(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM stops WHERE seq BETWEEN ? AND ?", (first, last))
+    return [Stop(row["seq"], times[row["seq"]], row["reason"]) for row in rows]
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StoreCorrupt(f"the store holds a value that is not JSON ({error}); it was altered by hand") from error
+
+
+_READERS: tuple[_Reader, ...] = (_results, _remeasured, _inbox, _edits, _stops)

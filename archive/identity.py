@@ -1,0 +1,113 @@
+"""What a store is the record of: written by the first session, compared by every later one."""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from archive.database import Database
+from archive.records import clean, to_json
+from archive.writing import edit_row
+from evokernel.errors import RunMismatch
+
+_FIXED = ("task", "task_hash", "seed", "language", "device")
+_NOTED = ("environment", "evokernel_version")
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What makes two sessions parts of one run.
+
+    `task`, `task_hash`, `seed`, `language` and `device` must stay equal. `task_spec` holds what went into the task
+    hash as JSON values, so that a mismatch can name the field. A changed `environment` or `evokernel_version` is
+    noted as a config edit (evaluations made under the old one are not used again, their keys differ).
+    """
+
+    task: str
+    task_hash: str
+    seed: int
+    language: str
+    device: str
+    environment: str
+    evokernel_version: str
+    task_spec: Mapping[str, Any]
+
+
+def read_meta(database: Database, key: str) -> str | None:
+    """Return a value of the run, or None."""
+    row = database.row("SELECT value FROM meta WHERE key = ?", (key,))
+    return None if row is None else row["value"]
+
+
+def write_meta(database: Database, key: str, value: str) -> None:
+    """Set a value of the run (one statement, its own transaction unless one is open)."""
+    sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+    database.execute(sql, (key, clean(value)))
+
+
+def read_identity(database: Database) -> RunIdentity | None:
+    """Return what the store is the record of, or None before the first session."""
+    text = read_meta(database, "identity")
+    return None if text is None else RunIdentity(**json.loads(text))
+
+
+def begin_run(database: Database, identity: RunIdentity, *, session: int | None) -> None:
+    """Write the identity of a new run, or compare it with the one the store has.
+
+    Raises:
+        RunMismatch: the store holds a different search; the message names each differing field.
+    """
+    with database.transaction():
+        old = read_identity(database)
+        if old is None:
+            if read_meta(database, "run_id") is None:
+                new_run(database)
+        else:
+            _compare(database, old, identity)
+            for name in _NOTED:
+                before, after = getattr(old, name), getattr(identity, name)
+                if before != after:
+                    edit_row(database, name, before, after, session=session)
+        write_meta(database, "identity", _text(identity))
+
+
+def new_run(database: Database) -> None:
+    """Give the store the id and the date of a new run."""
+    write_meta(database, "run_id", uuid.uuid4().hex[:12])
+    write_meta(database, "created", repr(time.time()))
+
+
+def _text(identity: RunIdentity) -> str:
+    values = {name: getattr(identity, name) for name in (*_FIXED, *_NOTED)}
+    return to_json({**values, "task_spec": dict(identity.task_spec)})
+
+
+def _compare(database: Database, old: RunIdentity, new: RunIdentity) -> None:
+    new = RunIdentity(**json.loads(_text(new)))  # as it would be read back: tuples become lists
+    differing = [
+        f"{name}: {getattr(old, name)} -> {getattr(new, name)}"
+        for name in _FIXED
+        if getattr(old, name) != getattr(new, name)
+    ]
+    if not differing:
+        return
+    before, after = _flat(old.task_spec), _flat(new.task_spec)
+    differing += [
+        f"task.{name}: {before.get(name, 'absent')} -> {after.get(name, 'absent')}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    raise RunMismatch(
+        f"{database.path} holds a different search:\n  " + "\n  ".join(differing) + "\n"
+        "put these back; or start over with --fresh (the old file is kept under a dated name); "
+        "or take a kernel along into a new store with `evokernel fork`"
+    )
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    inner = {name: _flat(item, f"{prefix}.{name}" if prefix else name) for name, item in value.items()}
+    return {name: item for part in inner.values() for name, item in part.items()}

@@ -1,0 +1,74 @@
+"""The lock of the one engine that writes a store; the kernel lets go of it when the engine dies, however it dies."""
+
+import fcntl
+import os
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from evokernel.errors import StoreError, StoreLocked
+
+_held: "weakref.WeakSet[EngineLock]" = weakref.WeakSet()
+
+
+class EngineLock:
+    """An exclusive flock on `<store>.lock`, which also names the holder for people.
+
+    The file is never removed: unlinking a lock file lets two processes hold two files of one name.
+    """
+
+    __slots__ = ("__weakref__", "_file", "path")
+
+    def __init__(self, store: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreLocked: another engine has it; the message names its process.
+            StoreError: the lock file cannot be written.
+        """
+        self.path = store.with_name(store.name + ".lock")
+        try:
+            self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"cannot write {self.path}: {error.strerror}; a run needs a folder it may write to"
+            ) from error
+        try:
+            self._take(store)
+        except BaseException:
+            self.release()
+            raise
+        _held.add(self)
+
+    def _take(self, store: Path) -> None:
+        assert self._file is not None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "of unknown id"
+            raise StoreLocked(
+                f"another evokernel (process {holder}) is writing {store}; "
+                "wait for it, stop it with SIGINT, or name another store"
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"cannot lock {self.path}: {error.strerror}; put the store on a local disk with free space"
+            ) from error
+
+    def release(self) -> None:
+        """Let go of the lock; a second call does nothing."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _drop_in_child() -> None:
+    # A forked child shares the lock: an orphan that outlives a killed engine would keep the store locked.
+    for lock in list(_held):
+        with suppress(OSError):
+            lock.release()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)

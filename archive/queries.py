@@ -1,0 +1,106 @@
+"""Reading single things: candidates, proposals, evaluations, work in flight."""
+
+import re
+
+from archive.database import Database
+from archive.facts import lineages
+from archive.records import (
+    CANDIDATE_COLUMNS,
+    EVALUATION_COLUMNS,
+    PROPOSAL_COLUMNS,
+    StoredCandidate,
+    StoredEvaluation,
+    candidate_of,
+    proposal_of,
+    stored_candidate,
+    stored_evaluation,
+)
+from evokernel.candidate import Proposal
+from evokernel.errors import StoreError
+from evokernel.evaluation import EvaluationKey, Status
+
+FIRST_STEP = 1
+
+
+def _columns(names: str, table: str) -> str:
+    return ", ".join(f"{table}.{name}" for name in names.split(", "))
+
+
+_CANDIDATES = f"SELECT {_columns(CANDIDATE_COLUMNS, 'c')}, t.body FROM candidates c JOIN texts t ON t.hash = c.text"
+_EVALUATIONS = f"SELECT {_columns(EVALUATION_COLUMNS, 'e')}, j.at FROM evaluations e JOIN journal j ON j.seq = e.seq"
+_PROPOSALS = (
+    f"SELECT {_columns(PROPOSAL_COLUMNS, 'p')}, c.language, t.body FROM proposals p "
+    "JOIN candidates c ON c.id = p.candidate JOIN texts t ON t.hash = c.text"
+)
+_LEASED = "step IN (SELECT step FROM leases)"
+
+
+def candidate(database: Database, name: str) -> StoredCandidate:
+    """Return the candidate with an id or the beginning of one.
+
+    Raises:
+        StoreError: none or several begin with it.
+    """
+    wanted = name.strip().lower()
+    if not re.fullmatch(r"[0-9a-f]{1,16}", wanted):
+        raise StoreError(f"{name!r} is no candidate id; ids are up to 16 hexadecimal digits")
+    rows = database.rows(f"{_CANDIDATES} WHERE c.id >= ? AND c.id < ? ORDER BY c.id LIMIT 4", (wanted, wanted + "g"))
+    if not rows:
+        raise StoreError(f"{database.path} has no candidate whose id begins with {wanted}")
+    if len(rows) > 1:
+        found = ", ".join(row["id"] for row in rows)
+        raise StoreError(f"several candidates begin with {wanted} ({found}, ...); give more digits")
+    return stored_candidate(rows[0])
+
+
+def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:
+    """Return all candidates of one skeleton, oldest first."""
+    rows = database.rows(f"{_CANDIDATES} WHERE c.skeleton = ? ORDER BY c.rowid", (skeleton,))
+    return [stored_candidate(row) for row in rows]
+
+
+def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation | None:
+    """Return the newest evaluation with an equal key, or None; faults of our own are never used again."""
+    sql = f"{_EVALUATIONS} WHERE e.key_digest = ? AND e.status <> ? ORDER BY e.seq DESC LIMIT 1"
+    row = database.row(sql, (key.digest, Status.HARNESS_ERROR.value))
+    found = None if row is None else stored_evaluation(row)
+    return found if found is not None and found.evaluation.key == key else None
+
+
+def evaluations_of(database: Database, program_hash: str) -> list[StoredEvaluation]:
+    """Return all evaluations of a program, oldest first."""
+    rows = database.rows(f"{_EVALUATIONS} WHERE e.program_hash = ? ORDER BY e.seq", (program_hash,))
+    return [stored_evaluation(row) for row in rows]
+
+
+def proposals_of(database: Database, candidate_id: str) -> list[Proposal]:
+    """Return the proposals of a candidate; the first is the one that brought it into the store."""
+    return _proposals(
+        database, "p.candidate = ?", (candidate_id,), order="p.step <> c.born, p.step", steps="candidate = ?"
+    )
+
+
+def open_leases(database: Database) -> list[Proposal]:
+    """Return the work in flight, by step."""
+    return _proposals(database, f"p.{_LEASED}", (), order="p.step", steps=_LEASED)
+
+
+def _proposals(database: Database, where: str, values: tuple[object, ...], *, order: str, steps: str) -> list[Proposal]:
+    edges = lineages(database, f"step IN (SELECT step FROM proposals WHERE {steps})", values)
+    rows = database.rows(f"{_PROPOSALS} WHERE {where} ORDER BY {order}", values)
+    return [proposal_of(row, candidate=candidate_of(row), lineage=edges.get(row["step"], ((), ()))) for row in rows]
+
+
+def next_step(database: Database) -> int:
+    """Return the step after the highest that has a proposal or a barren result."""
+    return max(FIRST_STEP, int(database.number("SELECT max(step) + 1 FROM proposals")))
+
+
+def missing_steps(database: Database) -> list[int]:
+    """Return the steps below `next_step` that were asked for and never came: to be asked again."""
+    gaps = database.rows(
+        "SELECT before + 1 AS first, step AS beyond FROM (SELECT step, lag(step, 1, ?) OVER (ORDER BY step) AS before "
+        "FROM proposals WHERE step >= ?) WHERE step > before + 1",
+        (FIRST_STEP - 1, FIRST_STEP),
+    )
+    return [step for gap in gaps for step in range(gap["first"], gap["beyond"])]

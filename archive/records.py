@@ -1,0 +1,318 @@
+"""Rows to records and back, in one place. Nothing else knows how a record lies in the file."""
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from archive.texts import unpack
+from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.errors import StoreCorrupt
+from evokernel.evaluation import (
+    Budget,
+    Evaluation,
+    EvaluationKey,
+    Mode,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+    combined_speedup,
+)
+
+T = TypeVar("T")
+
+EVALUATION_COLUMNS = (
+    "seq, key_digest, program_hash, task_hash, device, environment, evaluator_version, mode, budget, candidate, "
+    "status, stage, timings, panel, descriptor, metrics, feedback, artifact_hash, stopped_early, duration_s, sandbox, "
+    "speedup, speedup_low, origin"
+)
+INSERT_EVALUATION = f"INSERT INTO evaluations({EVALUATION_COLUMNS}) VALUES ({', '.join('?' * 24)})"
+PROPOSAL_COLUMNS = (
+    "step, candidate, operator, island, asked_seq, rationale, predicted_speedup, model, prompt_tokens, "
+    "completion_tokens, cost_usd, duration_s, at, origin"
+)
+INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}) VALUES ({', '.join('?' * 14)})"
+CANDIDATE_COLUMNS = "id, language, text, program_hash, skeleton, born, origin"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvaluation:
+    """An evaluation with the fact that brought it in; `origin` names run and seq for one that a fork copied."""
+
+    seq: int
+    evaluation: Evaluation
+    at: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCandidate:
+    """A candidate with its hashes, the step that first proposed it, and for a forked one its run and step there."""
+
+    candidate: Candidate
+    program_hash: str
+    skeleton: str
+    born: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Barren:
+    """A step whose operator had nothing to offer: why, for which parents, and what finding out has cost."""
+
+    step: int
+    operator: str
+    island: str
+    asked_seq: int
+    reason: str = ""
+    parents: tuple[str, ...] = ()
+    inspirations: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+def clean(text: str) -> str:
+    r"""Return the text with lone surrogates, which UTF-8 cannot hold, spelled out as `\udcXX`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def to_json(value: Any) -> str:
+    """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _number(value: float) -> float | str:
+    return float(value) if math.isfinite(value) else repr(float(value))  # as text, so that SQLite's JSON reads it
+
+
+def _real(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)  # SQLite would store NaN as NULL anyway
+
+
+def _from_real(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _numbers_json(values: Mapping[str, float]) -> str:
+    return to_json({name: _number(value) for name, value in values.items()})
+
+
+def _timing_json(timing: Timing) -> dict[str, Any]:
+    return {
+        "workload": timing.workload,
+        "baseline": timing.baseline,
+        "weight": _number(timing.weight),
+        "candidate_us": _number(timing.candidate_us),
+        "baseline_us": _number(timing.baseline_us),
+        "log_speedup": _number(timing.log_speedup),
+        "log_error": _number(timing.log_error),
+        "pairs": int(timing.pairs),
+        "verdict": timing.verdict.value,
+        "floor_us": None if timing.floor_us is None else _number(timing.floor_us),
+    }
+
+
+def _speedup(evaluation: Evaluation) -> tuple[float | None, float | None]:
+    # Columns for queries only: what cannot be computed is absent there, and the timings are stored all the same.
+    try:
+        speedup = combined_speedup(evaluation.timings)
+    except (ValueError, OverflowError):
+        return None, None
+    return _real(speedup.value), _real(speedup.low)
+
+
+def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tuple[object, ...]:
+    """Return the values for `INSERT_EVALUATION`."""
+    key = evaluation.key
+    return (
+        seq,
+        key.digest,
+        *(str(getattr(key, name)) for name in EvaluationKey.__slots__),
+        evaluation.candidate_id,
+        evaluation.status.value,
+        evaluation.stage.value,
+        to_json([_timing_json(timing) for timing in evaluation.timings]),
+        to_json({name: [_number(x) for x in (s.value, s.low, s.high)] for name, s in evaluation.panel.items()}),
+        _numbers_json(evaluation.descriptor),
+        _numbers_json(evaluation.metrics),
+        clean(evaluation.feedback),
+        evaluation.artifact_hash,
+        int(evaluation.stopped_early),
+        _real(evaluation.duration_s),
+        clean(evaluation.sandbox),
+        *_speedup(evaluation),
+        origin,
+    )
+
+
+def _timing(value: dict[str, Any]) -> Timing:
+    floor = value["floor_us"]
+    return Timing(
+        workload=value["workload"],
+        baseline=value["baseline"],
+        weight=float(value["weight"]),
+        candidate_us=float(value["candidate_us"]),
+        baseline_us=float(value["baseline_us"]),
+        log_speedup=float(value["log_speedup"]),
+        log_error=float(value["log_error"]),
+        pairs=value["pairs"],
+        verdict=Verdict(value["verdict"]),
+        floor_us=None if floor is None else float(floor),
+    )
+
+
+def _floats(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in json.loads(text).items()} if text != "{}" else {}
+
+
+def _read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
+    try:
+        return make(row)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise StoreCorrupt(
+            f"the store holds {what} that cannot be read ({type(error).__name__}: {error}); "
+            "it was altered by hand or written by another release"
+        ) from error
+
+
+def _evaluation(row: sqlite3.Row) -> Evaluation:
+    key = EvaluationKey(
+        program_hash=row["program_hash"],
+        task_hash=row["task_hash"],
+        device=row["device"],
+        environment=row["environment"],
+        evaluator_version=row["evaluator_version"],
+        mode=Mode(row["mode"]),
+        budget=Budget(row["budget"]),
+    )
+    panel = json.loads(row["panel"])
+    return Evaluation(
+        key=key,
+        candidate_id=row["candidate"],
+        status=Status(row["status"]),
+        stage=Stage(row["stage"]),
+        timings=tuple(_timing(value) for value in json.loads(row["timings"])),
+        panel={name: Speedup(*map(float, values)) for name, values in panel.items()},
+        descriptor=_floats(row["descriptor"]),
+        metrics=_floats(row["metrics"]),
+        feedback=row["feedback"],
+        artifact_hash=row["artifact_hash"],
+        stopped_early=bool(row["stopped_early"]),
+        duration_s=_from_real(row["duration_s"]),
+        sandbox=row["sandbox"],
+    )
+
+
+def evaluation_of(row: sqlite3.Row) -> Evaluation:
+    """Return the evaluation in a row of `EVALUATION_COLUMNS`. Raises `StoreCorrupt`."""
+    return _read(row, _evaluation, f"an evaluation (seq {row['seq']})")
+
+
+def stored_evaluation(row: sqlite3.Row) -> StoredEvaluation:
+    """Return the evaluation in a row that also has `at`. Raises `StoreCorrupt`."""
+    return StoredEvaluation(row["seq"], evaluation_of(row), row["at"], row["origin"])
+
+
+def usage_values(usage: Usage) -> tuple[object, ...]:
+    """Return the values of the usage columns, in their order."""
+    return (
+        clean(usage.model),
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        _real(usage.cost_usd),
+        _real(usage.duration_s),
+    )
+
+
+def usage_of(row: sqlite3.Row) -> Usage:
+    """Return the usage in a row of `PROPOSAL_COLUMNS`."""
+    return Usage(
+        model=row["model"],
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
+        cost_usd=_from_real(row["cost_usd"]),
+        duration_s=_from_real(row["duration_s"]),
+    )
+
+
+def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:
+    """Return the values for `INSERT_PROPOSAL`. A predicted speed-up that is no number is stored as none."""
+    return (
+        proposal.step,
+        proposal.candidate.id,
+        clean(proposal.operator),
+        clean(proposal.island),
+        proposal.asked_seq,
+        clean(proposal.rationale),
+        _real(proposal.predicted_speedup),
+        *usage_values(proposal.usage),
+        at,
+        "",
+    )
+
+
+Lineage = tuple[tuple[str, ...], tuple[str, ...]]
+"""Parents and inspirations, each in order."""
+
+
+def proposal_of(row: sqlite3.Row, *, candidate: Candidate, lineage: Lineage) -> Proposal:
+    """Return the proposal in a row of `PROPOSAL_COLUMNS`."""
+    return Proposal(
+        candidate=candidate,
+        step=row["step"],
+        island=row["island"],
+        operator=row["operator"],
+        asked_seq=row["asked_seq"],
+        parents=lineage[0],
+        inspirations=lineage[1],
+        rationale=row["rationale"],
+        predicted_speedup=row["predicted_speedup"],
+        usage=usage_of(row),
+    )
+
+
+def barren_row(barren: Barren, *, at: float) -> tuple[object, ...]:
+    """Return the values for `INSERT_PROPOSAL`: a proposal without a candidate, its rationale the reason."""
+    return (
+        barren.step,
+        None,
+        clean(barren.operator),
+        clean(barren.island),
+        barren.asked_seq,
+        clean(barren.reason),
+        None,
+        *usage_values(barren.usage),
+        at,
+        "",
+    )
+
+
+def barren_of(row: sqlite3.Row, *, lineage: Lineage) -> Barren:
+    """Return the barren step in a row of `PROPOSAL_COLUMNS`."""
+    return Barren(
+        step=row["step"],
+        operator=row["operator"],
+        island=row["island"],
+        asked_seq=row["asked_seq"],
+        reason=row["rationale"],
+        parents=lineage[0],
+        inspirations=lineage[1],
+        usage=usage_of(row),
+    )
+
+
+def candidate_of(row: sqlite3.Row) -> Candidate:
+    """Return the candidate in a row with `language` and `body`. Raises `StoreCorrupt`."""
+    return Candidate(unpack(row["body"]), row["language"])
+
+
+def stored_candidate(row: sqlite3.Row) -> StoredCandidate:
+    """Return the candidate in a row of `CANDIDATE_COLUMNS` and `body`. Raises `StoreCorrupt`."""
+    return StoredCandidate(candidate_of(row), row["program_hash"], row["skeleton"], row["born"], row["origin"])

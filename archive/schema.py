@@ -1,0 +1,75 @@
+"""The version of a store's file: recognising a store, bringing an old one up to date, refusing a newer one."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from archive.database import Database
+from evokernel.errors import SchemaTooNew, StoreCorrupt
+
+APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
+VERSION = 1
+
+
+def version_of(database: Database) -> int:
+    """Return the schema version of the file, 0 for an empty one.
+
+    Raises:
+        StoreCorrupt: the file is an SQLite database of something else.
+    """
+    version = int(database.number("PRAGMA user_version"))
+    application = int(database.number("PRAGMA application_id"))
+    tables = int(database.number("SELECT count(*) FROM sqlite_master"))
+    if application == APPLICATION_ID or (version, application, tables) == (0, 0, 0):
+        return version
+    raise StoreCorrupt(
+        f"{database.path} is a database, but not a store of evokernel; it was left as it is: name another file"
+    )
+
+
+def refuse_newer(database: Database, version: int, known: int = VERSION) -> None:
+    """Raise `SchemaTooNew` for a file that a later release has written."""
+    if version > known:
+        raise SchemaTooNew(
+            f"{database.path} has schema {version}, and this evokernel knows up to {known}: "
+            "install the release that wrote it, or a later one; the file was left as it is"
+        )
+
+
+def upgrade(database: Database, steps: Sequence[Callable[[Any], None]] | None = None) -> None:
+    """Bring a file up to date in one transaction, or leave it as it is.
+
+    Args:
+        database: an open file of this or an older schema, or an empty one.
+        steps: all migrations in order; None for those of this release.
+
+    Raises:
+        SchemaTooNew: the file is newer than the steps.
+        StoreCorrupt: the file is not a store.
+    """
+    known = VERSION if steps is None else len(steps)
+    version = version_of(database)
+    refuse_newer(database, version, known)
+    if database.writable:
+        database.rows("PRAGMA journal_mode = WAL")
+    if version == known:
+        return
+    from archive.migrations import STEPS, apply  # costs 0.1 s to import, and an up-to-date file does without
+
+    with database.transaction(), database.translation():
+        apply(database.connection, STEPS if steps is None else steps)
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {known}")
+
+
+def in_memory_copy(database: Database) -> Database:
+    """Return a copy of an old file in memory, brought up to date: reading never changes a file."""
+    with database.translation():
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        database.connection.backup(connection)
+        connection.execute("PRAGMA journal_mode = MEMORY")
+    copy = Database(connection, database.path, writable=False)
+    upgrade(copy)
+    copy.execute("PRAGMA query_only = ON")
+    return copy

@@ -1,0 +1,62 @@
+"""Sessions and what they spend: budgets count over all of them, also over those that were killed."""
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+
+from archive import writing
+from archive.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has used so far, over all sessions. What a fork brought along costs nothing here."""
+
+    seconds: float
+    cost_usd: float
+    evaluations: int
+    steps: int
+
+
+def start(database: Database) -> int:
+    """Open a session, hand it the leases that others left, and return its number."""
+    now = time.time()
+    with database.transaction():
+        session = database.execute(
+            "INSERT INTO sessions(pid, host, started, last_seen) VALUES (?, ?, ?, ?)",
+            (os.getpid(), socket.gethostname(), now, now),
+        )
+        database.execute("UPDATE leases SET owner = ?, since = ?", (session, now))
+    return session
+
+
+def heartbeat(database: Database, session: int, seconds: float) -> None:
+    """Note how long the session has lasted, in seconds since its start; it never goes down."""
+    database.execute(
+        "UPDATE sessions SET seconds = max(seconds, ?), last_seen = ? WHERE id = ?", (seconds, time.time(), session)
+    )
+
+
+def end(database: Database, session: int, *, reason: str, seconds: float | None) -> int:
+    """Note the orderly end of the session and return the seq."""
+    with database.transaction():
+        if seconds is not None:
+            heartbeat(database, session, seconds)
+        return writing.stop(database, reason, session=session)
+
+
+def spent(database: Database) -> Spent:
+    """Return what the run has used so far."""
+    cost = database.number("SELECT sum(cost_usd) FROM proposals WHERE cost_usd > 0 AND origin = ''")
+    copied = "(SELECT count(*) FROM evaluations WHERE origin <> '')"
+    copied_results = "(SELECT count(*) FROM results r JOIN proposals p USING (step) WHERE p.origin <> '')"
+    forked = database.row("SELECT 1 FROM meta WHERE key = 'forked_from'") is not None
+    evaluations = f"SELECT count(*) - {copied if forked else 0} FROM evaluations"
+    steps = f"SELECT count(*) - {copied_results if forked else 0} FROM results"
+    return Spent(
+        seconds=float(database.number("SELECT sum(seconds) FROM sessions")),
+        cost_usd=float(cost),
+        evaluations=int(database.number(evaluations)),
+        steps=int(database.number(steps)),
+    )

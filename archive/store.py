@@ -1,0 +1,292 @@
+"""The store of one run: the only state a search has. Facts are added, never changed; replaying them is resuming."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from archive import identity as identities
+from archive import inbox, queries, schema, sessions, summary, texts, writing
+from archive.database import Database, connect, folder_for
+from archive.facts import Fact, InboxEntry, read_facts
+from archive.identity import RunIdentity
+from archive.lock import EngineLock
+from archive.records import Barren, StoredCandidate, StoredEvaluation
+from archive.sessions import Spent
+from archive.verify import verify
+from evokernel.candidate import Proposal
+from evokernel.errors import StoreError
+from evokernel.evaluation import Evaluation, EvaluationKey
+
+__all__ = ["Barren", "RunIdentity", "Spent", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
+
+
+class Store:
+    """An open store; a context manager. To be used from the thread that opened it.
+
+    Every write is one transaction: it is in the file when the method returns, or not at all. Every method may raise
+    `StoreError` with what to do about it (a full disk, a read-only file) and `StoreCorrupt` for a damaged file.
+    """
+
+    def __init__(self, database: Database, lock: EngineLock | None) -> None:
+        self.database = database
+        self._lock = lock
+        self._session: int | None = None
+
+    @classmethod
+    def open(cls, path: Path | str, *, write: bool) -> Self:
+        """Open a store; with `write`, as the one engine that may, making the file where there is none.
+
+        Opening for reading changes nothing: a file of an older schema is brought up to date in memory only.
+
+        Raises:
+            StoreLocked: another engine writes it.
+            SchemaTooNew: a later release wrote it.
+            StoreCorrupt: it is damaged or not a store.
+            StoreError: it is missing (for reading) or cannot be opened.
+        """
+        path = Path(path)
+        if not write:
+            return cls(_for_reading(path), None)
+        folder_for(path)
+        lock = EngineLock(path)
+        try:
+            return cls(_for_writing(path), lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Close the file and let go of the lock; the facts are in the file already."""
+        try:
+            self.database.close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the run
+
+    def begin_run(self, identity: RunIdentity) -> None:
+        """Write what the run is, the first time; later, refuse a different one. Raises `RunMismatch`."""
+        identities.begin_run(self.database, identity, session=self._session)
+
+    def identity(self) -> RunIdentity | None:
+        """Return what the run is, or None before `begin_run`."""
+        return identities.read_identity(self.database)
+
+    def meta(self, key: str) -> str | None:
+        """Return a named value: `run_id`, `created`, `forked_from`, or what `set_meta` has set."""
+        return identities.read_meta(self.database, key)
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Set a named value, such as the resolved config or the device sheet."""
+        identities.write_meta(self.database, key, value)
+
+    def config_edit(self, key: str, old: Any, new: Any) -> int:
+        """Store that a setting changed between sessions (JSON values) and return the seq."""
+        with self.database.transaction():
+            return writing.edit_row(self.database, key, old, new, session=self._session)
+
+    # -- proposals and results
+
+    def propose(self, proposal: Proposal, *, program_hash: str, skeleton: str) -> None:
+        """Store a proposal and a lease on its step. Raises `StoreError` for a taken step or an unknown parent."""
+        writing.propose(self.database, proposal, program_hash=program_hash, skeleton=skeleton, session=self._session)
+
+    def record_barren(self, barren: Barren) -> int:
+        """Store that a step's operator had nothing to offer and return the seq."""
+        return writing.record_barren(self.database, barren, session=self._session)
+
+    def find_evaluation(self, key: EvaluationKey) -> StoredEvaluation | None:
+        """Return the newest evaluation with an equal key, or None. Our own faults are never used again."""
+        return queries.find_evaluation(self.database, key)
+
+    def commit(self, step: int, evaluation: Evaluation, *, reused_from: int | None = None) -> int:
+        """Store the result of a step in flight, end its lease and return the seq.
+
+        `reused_from` is the seq of a stored evaluation that is used again; `evaluation` is then not stored.
+        """
+        return writing.commit(self.database, step, evaluation, reused_from=reused_from, session=self._session)
+
+    def add_evaluation(self, evaluation: Evaluation) -> int:
+        """Store one more evaluation of a known candidate, outside any step, and return the seq."""
+        return writing.add_evaluation(self.database, evaluation, session=self._session)
+
+    def facts(self, after: int = 0) -> Iterator[Fact]:
+        """Yield every fact with a higher seq, in order: what a resumed run applies."""
+        return read_facts(self.database, after)
+
+    def last_seq(self) -> int:
+        """Return the seq of the newest fact, 0 in an empty store."""
+        return int(self.database.number("SELECT max(seq) FROM journal"))
+
+    def open_leases(self) -> list[Proposal]:
+        """Return the proposals in flight, by step; on resuming, what is to be evaluated again."""
+        return queries.open_leases(self.database)
+
+    def missing_steps(self) -> list[int]:
+        """Return the steps below `next_step` that were asked for and never came."""
+        return queries.missing_steps(self.database)
+
+    def next_step(self) -> int:
+        """Return the first step above all that came; a new store begins with 1."""
+        return queries.next_step(self.database)
+
+    # -- inbox and sessions
+
+    @staticmethod
+    def inbox_put(path: Path | str, kind: str, payload: Any, *, author: str = "") -> int:
+        """Hand something to the engine from any process, without its lock, and return the entry's number."""
+        return inbox.put(Path(path), kind, payload, author=author)
+
+    def take_inbox(self) -> list[InboxEntry]:
+        """Take in what waits in the inbox, oldest first, each entry at a seq of its own."""
+        return inbox.take(self.database, session=self._session)
+
+    def session_start(self) -> int:
+        """Open a session; what is written from now on belongs to it, and so do the leases that others left."""
+        self._session = sessions.start(self.database)
+        return self._session
+
+    def heartbeat(self, seconds: float) -> None:
+        """Note how long the session has lasted, so that the time of a killed one counts too."""
+        sessions.heartbeat(self.database, self._in_session(), seconds)
+
+    def session_end(self, reason: str, *, seconds: float | None = None) -> int:
+        """Store the orderly end of the session and return the seq."""
+        seq = sessions.end(self.database, self._in_session(), reason=reason, seconds=seconds)
+        self._session = None
+        return seq
+
+    def _in_session(self) -> int:
+        if self._session is None:
+            raise StoreError(f"{self.database.path}: no session is open; call session_start() first")
+        return self._session
+
+    def spent(self) -> Spent:
+        """Return what the run has used over all sessions."""
+        return sessions.spent(self.database)
+
+    # -- reading
+
+    def candidate(self, name: str) -> StoredCandidate:
+        """Return the candidate with an id, or with a beginning of one that no other has. Raises `StoreError`."""
+        return queries.candidate(self.database, name)
+
+    def proposal_of(self, candidate_id: str) -> Proposal | None:
+        """Return the proposal that brought a candidate in."""
+        return next(iter(queries.proposals_of(self.database, candidate_id)), None)
+
+    def proposals_of(self, candidate_id: str) -> list[Proposal]:
+        """Return all proposals of a candidate; the first is the one that brought it in."""
+        return queries.proposals_of(self.database, candidate_id)
+
+    def evaluations_of(self, program_hash: str) -> list[StoredEvaluation]:
+        """Return all evaluations of a program, oldest first."""
+        return queries.evaluations_of(self.database, program_hash)
+
+    def siblings(self, skeleton: str) -> list[StoredCandidate]:
+        """Return all candidates of one skeleton, oldest first."""
+        return queries.siblings(self.database, skeleton)
+
+    def best(self, count: int = 1) -> list[summary.Ranked]:
+        """Return the programs of highest fitness, best first."""
+        return summary.best(self.database, count)
+
+    def curve(self) -> list[summary.CurvePoint]:
+        """Return each change of the leader in the order of seq."""
+        return summary.curve(self.database)
+
+    def counts(self) -> summary.Counts:
+        """Return how many results there are of each sort."""
+        return summary.counts(self.database)
+
+    def put_text(self, text: str) -> str:
+        """Store a text that belongs to no candidate, such as a model's reply, and return its hash."""
+        with self.database.transaction():
+            return texts.put_text(self.database, text)
+
+    def text(self, digest: str) -> str | None:
+        """Return the text with a hash, or None."""
+        row = self.database.row("SELECT body FROM texts WHERE hash = ?", (digest,))
+        return None if row is None else texts.unpack(row["body"])
+
+    def verify(self) -> list[str]:
+        """Return what is wrong with the store, one line each; nothing for a sound one."""
+        return verify(self.database)
+
+
+def _for_reading(path: Path) -> Database:
+    database = connect(path, write=False)
+    try:
+        version = schema.version_of(database)
+        schema.refuse_newer(database, version)
+        if version == schema.VERSION:
+            return database
+        copy = schema.in_memory_copy(database)
+    except BaseException:
+        database.close()
+        raise
+    database.close()
+    return copy
+
+
+def _for_writing(path: Path) -> Database:
+    database = connect(path, write=True, create=True)
+    try:
+        schema.upgrade(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def set_aside(path: Path | str) -> Path | None:
+    """Move a store with its log to a dated name beside it and return that; None where there is no store.
+
+    Raises:
+        StoreLocked: an engine is writing it.
+        StoreError: it cannot be moved.
+    """
+    path = Path(path)
+    if not path.exists():
+        return None
+    lock = EngineLock(path)
+    try:
+        _fold_log(path)
+        target = _dated(path)
+        for suffix in ("-wal", "-shm", ""):  # the file last: until it has gone, the store is where it was
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(target.with_name(target.name + suffix))
+    except OSError as error:
+        raise StoreError(f"cannot move {path} aside: {error.strerror}") from error
+    finally:
+        lock.release()
+    return target
+
+
+def _fold_log(path: Path) -> None:
+    try:
+        database = connect(path, write=True)
+        try:
+            database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            database.close()
+    except StoreError:
+        return  # a damaged file is moved aside as it is, with its log
+
+
+def _dated(path: Path) -> Path:
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    names = (f"{path.stem}.{stamp}{extra}{path.suffix}" for extra in ("", *(f"-{n}" for n in range(2, 1000))))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())

@@ -1,0 +1,43 @@
+"""Texts: compressed with Zstandard, stored once under the SHA-256 of their UTF-8 bytes."""
+
+import hashlib
+from functools import cache
+
+import zstandard
+
+from archive.database import Database
+from evokernel.errors import StoreCorrupt
+
+_LEVEL = 3
+
+
+@cache
+def _compressor() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=_LEVEL)
+
+
+@cache
+def _decompressor() -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor()
+
+
+def put_text(database: Database, text: str) -> str:
+    """Store a text within the open transaction, unless it is there, and return its hash."""
+    data = text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    if database.row("SELECT 1 FROM texts WHERE hash = ?", (digest,)) is None:
+        body = _compressor().compress(data)
+        database.execute("INSERT INTO texts VALUES (?, ?, ?)", (digest, len(data), body))
+    return digest
+
+
+def unpack(body: bytes) -> str:
+    """Return the text of a stored body.
+
+    Raises:
+        StoreCorrupt: the body is damaged.
+    """
+    try:
+        return _decompressor().decompress(body).decode()
+    except (zstandard.ZstdError, UnicodeDecodeError) as error:
+        raise StoreCorrupt(f"a stored text cannot be unpacked ({error}); `evokernel verify` names it") from error

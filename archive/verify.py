@@ -1,0 +1,84 @@
+"""Looking for anything in a store that cannot be: damage, gaps, facts without content."""
+
+import hashlib
+
+from archive import schema
+from archive.database import Database
+from archive.facts import Kind
+from archive.texts import unpack
+from evokernel.candidate import Candidate
+from evokernel.errors import StoreCorrupt
+
+_IMPOSSIBLE = {
+    "fact {} has no content": (
+        f"SELECT seq FROM journal WHERE CASE kind "
+        f"WHEN '{Kind.RESULT}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NOT NULL) "
+        f"WHEN '{Kind.BARREN}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NULL) "
+        f"WHEN '{Kind.EVALUATION}' THEN seq NOT IN (SELECT seq FROM evaluations) "
+        f"WHEN '{Kind.INBOX}' THEN seq NOT IN (SELECT taken_seq FROM inbox WHERE taken_seq IS NOT NULL) "
+        f"WHEN '{Kind.CONFIG_EDIT}' THEN seq NOT IN (SELECT seq FROM config_edits) "
+        f"WHEN '{Kind.STOP}' THEN seq NOT IN (SELECT seq FROM stops) ELSE 1 END"
+    ),
+    "the journal skips from fact {} on": (
+        "SELECT before + 1 FROM (SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before FROM journal) "
+        "WHERE seq <> before + 1"
+    ),
+    "step {} has neither a result nor a lease": (
+        "SELECT step FROM proposals WHERE step NOT IN (SELECT step FROM results) "
+        "AND step NOT IN (SELECT step FROM leases)"
+    ),
+    "step {} has a result and a lease": "SELECT step FROM leases WHERE step IN (SELECT step FROM results)",
+    "the result of step {} has a candidate but no evaluation, or the reverse": (
+        "SELECT r.step FROM results r JOIN proposals p ON p.step = r.step "
+        "WHERE (p.candidate IS NULL) <> (r.evaluation IS NULL)"
+    ),
+    "the result of step {} is an evaluation of another program": (
+        "SELECT r.step FROM results r JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
+        "JOIN evaluations e ON e.seq = r.evaluation WHERE e.program_hash <> c.program_hash"
+    ),
+    "the result of step {} uses an evaluation that came later": "SELECT step FROM results WHERE evaluation > seq",
+    "candidate {} was born in a step that did not propose it": (
+        "SELECT id FROM candidates WHERE NOT EXISTS "
+        "(SELECT 1 FROM proposals p WHERE p.step = candidates.born AND p.candidate = candidates.id)"
+    ),
+}
+
+
+def verify(database: Database) -> list[str]:
+    """Return what is wrong with a store, one line each; nothing for a sound one. Reads every row and every text."""
+    found = [row[0] for row in database.rows("PRAGMA integrity_check(20)") if row[0] != "ok"]
+    found += [
+        f"a row of {row['table']} (rowid {row['rowid']}) refers to a missing row of {row['parent']}"
+        for row in database.rows("PRAGMA foreign_key_check")
+    ]
+    if int(database.number("PRAGMA user_version")) != schema.VERSION:
+        found.append("the schema version is not that of this release")
+    for message, sql in _IMPOSSIBLE.items():
+        found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
+    return found + _texts(database)
+
+
+def _texts(database: Database) -> list[str]:
+    found = []
+    last = ""
+    sql = (
+        "SELECT t.hash, t.body, c.id, c.language FROM texts t LEFT JOIN candidates c ON c.text = t.hash "
+        "WHERE t.hash > ? ORDER BY t.hash LIMIT 200"
+    )
+    while page := database.rows(sql, (last,)):
+        for row in page:
+            found += _text(row["hash"], row["body"], row["id"], row["language"])
+        last = page[-1]["hash"]
+    return found
+
+
+def _text(digest: str, body: bytes, candidate_id: str | None, language: str | None) -> list[str]:
+    try:
+        text = unpack(body)
+    except StoreCorrupt:
+        return [f"text {digest} cannot be unpacked"]
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        return [f"text {digest} is not what its hash says"]
+    if candidate_id is not None and Candidate(text, language or "").id != candidate_id:
+        return [f"candidate {candidate_id} is not what its id says"]
+    return []

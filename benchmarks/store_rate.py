@@ -1,0 +1,86 @@
+"""Commits per second of the store at several sizes, and the time of a replay. `python benchmarks/store_rate.py`."""
+
+import argparse
+import hashlib
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from archive.store import Store
+from evokernel.candidate import Candidate, Proposal
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
+
+LINES = [f"    acc{i} += a[{i} + k * lda] * b[{i} * ldb + k];  // unrolled by {i}" for i in range(60)]
+
+
+def proposal(step: int, rng: random.Random, known: list[str]) -> Proposal:
+    lines = list(LINES)
+    for _ in range(6):
+        lines[rng.randrange(len(lines))] = f"    acc{rng.randrange(10**9)} = {rng.random()};"
+    candidate = Candidate("\n".join(lines), "cpp")
+    parents = tuple({rng.choice(known) for _ in range(2)}) if known else ()
+    return Proposal(candidate, step, "main", "tune", max(0, step - 8), parents, rationale="raised the tile to 8")
+
+
+def evaluation(candidate_id: str, program: str, rng: random.Random) -> Evaluation:
+    key = EvaluationKey(program, "task0123", "Some CPU", "gcc 12.2 -O3 -march=native", "1", Mode.WORKER, Budget.QUICK)
+    timings = tuple(
+        Timing(f"n{n}", "torch", 1.0, rng.uniform(1, 9), 5.0, rng.gauss(0, 1), 0.01, 20, Verdict.FASTER) for n in range(4)
+    )
+    described = {"registers": 64.0, "spills": 0.0, "vector_width": 8.0}
+    metrics = {"gflops": rng.random() * 100, "compile_ms": 120.0, "peak_share": rng.random()}
+    return Evaluation(
+        key, candidate_id, Status.OK, Stage.QUICK, timings, {}, described, metrics, "12 % of peak; memory bound", program
+    )
+
+
+def fill(store: Store, count: int, rng: random.Random, known: list[str]) -> float:
+    first = store.next_step()
+    made = [proposal(step, rng, known[-200:]) for step in range(first, first + count)]
+    work = []
+    for one in made:
+        program = hashlib.sha256(one.candidate.source.encode()).hexdigest()[:16]
+        work.append((one, program, evaluation(one.candidate.id, program, rng)))
+    began = time.perf_counter()
+    for one, program, verdict in work:
+        if store.find_evaluation(verdict.key) is None:
+            store.propose(one, program_hash=program, skeleton=program)
+            store.commit(one.step, verdict)
+    taken = time.perf_counter() - began
+    known += [one.candidate.id for one in made]
+    return taken
+
+
+def timed(label: str, action) -> None:  # type: ignore[no-untyped-def]
+    began = time.perf_counter()
+    action()
+    print(f"  {label}: {1000 * (time.perf_counter() - began):.1f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=[0, 10_000, 50_000])
+    arguments = parser.parse_args()
+    rng = random.Random(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path, known = Path(folder) / "run.db", list[str]()
+        for size in arguments.sizes:
+            with Store.open(path, write=True) as store:
+                store.session_start()
+                while (missing := size + 1 - store.next_step()) > 0:
+                    fill(store, min(missing, 5000), rng, known)
+                rate = 2000 / fill(store, 2000, rng, known)
+                print(f"{size} rows: {rate:.0f} propose+commit pairs/s, file {path.stat().st_size / 1e6:.1f} MB")
+            timed("open for reading, with the check of the file", lambda: Store.open(path, write=False).close())
+            with Store.open(path, write=False) as store:
+                timed("replay of every fact", lambda: sum(1 for _ in store.facts()))  # noqa: B023
+                timed("spent", store.spent)  # noqa: B023
+                timed("best 10", lambda: store.best(10))  # noqa: B023
+                timed("curve", store.curve)
+                timed("counts", store.counts)
+                timed("missing steps", store.missing_steps)
+
+
+if __name__ == "__main__":
+    main()

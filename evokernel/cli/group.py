@@ -1,0 +1,127 @@
+"""The `evokernel` command: names of subcommands, their loading on demand, and what becomes of errors."""
+
+import logging
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+
+from evokernel import __version__
+from evokernel.errors import EvokernelError
+
+USAGE_EXIT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command lives: module, attribute, and the line that `--help` shows without importing it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Search": {
+        "init": Entry("evokernel.cli.init", "command", "Start a project: a config and a task file to edit."),
+        "evolve": Entry("evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."),
+        "fork": Entry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
+    },
+    "Look": {
+        "status": Entry("evokernel.cli.status", "command", "Where a run stands."),
+        "best": Entry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),
+        "show": Entry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
+        "diff": Entry("evokernel.cli.diff", "command", "What differs between two candidates."),
+        "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
+    },
+    "Tools": {
+        "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
+        "export": Entry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
+        "tasks": Entry("evokernel.cli.tasks", "command", "The built-in tasks."),
+        "doctor": Entry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
+    },
+}
+
+
+class Refused(click.ClickException):
+    """An error of ours as the terminal shows it: the message on stderr, exit code 2, no traceback."""
+
+    exit_code = USAGE_EXIT
+
+    def format_message(self) -> str:
+        """Return the message without characters that would steer the terminal."""
+        from evokernel.cli.text import clean
+
+        return clean(self.message)
+
+
+class LazyCommands(click.Group):
+    """A group that imports a command's module when the command is called, and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names in the order of `--help`."""
+        return [name for entries in SECTIONS.values() for name in entries]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command, or None for an unknown name."""
+        entry = _entry(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.module}.{entry.attribute} must be a click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown name is answered with the nearest known one."""
+        if args and _entry(args[0]) is None and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; see evokernel --help"
+            raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write names and one-line helps from the table above."""
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()], col_spacing=4)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; our own errors become a message, all others keep their traceback."""
+        try:
+            return super().invoke(ctx)
+        except EvokernelError as error:
+            raise Refused(str(error)) from error
+
+
+def _entry(name: str) -> Entry | None:
+    return next((entries[name] for entries in SECTIONS.values() if name in entries), None)
+
+
+def _log_to_terminal(verbosity: int) -> None:
+    from rich.logging import RichHandler
+
+    from evokernel.cli.text import stderr
+
+    level = logging.DEBUG if verbosity > 1 else logging.INFO
+    handler = RichHandler(console=stderr(), show_path=verbosity > 1, markup=False, rich_tracebacks=False)
+    logging.basicConfig(level=level, format="%(message)s", datefmt="%H:%M:%S", handlers=[handler])
+
+
+@click.group(
+    cls=LazyCommands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="First steps:  evokernel evolve configs/gemm.yaml   then   evokernel best",
+)
+@click.version_option(__version__, prog_name="evokernel", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", count=True, help="Say what happens inside; twice for more.")
+def main(verbose: int) -> None:
+    """Evolve fast kernels that are proved right."""
+    if verbose:
+        _log_to_terminal(verbose)
+

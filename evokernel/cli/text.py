@@ -1,0 +1,81 @@
+"""Text on its way to a terminal: consoles without markup, and words of strangers made harmless."""
+
+import math
+import unicodedata
+
+from rich.console import Console
+from rich.text import Text
+
+from evokernel.evaluation import Speedup
+
+_STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+GOOD, BAD, DIM, STRONG, WARN = "green", "red", "dim", "bold", "yellow"
+
+
+def clean(text: str) -> str:
+    """Return the text without characters that steer a terminal or reorder a line; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    kept = (" " if c in "\u2028\u2029" else c for c in text.replace("\r\n", "\n").expandtabs(4) if _harmless(c))
+    return "".join(kept)
+
+
+def _harmless(character: str) -> bool:
+    return character == "\n" or unicodedata.category(character) not in _STEERING
+
+
+def one_line(text: str, *, width: int = 0) -> str:
+    """Return the cleaned text on one line, cut at a width in characters (0 for as long as it is)."""
+    flat = " ".join(clean(text).split())
+    return flat if not width or len(flat) <= width else flat[: max(1, width - 1)].rstrip() + "…"
+
+
+def stdout(*, width: int | None = None) -> Console:
+    """Return a console for results. Markup and emoji codes are off: whatever is printed is only text."""
+    return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
+
+
+def stderr() -> Console:
+    """Return a console for messages."""
+    return Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+
+def times(value: float) -> str:
+    """Return a speed-up as people write it, for example `12.4x`."""
+    if not math.isfinite(value):
+        return "-"
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 0.1 else 4
+    return f"{value:.{digits}f}x"
+
+
+def interval(speedup: Speedup) -> str:
+    """Return the 95 % interval of a speed-up, for example `12.1-12.7`."""
+    low, high = times(speedup.low).removesuffix("x"), times(speedup.high).removesuffix("x")
+    return f"{low}–{high}"
+
+
+def styled_speedup(speedup: Speedup) -> Text:
+    """Return a speed-up coloured by what its interval says: faster, slower, or neither."""
+    style = GOOD if speedup.low > 1 else BAD if speedup.high < 1 else ""
+    return Text(times(speedup.value), style=style)
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in the two units that matter, for example `1 h 05 min`."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def microseconds(value: float) -> str:
+    """Return a time of a kernel with its unit, for example `83.1 us`."""
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} s"
+    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"

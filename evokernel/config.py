@@ -1,0 +1,261 @@
+"""The YAML of a run, checked: a misspelt key or a wrong value is a message that names it, before anything starts."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from evokernel.errors import ConfigError
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class BudgetConfig(_Model):
+    """When to stop; the first limit reached ends the run. Counted over all sessions of a store."""
+
+    evaluations: int | None = Field(default=None, gt=0)
+    """Candidates judged."""
+    hours: float | None = Field(default=None, gt=0)
+    """Hours of running, over all sessions."""
+    dollars: float | None = Field(default=None, gt=0)
+    """Money spent on models."""
+    plateau: int | None = Field(default=None, gt=0)
+    """Evaluations without a better kernel."""
+    roofline: float | None = Field(default=None, gt=0, le=1)
+    """Share of the device's physical limit the best kernel has reached."""
+
+    @model_validator(mode="after")
+    def _some_end(self) -> "BudgetConfig":
+        if not any(value is not None for value in self.model_dump().values()):
+            raise ValueError("a budget needs at least one of evaluations, hours, dollars, plateau, roofline")
+        return self
+
+
+class EvaluationConfig(_Model):
+    """How candidates are judged. Part of the identity of a run."""
+
+    quick_ms: float = Field(default=60, gt=0)
+    """Clock time per workload for every correct candidate, in ms."""
+    precise_ms: float = Field(default=250, gt=0)
+    """Clock time per workload for a candidate that may enter an archive as the best, in ms."""
+    final_ms: float = Field(default=1000, gt=0)
+    """Clock time per workload for a winner, in ms, shared by its fresh processes."""
+    final_processes: int = Field(default=3, ge=1, le=16)
+    """Fresh processes a winner is measured in."""
+    timeout_s: float = Field(default=20, gt=0)
+    """The longest a candidate may run for one call or batch, in s."""
+    compile_timeout_s: float = Field(default=30, gt=0)
+    """The longest a compiler may take, in s."""
+    memory_mib: int = Field(default=4096, ge=256)
+    """Address space a candidate may use, in MiB."""
+    sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
+    """The strongest level to use; auto takes the best this machine offers."""
+
+
+class SelectorConfig(_Model):
+    """How an island picks parents."""
+
+    kind: str = "rank"
+    """`rank`, `tournament`, `explore`, or `package.module:Class`."""
+    pressure: float = Field(default=0.35, gt=0, le=1)
+    """0 picks uniformly, 1 always the best."""
+
+
+class NicheConfig(_Model):
+    """The grid of an island's archive: bin edges by descriptor."""
+
+    axes: Mapping[str, tuple[float, ...]] = Field(
+        default_factory=lambda: {
+            "vector_bits": (128.0, 256.0, 512.0),
+            "spills": (1.0, 16.0),
+            "code_bytes": (1024.0, 4096.0),
+        }
+    )
+    """For each measured descriptor, the ascending lower edges of the second and later bins."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> "NicheConfig":
+        for name, edges in self.axes.items():
+            if list(edges) != sorted(set(edges)):
+                raise ValueError(f"niches.axes.{name}: edges must ascend, got {list(edges)}")
+        return self
+
+
+class IslandConfig(_Model):
+    """One population and its own settings."""
+
+    name: str
+    operators: Mapping[str, Annotated[float, Field(gt=0)]]
+    """Shares by operator name; they need not sum to 1."""
+    selector: SelectorConfig = SelectorConfig()
+    niches: NicheConfig = NicheConfig()
+
+
+class MigrationConfig(_Model):
+    """The exchange between islands, by step of the run and never by the clock."""
+
+    every: int = Field(default=40, gt=0)
+    """Results between two exchanges."""
+    count: int = Field(default=1, gt=0)
+    """Elites each island sends to each neighbour."""
+
+
+class RunConfig(_Model):
+    """Everything a run is made from."""
+
+    task: str
+    """A built-in task or the path of a task file, relative to the config."""
+    language: str = "cpp"
+    """The language of the candidates."""
+    seed: int = Field(default=0, ge=0)
+    """Where every random choice of the search comes from."""
+    seed_sources: tuple[str, ...] = ()
+    """Files of kernels to start from, relative to the config; none takes the task's own seed."""
+    store: str = ""
+    """The SQLite file; empty for runs/<name of the config>.db."""
+    threads: int = Field(default=1, ge=1)
+    """Threads a candidate and its baseline may use; above 1 candidates may use OpenMP."""
+    budget: BudgetConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    islands: tuple[IslandConfig, ...] = Field(min_length=1)
+    topology: str = "ring"
+    """`ring`, `star` or `full`."""
+    migration: MigrationConfig = MigrationConfig()
+    reset_after: int | None = Field(default=150, gt=0)
+    """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
+    in_flight: int = Field(default=0, ge=0)
+    """Proposals waiting or being judged at once; 0 for the processor cores plus one."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "RunConfig":
+        names = [island.name for island in self.islands]
+        if len(set(names)) != len(names):
+            raise ValueError(f"islands need names of their own, got {names}")
+        return self
+
+
+def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
+
+    Raises:
+        ConfigError: the file or a key cannot be used; the message names the key, what was expected and what was given.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config {path}: {error}") from None
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {type(raw).__name__}")
+    for override in overrides:
+        _override(raw, override)
+    config = parse_config(raw, str(path))
+    return config.model_copy(update=_absolute(config, path))
+
+
+def parse_config(raw: Mapping[str, Any], origin: str) -> RunConfig:
+    """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explain(item) for item in error.errors()]
+        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines)) from None
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the resolved config as YAML."""
+    text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+    return text
+
+
+def flatten(config: RunConfig) -> dict[str, Any]:
+    """Return every setting by dotted key."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, Mapping) and value:
+            for key, inner in value.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), inner)
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for index, inner in enumerate(value):
+                walk(f"{prefix}.{inner.get('name', index)}", inner)
+        else:
+            flat[prefix] = value
+
+    walk("", config.model_dump(mode="json"))
+    return flat
+
+
+def evaluation_hash(config: RunConfig) -> str:
+    """Return 8 hex digits over everything in the config that changes what a verdict means."""
+    text = f"{config.evaluation.model_dump_json()} {config.threads}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _override(raw: dict[str, Any], text: str) -> None:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {text!r}: expected key=value, for example --set budget.evaluations=200")
+    *parents, last = key.split(".")
+    place: Any = raw
+    for name in parents:
+        place = _child(place, name, key)
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
+    if isinstance(place, list):
+        raise ConfigError(f"--set {key}: name a setting inside the item")
+    place[last] = parsed
+
+
+def _child(place: Any, name: str, key: str) -> Any:
+    if isinstance(place, list):
+        for index, item in enumerate(place):
+            if isinstance(item, dict) and name in (item.get("name"), str(index)):
+                return item
+        raise ConfigError(f"--set {key}: no item {name!r} in that list")
+    if isinstance(place, dict):
+        if place.get(name) is None:
+            place[name] = {}
+        return place[name]
+    raise ConfigError(f"--set {key}: {name!r} is not inside a mapping")
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "config"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key (given {error['input']!r}); {_known_keys(error['loc'])}"
+    given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _known_keys(location: tuple[int | str, ...]) -> str:
+    model: type[BaseModel] = RunConfig
+    nested: Mapping[str, type[BaseModel]] = {
+        "budget": BudgetConfig,
+        "evaluation": EvaluationConfig,
+        "islands": IslandConfig,
+        "migration": MigrationConfig,
+        "selector": SelectorConfig,
+        "niches": NicheConfig,
+    }
+    for part in location[:-1]:
+        model = nested.get(str(part), model)
+    return f"known here: {', '.join(model.model_fields)}"
+
+
+def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
+    """Return the path settings, resolved against the folder of the config; the store against the working folder."""
+    here = path.resolve().parent
+    task = str(here / config.task) if config.task.endswith(".py") else config.task
+    sources = tuple(str(here / source) for source in config.seed_sources)
+    return {"task": task, "seed_sources": sources, "store": config.store or f"runs/{path.stem}.db"}

@@ -1,0 +1,42 @@
+"""Crowning: a winner is measured anew, in fresh processes, on held-out inputs; what selected it is not reported."""
+
+from collections.abc import Callable, Iterable
+
+from archive.store import Store
+from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.fitness import Elite
+from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Note
+
+CONTENDERS = 3
+
+
+class Crown:
+    """Re-measures contenders until one holds."""
+
+    def __init__(
+        self, store: Store, evaluator: Evaluator, identity: EvaluatorIdentity, tell: Callable[[Note], None]
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._identity = identity
+        self._tell = tell
+
+    def contenders(self, elites: Iterable[Elite]) -> list[Elite]:
+        """Return the fittest few, best first; of equals the older."""
+        return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
+
+    async def measure(self, elite: Elite) -> Evaluation:
+        """Return the final evaluation of an elite: the stored one, or a new one."""
+        stored = self._store.find_evaluation(self._identity.key(elite.program_hash, Budget.FINAL))
+        if stored is not None:
+            return stored.evaluation
+        self._tell(Note(f"measuring {elite.candidate.id} anew on held-out workloads, in fresh processes"))
+        request = EvaluationRequest(elite.candidate, elite.program_hash, Budget.FINAL, workloads="holdout")
+        evaluation = await self._evaluator.evaluate(request)
+        self._store.add_evaluation(evaluation)
+        if evaluation.ok:
+            speedup = combined_speedup(evaluation.timings)
+            self._tell(Note(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline"))
+        else:
+            self._tell(Note(f"{elite.candidate.id} does not hold: {evaluation.status}", warning=True))
+        return evaluation

@@ -1,0 +1,37 @@
+"""What may change in a config between two sessions of one run, and what would make it another run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evokernel.errors import RunMismatch
+
+# A replay of the store must give the state the live run had: only what steers future choices may change.
+_FREE = ("budget.", "in_flight", "store")
+_FREE_OF_ISLANDS = ("operators", "selector")
+
+
+def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return (key, old, new) for every setting that changed, by dotted key; None for one that was absent.
+
+    Raises:
+        RunMismatch: a setting changed that decides what the stored results mean; the message names each.
+    """
+    changed = [
+        (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
+    ]
+    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not _may_change(key)]
+    if refused:
+        raise RunMismatch(
+            "the config differs from the one this store was made with in settings that cannot change within a run:\n  "
+            + "\n  ".join(refused)
+            + "\nUndo the edit, start anew with --fresh (the old store is kept), or `evokernel fork` a candidate into "
+            "a new store"
+        )
+    return changed
+
+
+def _may_change(key: str) -> bool:
+    if key.startswith(_FREE):
+        return True
+    parts = key.split(".")
+    return parts[0] == "islands" and len(parts) > 2 and parts[2] in _FREE_OF_ISLANDS

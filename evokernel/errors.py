@@ -1,0 +1,61 @@
+"""Every exception this project raises on purpose. A bad candidate is never one of them: it is an `Evaluation`."""
+
+
+class EvokernelError(Exception):
+    """Root of all errors; its message says what was expected, what came, and what to do."""
+
+
+class ConfigError(EvokernelError):
+    """A configuration, key or command-line value cannot be used."""
+
+
+class TaskError(EvokernelError):
+    """A task file cannot be loaded, or the task is not fit to judge candidates."""
+
+
+class LanguageError(EvokernelError):
+    """A language is unknown or its tool chain is missing on this machine."""
+
+
+class StoreError(EvokernelError):
+    """The store of a run cannot be opened, read or written."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a newer evokernel."""
+
+
+class StoreLocked(StoreError):
+    """Another engine is writing this store."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged, or is not a store."""
+
+
+class RunMismatch(StoreError):
+    """The store holds a different search: task, seed, tolerance, language or device differ."""
+
+
+class WorkerError(EvokernelError):
+    """A sandboxed process could not do its job."""
+
+
+class WorkerDied(WorkerError):
+    """The worker ended before it answered. `signal` is the signal number, or None after a plain exit."""
+
+    def __init__(self, message: str, signal: int | None = None, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.signal = signal
+        self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[type["WorkerDied"], tuple[str, int | None, int | None]]:
+        return (type(self), (str(self), self.signal, self.exit_code))
+
+
+class WorkerTimeout(WorkerError):
+    """The worker did not answer in time and was killed with all its children."""
+
+
+class HarnessError(EvokernelError):
+    """Our own machinery failed; the work is retried and never scored."""

@@ -1,0 +1,230 @@
+"""Runs one program, a compiler or a test executable, in the sandbox: no network, no secrets, nothing left behind."""
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate import seccomp
+from evokernel.evaluate.sandbox import CLEAN_PATH, Level, Sandbox
+
+OUTPUT_LIMIT_BYTES = 256 * 1024
+GRACE_S = 3.0
+ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use. `memory_bytes` None leaves the address space open, as address sanitizers need it."""
+
+    timeout_s: float = 60.0
+    memory_bytes: int | None = 4 << 30
+    file_bytes: int = 256 << 20
+    processes: int = 64
+    output_bytes: int = OUTPUT_LIMIT_BYTES
+
+    def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
+        """Return the resource limits by the kernel's names."""
+        limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": 256, "CPU": int(self.timeout_s * 4) + 1}
+        if self.memory_bytes is not None:
+            limits["AS"] = self.memory_bytes
+        if sandbox.as_root or sandbox.level is Level.FULL:  # elsewhere all processes of the user would count
+            limits["NPROC"] = self.processes
+        return limits
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit."""
+
+    exit_code: int | None
+    signal: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+    max_rss_bytes: int
+
+    @property
+    def ok(self) -> bool:
+        """Exited with 0 in time."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """What a program sees beside the system's own folders. Under root the writable ones change their owner."""
+
+    read_only: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+    folder: Path = Path("/")
+
+    def read_names(self) -> list[str]:
+        """Return the absolute read-only paths."""
+        return [str(path.absolute()) for path in self.read_only]
+
+    def write_names(self) -> list[str]:
+        """Return the absolute writable paths."""
+        return [str(path.absolute()) for path in self.writable]
+
+
+@dataclass(slots=True)
+class _Capture:
+    """Reads two pipes to their ends, keeping the first bytes of each."""
+
+    limit: int
+    kept: dict[int, bytearray] = field(default_factory=dict)
+
+    def read(self, pipes: Sequence[int], control: socket.socket, deadline: float) -> bytes | None:
+        """Return the supervisor's report, or None when time ran out."""
+        report: bytes | None = None
+        with selectors.DefaultSelector() as selector:
+            for pipe in pipes:
+                self.kept[pipe] = bytearray()
+                selector.register(pipe, selectors.EVENT_READ)
+            selector.register(control, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    return report
+                for key, _ in ready:
+                    if key.fileobj is control:
+                        report = control.recv(4096)
+                    elif chunk := os.read(key.fd, 65536):
+                        kept = self.kept[key.fd]
+                        kept += chunk[: self.limit - len(kept)]
+                        continue
+                    selector.unregister(key.fileobj)
+        return report
+
+
+def run_confined(
+    argv: Sequence[str],
+    *,
+    sandbox: Sandbox,
+    paths: Paths | None = None,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a program to its end in the sandbox; at the time limit all its processes are killed.
+
+    Args:
+        argv: the program, looked up on the standard path if it has no slash, and its arguments.
+        sandbox: where it runs.
+        paths: what it sees beside /usr and the system's library folders; the folder it starts in.
+        limits: wall-clock time, memory, file size, processes, output.
+        environment: variables beside PATH and the locale.
+
+    Raises:
+        HarnessError: if the sandbox itself failed.
+    """
+    paths, limits = paths or Paths(), limits or Limits()
+    program = shutil.which(argv[0], path=CLEAN_PATH)
+    if program is None:
+        raise HarnessError(f"program {argv[0]!r} not found")
+    uid = sandbox.pick_uid()
+    if uid is not None:
+        for path in paths.writable:
+            _give(path, uid)
+    code = seccomp.tool_filter() if sandbox.seccomp else b""
+    read, write = paths.read_names(), paths.write_names()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    spec = {
+        **sandbox.restrictions(
+            code, limits=limits.rlimits(sandbox), read=[*read, "/proc"], write=[*write, "/dev/null"]
+        ),
+        "control": theirs.fileno(),
+        "uid": uid,
+        "folder": str(paths.folder.absolute()),
+        "program": os.path.realpath(program),
+        "argv": list(argv),
+        "env": {**ENVIRONMENT, **(environment or {})},
+    }
+    command = sandbox.command("launch", spec, read=read, write=write)
+    with ours:
+        return _supervise(command, ours, theirs, limits)
+
+
+def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: Limits) -> Completed:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env={},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(theirs.fileno(),),
+        start_new_session=True,
+    )
+    theirs.close()
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pipes = (process.stdout.fileno(), process.stderr.fileno())
+        capture = _Capture(limits.output_bytes)
+        try:
+            report = capture.read(pipes, ours, start + limits.timeout_s)
+        finally:
+            ours.shutdown(socket.SHUT_RDWR)  # tells the supervisor to end everything
+            _await_end(process)
+    stdout, stderr = (capture.kept[pipe].decode(errors="replace") for pipe in pipes)
+    return _completed(report, stdout, stderr, time.monotonic() - start)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:  # the supervisor was stopped by what it supervises
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _completed(report: bytes | None, stdout: str, stderr: str, duration_s: float) -> Completed:
+    if report == b"":
+        raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
+    if report is None:
+        return Completed(None, signal.SIGKILL, stdout, stderr, True, duration_s, 0)
+    facts = json.loads(report)
+    code = os.waitstatus_to_exitcode(facts["status"])
+    rss = facts["max_rss_kib"] * 1024
+    return Completed(
+        code if code >= 0 else None, -code if code < 0 else None, stdout, stderr, False, duration_s, rss
+    )
+
+
+def _give(path: Path, uid: int) -> None:
+    os.chown(path, uid, uid, follow_symlinks=False)
+    for folder, names, files in os.walk(path):
+        for name in (*names, *files):
+            os.chown(os.path.join(folder, name), uid, uid, follow_symlinks=False)
+
+
+def read_product(path: Path, *, limit_bytes: int) -> bytes:
+    """Return the bytes of a file that a confined program made; never follows a link it may have planted.
+
+    Raises:
+        HarnessError: if it is missing, no regular file, or larger than `limit_bytes`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise HarnessError(f"cannot read {path.name}: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise HarnessError(f"{path.name} is not a regular file")
+        data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise HarnessError(f"{path.name} is larger than {limit_bytes} bytes")
+    return data

@@ -1,0 +1,52 @@
+"""Runs one program with all rights given up and sees to it that nothing of it is left."""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+from .seal import PR_SET_CHILD_SUBREAPER, prctl, seal
+from .tree import end_strangers
+
+CANNOT_RUN = 127
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program that the JSON text in `arguments[0]` describes; send its wait status on the control socket."""
+    spec = json.loads(arguments[0])
+    control = socket.socket(fileno=spec["control"])
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, control)
+    # The program holds the only other ends of the output pipes.
+    for stream in (1, 2):
+        os.close(stream)
+    child = os.pidfd_open(pid)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    poller.register(child, select.POLLIN)
+    finished = all(fd == child for fd, _ in poller.poll())
+    if not finished:  # the judge hung up: time is over, or it is dead
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    end_strangers(set())
+    if finished:
+        control.send(json.dumps({"status": status, "max_rss_kib": usage.ru_maxrss}).encode())
+    os._exit(0)
+
+
+def _become(spec: dict[str, Any], control: socket.socket) -> NoReturn:
+    try:
+        control.close()
+        os.setsid()
+        os.chdir(spec["folder"])
+        seal(spec, spec["uid"])
+        os.execve(spec["program"], spec["argv"], spec["env"])
+    except OSError as error:
+        sys.stderr.write(f"cannot run {spec['argv'][0]}: {error}\n")
+        sys.stderr.flush()
+    os._exit(CANNOT_RUN)

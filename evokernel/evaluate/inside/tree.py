@@ -1,0 +1,38 @@
+"""Finds and ends processes that a candidate left behind, where no PID namespace does it."""
+
+import os
+import signal
+from contextlib import suppress
+
+
+def end_strangers(known: set[int]) -> int:
+    """Kill and reap every child that is not in `known`, and what they leave; returns how many there were.
+
+    The caller is a child subreaper, so whoever loses its parent turns up here, a daemon in a session of its own too.
+    """
+    ended = 0
+    while strangers := children() - known:
+        for pid in strangers:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        ended += len(strangers)
+    return ended
+
+
+def children() -> set[int]:
+    """Return the direct children of this process."""
+    path = f"/proc/self/task/{os.getpid()}/children"
+    if os.path.exists(path):
+        with open(path) as file:
+            return {int(pid) for pid in file.read().split()}
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == os.getpid()}
+
+
+def _parent(pid: str) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0  # gone meanwhile

@@ -1,0 +1,77 @@
+"""What engine and judge say to each other: a length, a JSON object, and raw bytes for what was compiled."""
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from evokernel.evaluation import Stage, Status, Timing, Verdict
+
+_HEAD = struct.Struct("<I")
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the judge found in one phase; `status` None means nothing wrong so far.
+
+    `metrics` are numbers with their unit in the name.
+    """
+
+    status: Status | None
+    stage: Stage
+    feedback: str = ""
+    timings: tuple[Timing, ...] = ()
+    stopped_early: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def as_message(self) -> Message:
+        """Return it as JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> "Outcome":
+        """Read what `as_message` wrote."""
+        timings = (Timing(**{**item, "verdict": Verdict(item["verdict"])}) for item in message["timings"])
+        return cls(
+            status=None if message["status"] is None else Status(message["status"]),
+            stage=Stage(message["stage"]),
+            feedback=message["feedback"],
+            timings=tuple(timings),
+            stopped_early=message["stopped_early"],
+            metrics=message["metrics"],
+        )
+
+
+def pack(message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """Return one frame."""
+    text = json.dumps({**message, "blobs": [len(blob) for blob in blobs]}).encode()
+    return b"".join((_HEAD.pack(len(text)), text, *blobs))
+
+
+def receive(connection: socket.socket) -> tuple[Message, list[bytes]]:
+    """Read one frame, blocking. Raises `EOFError` when the other end is closed."""
+    (length,) = _HEAD.unpack(_exactly(connection, _HEAD.size))
+    message: Message = json.loads(_exactly(connection, length))
+    return message, [_exactly(connection, size) for size in message.pop("blobs")]
+
+
+async def receive_async(reader: asyncio.StreamReader) -> Message:
+    """Read one frame without blobs. Raises `asyncio.IncompleteReadError` when the other end is closed."""
+    (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    message: Message = json.loads(await reader.readexactly(length))
+    del message["blobs"]
+    return message
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            raise EOFError("the other end is closed")
+        parts += part
+    return bytes(parts)

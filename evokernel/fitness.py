@@ -1,0 +1,51 @@
+"""Fitness: the currency of selection, made from evaluations in exactly one place."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evokernel.candidate import Candidate
+from evokernel.evaluation import Budget, Evaluation, combined_speedup
+
+_RANK = {Budget.QUICK: 0, Budget.PRECISE: 1, Budget.FINAL: 2}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fitness:
+    """`value` is compared: the natural logarithm of the low end of the 95 % interval of the speed-up.
+
+    The low end, so that a lucky short measurement does not beat a well-measured one (the winner's curse).
+    """
+
+    value: float
+    log_speedup: float
+
+
+def fitness_of(evaluations: Sequence[Evaluation]) -> Fitness | None:
+    """Return the fitness of one program from all its evaluations on the search workloads; None if it has failed any.
+
+    The largest budget speaks; among equals the newest.
+    """
+    timed = [evaluation for evaluation in evaluations if evaluation.key.budget is not Budget.FINAL]
+    if not timed or any(not evaluation.ok for evaluation in evaluations):
+        return None
+    best = max(enumerate(timed), key=lambda item: (_RANK[item[1].key.budget], item[0]))[1]
+    speedup = combined_speedup(best.timings)
+    return Fitness(math.log(speedup.low), math.log(speedup.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Elite:
+    """A candidate with what is known of it: what archives hold and operators see.
+
+    `seq` is the fact that brought it in, `skeleton` the hash of its source with tunables masked, `program_hash` the
+    hash of its source without comments and layout.
+    """
+
+    candidate: Candidate
+    fitness: Fitness
+    descriptor: Mapping[str, float]
+    seq: int
+    program_hash: str
+    skeleton: str
+    feedback: str = ""

@@ -1,0 +1,41 @@
+"""Languages candidates are written in. A language's module is imported only when it is asked for."""
+
+import importlib
+from collections.abc import Mapping
+
+from evokernel.errors import LanguageError
+from evokernel.languages.toolchain import Confined
+from evokernel.protocols import Language
+
+LANGUAGES: Mapping[str, str] = {"cpp": "evokernel.languages.cpp:CppLanguage"}
+"""By name, where the class is: `module:Class`."""
+
+
+def make_language(
+    name: str,
+    *,
+    run: Confined,
+    threads: int = 1,
+    compile_timeout_s: float = 30.0,
+    memory_bytes: int = 2 << 30,
+) -> Language:
+    """Return a language ready to build.
+
+    Args:
+        name: one of `LANGUAGES`.
+        run: how compilers are started; the sandbox's runner, or `toolchain.run_plain` for trusted sources.
+        threads: threads a candidate may use; above 1 the language enables its threading.
+        compile_timeout_s: the longest one compiler call may take, in s.
+        memory_bytes: address space of one compiler process.
+
+    Raises:
+        LanguageError: the name is unknown, or the language's tool chain is missing on this machine.
+    """
+    if name not in LANGUAGES:
+        raise LanguageError(f"unknown language {name!r}: expected one of {', '.join(sorted(LANGUAGES))}")
+    module, _, attribute = LANGUAGES[name].partition(":")
+    factory = getattr(importlib.import_module(module), attribute)
+    language: Language = factory(
+        run=run, threads=threads, compile_timeout_s=compile_timeout_s, memory_bytes=memory_bytes
+    )
+    return language

@@ -1,0 +1,204 @@
+"""C++ for the processor at hand: the system's compiler, native instructions, one shared object per candidate."""
+
+import os
+import platform
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from evokernel.errors import LanguageError
+from evokernel.languages import cpp_guide, cpp_static, cpp_tokens
+from evokernel.languages.compilers import cpu_digest, find_compiler, find_objdump
+from evokernel.languages.cpp_checked import SANITIZE, checked_main
+from evokernel.languages.cpp_messages import digest_errors
+from evokernel.languages.disassembly import read_disassembly
+from evokernel.languages.elf import read_shared_object
+from evokernel.languages.isa import isa_of
+from evokernel.languages.profile import Profile, profile
+from evokernel.languages.toolchain import Completed, Confined
+from evokernel.protocols import Built, BuildFailure
+from evokernel.task import Task
+
+ARTIFACT_LIMIT_BYTES = 64 << 20
+CODE_LIMIT_BYTES = 512 << 10
+_LISTING_LIMIT_BYTES = 64 << 20
+_FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-semantic-interposition", "-shared", "-fPIC")
+_REPEATABLE = ("-frandom-seed=evokernel", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,now")
+_ENTRY = "run"
+# the same messages and temporary files everywhere; the dates that a source can ask for are those of 1970
+_ENVIRONMENT = ("/usr/bin/env", "LC_ALL=C", "TMPDIR=.", "SOURCE_DATE_EPOCH=0")
+
+
+class CppLanguage:
+    """C++20, compiled by the system's g++ or clang++ (`CXX` chooses another) for this very processor."""
+
+    name = "cpp"
+    suffix = ".cpp"
+
+    def __init__(
+        self, *, run: Confined, threads: int = 1, compile_timeout_s: float = 30.0, memory_bytes: int = 2 << 30
+    ) -> None:
+        """Find the tools.
+
+        Args:
+            run: how compilers are started.
+            threads: threads a kernel may use; above 1 OpenMP is on.
+            compile_timeout_s: the longest one compiler call may take, in s.
+            memory_bytes: address space of one compiler process.
+
+        Raises:
+            LanguageError: compiler or objdump are missing, or this machine's code cannot be read.
+        """
+        self._run = run
+        self._threads = threads
+        self._timeout_s = compile_timeout_s
+        self._memory_bytes = memory_bytes
+        self._compiler = find_compiler()
+        self._objdump = find_objdump()
+        self._isa = isa_of(platform.machine())
+        self._flags = (*_FLAGS, "-fopenmp") if threads > 1 else _FLAGS
+        self._lock = threading.Lock()
+        self._sanitizers: bool | None = None
+        self.environment = f"{self._compiler.label} {' '.join(self._flags)} cpu {cpu_digest()}"
+
+    def program_hash(self, source: str) -> str:
+        """Return a hash over the tokens: comments and layout do not change it, values of tunables do."""
+        return cpp_tokens.program_hash(source)
+
+    def static_check(self, source: str) -> str | None:
+        """Return why the source cannot be tried, or None. Early feedback, not security."""
+        return cpp_static.static_check(source)
+
+    def guide(self, task: Task) -> str:
+        """Return the signature of `run` for a task and the contract around it."""
+        return cpp_guide.guide(task, threads=self._threads, flags=f"{self._compiler.label} {' '.join(self._flags)}")
+
+    def build(self, source: str) -> Built | BuildFailure:
+        """Compile a shared object and measure its machine code.
+
+        Raises:
+            LanguageError: a tool could not be started, or objdump failed on what the compiler made.
+        """
+        with _workdir({"kernel.cpp": source}) as folder:
+            start = time.perf_counter()
+            made = self._compile(folder, (*self._flags, *_REPEATABLE), ["kernel.cpp"], "kernel.so")
+            compile_ms = (time.perf_counter() - start) * 1e3
+            if isinstance(made, BuildFailure):
+                return made
+            return self._measure(folder, made, compile_ms)
+
+    @property
+    def sanitizers(self) -> bool:
+        """Whether the compiler can link the sanitizers; tried once."""
+        with self._lock:
+            if self._sanitizers is None:
+                with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
+                    made = self._compile(folder, self._checked_flags(), ["kernel.cpp"], "probe")
+                if isinstance(made, BuildFailure) and made.timed_out:
+                    return False  # a busy machine: ask again next time
+                self._sanitizers = isinstance(made, bytes)
+            return self._sanitizers
+
+    def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
+        """Compile an executable that runs one job (see `checked_job`) under address and undefined-behaviour sanitizers.
+
+        Returns None where the compiler has no sanitizers.
+        """
+        if not self.sanitizers:
+            return None
+        files = {"kernel.cpp": source, "main.cpp": checked_main(task.signature)}
+        with _workdir(files) as folder:
+            return self._compile(folder, self._checked_flags(), list(files), "checked")
+
+    def _checked_flags(self) -> tuple[str, ...]:
+        threads = ("-fopenmp",) if self._threads > 1 else ()
+        return (*SANITIZE, *self._compiler.static_sanitizers(), *threads)
+
+    def _compile(self, folder: Path, flags: Sequence[str], sources: Sequence[str], output: str) -> bytes | BuildFailure:
+        hide = f"-ffile-prefix-map={folder}=."
+        argv = [*self._compiler.argv, *flags, *self._compiler.diagnostics(), hide, *sources, "-o", output]
+        done = self._call(folder, argv)
+        if done.timed_out:
+            return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
+        if not done.ok:
+            reason = digest_errors(done.stderr)
+            ended = f"the compiler was killed by signal {done.signal}\n" if done.signal is not None else ""
+            return BuildFailure(ended + reason)
+        image = _read(folder / output, ARTIFACT_LIMIT_BYTES)
+        if image is None:
+            return BuildFailure(f"the compiled program is larger than {ARTIFACT_LIMIT_BYTES >> 20} MiB")
+        return image
+
+    def _measure(self, folder: Path, image: bytes, compile_ms: float) -> Built | BuildFailure:
+        try:
+            compiled = read_shared_object(image)
+        except ValueError as error:
+            return BuildFailure(f"the compiled program cannot be read: {error}")
+        if not compiled.exports(_ENTRY):
+            return BuildFailure('the source defines no visible function `extern "C" void run(...)`')
+        if compiled.section_bytes(".text") > CODE_LIMIT_BYTES:
+            return BuildFailure(
+                f"{compiled.section_bytes('.text')} bytes of machine code; the limit is {CODE_LIMIT_BYTES}"
+            )
+        found = self._profile(folder)
+        if isinstance(found, BuildFailure):
+            return found
+        descriptor = {
+            "vector_bits": float(found.vector_bits),
+            "spills": float(found.spills),
+            "code_bytes": float(compiled.code_bytes),
+        }
+        metrics = {
+            "hot_loop_depth": float(found.loop_depth),
+            "hot_loop_instructions": float(found.loop_instructions),
+            "hot_loop_fma": float(found.loop_fma),
+            "hot_loop_gathers": float(found.loop_gathers),
+            "hot_loop_calls": float(found.loop_calls),
+            "frame_bytes": float(found.frame_bytes),
+            "artifact_bytes": float(len(image)),
+            "compile_ms": compile_ms,
+        }
+        return Built(image, compiled.loaded_hash, descriptor, metrics)
+
+    def _profile(self, folder: Path) -> Profile | BuildFailure:
+        # the listing goes through a file: it is often longer than the output that a runner keeps
+        listing = f'exec "{self._objdump}" -d -w -j .text --no-show-raw-insn kernel.so > kernel.lst'
+        done = self._call(folder, ["/bin/sh", "-c", listing])
+        if done.timed_out:
+            return BuildFailure("reading the machine code took too long", timed_out=True)
+        text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES) if done.ok else None
+        if text is None:
+            raise LanguageError(f"objdump could not read what the compiler made: {done.stderr.strip()[:500]}")
+        try:
+            return profile(read_disassembly(text.decode(errors="replace")), self._isa, entry=_ENTRY)
+        except ValueError as error:
+            return BuildFailure(str(error))
+
+    def _call(self, folder: Path, argv: Sequence[str]) -> Completed:
+        return self._run(
+            [*_ENVIRONMENT, *argv], workdir=folder, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
+        )
+
+
+@contextmanager
+def _workdir(files: dict[str, str]) -> Iterator[Path]:
+    """Make a fresh folder with the given texts; their times are fixed, since a source can ask for them."""
+    with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        for file_name, text in files.items():
+            (folder / file_name).write_text(text, encoding="utf-8", errors="surrogatepass")
+            os.utime(folder / file_name, (0, 0))
+        yield folder
+
+
+def _read(path: Path, limit_bytes: int) -> bytes | None:
+    """Return a file's bytes, or None where it is missing, larger than the limit, or a link."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            content = file.read(limit_bytes + 1)
+    except OSError:
+        return None
+    return content if len(content) <= limit_bytes else None

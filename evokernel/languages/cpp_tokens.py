@@ -1,0 +1,102 @@
+r"""C++ as tokens: comments and layout gone, everything that means something kept.
+
+Follows the phases of translation: a backslash at the end of a line joins it to the next one everywhere except inside a
+raw string; a comment is one space; a directive ends with its line. Two sources with equal tokens are the same program,
+but for `__LINE__` and for the spacing that `#x` in a macro turns into text.
+"""
+
+import bisect
+import hashlib
+import re
+from collections.abc import Iterator
+
+_SPLICE = re.compile(r"\\[ \t\f\v]*\n")
+_RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')
+_TOKEN = re.compile(
+    r"""
+      (?P<comment>//[^\n]*|/\*(?:.|\n)*?(?:\*/|\Z))
+    | (?P<newline>\n)
+    | (?P<blank>[^\S\n]+)
+    | (?P<raw>(?:u8|[uUL])?R")
+    | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"(?:[A-Za-z_]\w*)?)
+    | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+'(?:[A-Za-z_]\w*)?)
+    | (?P<number>\.?\d(?:'\w|[eEpP][+-]|[\w.])*)
+    | (?P<name>[^\W\d][\w$]*)
+    | (?P<mark>%:%:|<=>|->\*|\.\.\.|<<=|>>=|<:(?!:(?![:>]))|::|\+\+|--|->|\.\*|\#\#|<<|>>|<=|>=|==|!=|&&|\|\|
+              |\+=|-=|\*=|/=|%=|&=|\|=|\^=|:>|<%|%>|%:)
+    | (?P<other>.)
+    """,
+    re.VERBOSE,
+)
+_HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
+DIRECTIVE = "\n#"
+"""The token that begins a directive; the token `"\\n"` ends it."""
+
+
+def tokens(source: str) -> tuple[str, ...]:
+    """Return the tokens of a C++ source. Never fails: what is no token by the rules becomes one character each."""
+    return tuple(_Lexer(source.replace("\r\n", "\n").replace("\r", "\n")).run())
+
+
+def program_hash(source: str) -> str:
+    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it."""
+    digest = hashlib.sha256(b"cpp\0")
+    for token in tokens(source):
+        encoded = token.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(encoded))
+        digest.update(encoded)
+    return digest.hexdigest()[:16]
+
+
+class _Lexer:
+    """One pass over the joined lines; raw strings are taken from the text as it was written."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.origin: list[int] = []
+        """For each character of the joined text, its place in the source."""
+        parts: list[str] = []
+        start = 0
+        for splice in (*_SPLICE.finditer(source), None):
+            end = len(source) if splice is None else splice.start()
+            parts.append(source[start:end])
+            self.origin.extend(range(start, end))
+            start = len(source) if splice is None else splice.end()
+        self.text = "".join(parts)
+        self.directive: list[str] | None = None
+        """The tokens of the directive being read so far, without its `#`."""
+
+    def run(self) -> Iterator[str]:
+        place, fresh = 0, True  # fresh: nothing but white space since the line began
+        while place < len(self.text):
+            place, kind, token = self._next(place)
+            if kind == "newline":
+                if self.directive is not None:
+                    yield "\n"
+                self.directive, fresh = None, True
+            elif kind not in ("comment", "blank"):
+                if fresh and token in ("#", "%:"):
+                    self.directive, token = [], DIRECTIVE
+                elif self.directive is not None:
+                    self.directive.append(token)
+                yield token
+                if self.directive is not None and self.directive[:1] == ["define"] and len(self.directive) == 2:
+                    if self.text[place : place + 1] == "(":
+                        yield "()"  # `#define F(x)` and `#define F (x)` differ by nothing else
+                fresh = False
+        if self.directive is not None:
+            yield "\n"
+
+    def _next(self, place: int) -> tuple[int, str, str]:
+        """Return where the token at a place ends, its kind, and its text."""
+        if self.directive is not None and self.directive[-1:] in (["include"], ["include_next"], ["embed"]):
+            header = _HEADER.match(self.text, place)
+            if header is not None:
+                return header.end(), "header", header["name"]
+        match = _TOKEN.match(self.text, place)
+        assert match is not None  # the last alternative takes any character but a newline, which has its own
+        if match.lastgroup == "raw":
+            raw = _RAW.match(self.source, self.origin[place])
+            if raw is not None:
+                return bisect.bisect_left(self.origin, raw.end()), "string", raw.group()
+        return match.end(), str(match.lastgroup), match.group()

@@ -1,0 +1,47 @@
+"""The text of `objdump -d` as functions of instructions."""
+
+import re
+from dataclasses import dataclass
+
+_FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>[^>]+)>:$")
+_INSTRUCTION = re.compile(r"^\s+(?P<address>[0-9a-f]+):\t(?P<text>\S.*)$")
+_PREFIX = re.compile(r"^(?:(?:bnd|notrack|lock|rep|repz|repnz|data16|cs|ds|\{\w+\})\s+)+")
+_TARGET = re.compile(r"(?:^|[\s,])(?P<address>[0-9a-f]+) <")
+_REFERENCE = re.compile(r"<(?P<name>[^>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: its address, mnemonic without prefixes, and operands as printed."""
+
+    address: int
+    mnemonic: str
+    operands: str
+
+    @property
+    def target(self) -> int | None:
+        """The address a direct jump or call goes to."""
+        match = _TARGET.search(self.operands)
+        return int(match["address"], 16) if match else None
+
+    @property
+    def reference(self) -> str | None:
+        """The function or object that the operands name."""
+        match = _REFERENCE.search(self.operands)
+        return match["name"] if match else None
+
+
+def read_disassembly(text: str) -> dict[str, list[Instruction]]:
+    """Return the instructions of each function by name, in the order of their addresses."""
+    functions: dict[str, list[Instruction]] = {}
+    current: list[Instruction] | None = None
+    for line in text.splitlines():
+        instruction = _INSTRUCTION.match(line)
+        if instruction is not None and current is not None:
+            mnemonic, _, operands = _PREFIX.sub("", instruction["text"]).partition(" ")
+            current.append(Instruction(int(instruction["address"], 16), mnemonic.strip(), operands.strip()))
+            continue
+        heading = _FUNCTION.match(line)
+        if heading is not None:
+            current = functions.setdefault(heading["name"], [])
+    return functions

@@ -1,0 +1,141 @@
+"""Starting compilers: the seam the sandbox fills, and a plain runner for trusted sources."""
+
+import ctypes
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from evokernel.errors import LanguageError
+
+OUTPUT_LIMIT_BYTES = 256 * 1024
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a process ended: `exit_code`, or the `signal` that killed it. Output is capped and decoded leniently."""
+
+    exit_code: int | None
+    signal: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+
+    @property
+    def ok(self) -> bool:
+        """Ended by itself with exit code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+class Confined(Protocol):
+    """Runs one command in a folder that it may read and write, and answers when it and all its children are gone."""
+
+    def __call__(self, argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
+        """Run `argv` with `workdir` as the current folder. Raises `LanguageError` where it cannot be started."""
+        ...
+
+
+def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
+    """Run a command without a sandbox, in a process group of its own that ends with it.
+
+    Only for trusted sources: tests, and looking at the machine's tools. At the time limit the whole group is killed.
+    If this process dies the command gets SIGKILL (its children may finish on their own).
+
+    Raises:
+        LanguageError: the command cannot be started.
+    """
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(workdir), "TMPDIR": str(workdir)}
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=workdir,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_limits(memory_bytes),
+        )
+    except OSError as error:
+        raise LanguageError(f"cannot start {argv[0]!r}: {error.strerror}") from None
+    with process:
+        try:
+            stdout, stderr, timed_out = _watch(process, timeout_s)
+        finally:
+            _kill_group(process.pid)  # before the leader is reaped, so that its number cannot belong to another
+        code = process.wait()
+    return Completed(
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        stdout=stdout.decode(errors="replace"),
+        stderr=stderr.decode(errors="replace"),
+        timed_out=timed_out,
+    )
+
+
+def _limits(memory_bytes: int) -> Callable[[], None]:
+    def apply() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    return apply
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _watch(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, bytes, bool]:
+    """Drain both pipes until the process ends; keep the first part of each. Returns stdout, stderr, timed out."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    deadline = time.monotonic() + timeout_s
+    end = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(end, selectors.EVENT_READ)
+            for pipe in kept:
+                os.set_blocking(pipe, False)
+                selector.register(pipe, selectors.EVENT_READ)
+            running = True
+            while running:
+                events = selector.select(max(0.0, deadline - time.monotonic()))
+                if not events or time.monotonic() > deadline:
+                    break
+                for key, _ in events:
+                    if key.fd == end:
+                        running = False
+                    elif not _drain(key.fd, kept[key.fd]):
+                        selector.unregister(key.fd)
+    finally:
+        os.close(end)
+    for pipe, buffer in kept.items():
+        _drain(pipe, buffer)
+    stdout, stderr = kept.values()
+    return bytes(stdout), bytes(stderr), running
+
+
+def _drain(pipe: int, buffer: bytearray) -> bool:
+    """Read what is there, keep it up to the limit; say whether the pipe is still open."""
+    for _ in range(64):  # a writer that never pauses must not keep us from the clock
+        try:
+            block = os.read(pipe, 65536)
+        except BlockingIOError:
+            return True
+        if not block:
+            return False
+        buffer += block[: max(0, OUTPUT_LIMIT_BYTES - len(buffer))]
+    return True

@@ -1,0 +1,309 @@
+"""Every seam of evokernel on one page. An implementation of any of these can be named in a config or passed in code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from evokernel.candidate import Candidate, Proposal
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode
+from evokernel.fitness import Elite
+from evokernel.task import Task
+
+# ---------------------------------------------------------------------------------------------------- languages
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a compiler made of a source.
+
+    `artifact` is loadable code; `hash` is taken over what was compiled, for finding compiled duplicates;
+    `descriptor` is behaviour read from it; `metrics` are numbers with their unit in the name.
+    """
+
+    artifact: bytes
+    hash: str
+    descriptor: Mapping[str, float]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFailure:
+    """Why a source did not compile; `message` is fit to act on, at most about 40 lines. `timed_out` after a limit."""
+
+    message: str
+    timed_out: bool = False
+
+
+class Language(Protocol):
+    """How a source becomes something that runs."""
+
+    name: str
+    suffix: str
+    environment: str
+    """Compiler, version and flags: part of the key of every evaluation."""
+
+    def program_hash(self, source: str) -> str:
+        """Return a hash that ignores comments and layout but not the values of tunables."""
+        ...
+
+    def static_check(self, source: str) -> str | None:
+        """Return why the source cannot be tried, or None. Costs milliseconds, runs no compiler."""
+        ...
+
+    def build(self, source: str) -> Built | BuildFailure:
+        """Compile for this machine, confined. Blocking; thread-safe."""
+        ...
+
+    def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
+        """Compile an executable that runs one call under sanitizers; None where the language has none."""
+        ...
+
+    def guide(self, task: Task) -> str:
+        """Return what an author of a kernel must know: entry point, argument order, alignment, tunables."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------------- evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """One candidate to judge. `incumbent` is the speed-up below half of which timing may stop early."""
+
+    candidate: Candidate
+    program_hash: str
+    budget: Budget
+    incumbent: float = 0.0
+    workloads: str = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorIdentity:
+    """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
+
+    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people.
+    """
+
+    task_hash: str
+    device: str
+    environment: str
+    evaluator_version: str
+    mode: Mode
+    device_sheet: Mapping[str, float]
+    sandbox: str
+    baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def key(self, program_hash: str, budget: Budget) -> EvaluationKey:
+        """Return the key of an evaluation made by this evaluator."""
+        return EvaluationKey(
+            program_hash=program_hash,
+            task_hash=self.task_hash,
+            device=self.device,
+            environment=self.environment,
+            evaluator_version=self.evaluator_version,
+            mode=self.mode,
+            budget=budget,
+        )
+
+
+class Evaluator(Protocol):
+    """Proves a candidate right and measures it. Raises `HarnessError` for its own faults only."""
+
+    async def start(self) -> EvaluatorIdentity:
+        """Start the processes, admit the task, measure device and baselines. Idempotent."""
+        ...
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Return the verdict; a bad candidate is a verdict too."""
+        ...
+
+    async def close(self) -> None:
+        """End every process this evaluator started."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------------- search
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """A measured point of a skeleton: tunable values and fitness value (None where it failed)."""
+
+    values: Mapping[str, int]
+    fitness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the archipelago picked for one step: an island, an operator and the elites it works on."""
+
+    step: int
+    island: str
+    operator: str
+    parents: tuple[Elite, ...]
+    inspirations: tuple[Elite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One committed result, as the search state takes it in. No evaluation: the operator had nothing to offer.
+
+    `program_hash` and `skeleton` are those of the candidate; empty where there is none.
+    """
+
+    seq: int
+    proposal: Proposal | None
+    step: int
+    island: str
+    operator: str
+    parents: tuple[str, ...]
+    evaluation: Evaluation | None
+    program_hash: str = ""
+    skeleton: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All an operator sees; frozen, built by the loop. `seed` makes its random choices repeatable."""
+
+    step: int
+    seed: int
+    island: str
+    task: Task
+    language: str
+    threads: int
+    parents: tuple[Elite, ...]
+    siblings: tuple[Sibling, ...]
+    inspirations: tuple[Elite, ...]
+    known: frozenset[str]
+    """Ids of candidates already tried."""
+    tried: frozenset[str]
+    """Rationales already used on the first parent."""
+    credit: Mapping[str, float]
+    """By first word of a rationale: how often such a change gave a better kernel in this run, 0 to 1."""
+    device_sheet: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An operator's answer, before it becomes a `Proposal` with its lineage."""
+
+    source: str
+    parents: tuple[str, ...]
+    rationale: str
+    predicted_speedup: float | None = None
+
+
+class Operator(Protocol):
+    """Makes proposals. `parents` is how many it needs; `tuner` says it searches one skeleton's tunables."""
+
+    name: str
+    parents: int
+    tuner: bool
+
+    async def propose(self, context: Context) -> Draft | None:
+        """Return a draft, or None where this operator has nothing to offer for these parents."""
+        ...
+
+
+class Archive(Protocol):
+    """The elites of one island, one per niche."""
+
+    def add(self, elite: Elite) -> bool:
+        """Take the elite in if it is the best of its niche; say whether it was taken."""
+        ...
+
+    def elites(self) -> Sequence[Elite]:
+        """Return all elites in a fixed order."""
+        ...
+
+    def remove(self, candidate_id: str) -> None:
+        """Drop a candidate if it is an elite here."""
+        ...
+
+    def clear(self) -> None:
+        """Forget every elite."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of occupied niches."""
+        ...
+
+
+class Selector(Protocol):
+    """Picks a parent among the elites of an island."""
+
+    def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
+        """Return one elite. `picks` counts how often each candidate was a parent. Never called with none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands, over all its sessions; what a stopper decides on."""
+
+    evaluations: int
+    seconds: float
+    cost_usd: float
+    since_improvement: int
+    best_speedup: float
+    roofline_share: float | None
+
+
+class Stopper(Protocol):
+    """Decides when a search is over."""
+
+    def reason(self, progress: Progress) -> str | None:
+        """Return why to stop now, or None."""
+        ...
+
+    def remaining(self, progress: Progress) -> float | None:
+        """Return the share of the budget left, 0 to 1, or None where it cannot be known."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A text model an operator may ask. No implementation is needed for a search by rules."""
+
+    name: str
+
+    async def complete(self, prompt: str) -> str:
+        """Return the model's reply."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A proposal was stored and waits for its evaluation."""
+
+    proposal: Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A result was committed. `improved` says it is the best of the run so far."""
+
+    proposal: Proposal
+    evaluation: Evaluation
+    seq: int
+    improved: bool
+    reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a person should read: a phase began, an island was reset, a crown was refused."""
+
+    text: str
+    warning: bool = False
+
+
+Event = Proposed | Judged | Note
+
+
+class Listener(Protocol):
+    """Hears what happens; cannot change it."""
+
+    def hear(self, event: Event) -> None:
+        """Take note of one event."""
+        ...

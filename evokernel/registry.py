@@ -1,0 +1,24 @@
+"""A `kind` in a config names a class: one of ours from a dict, or a user's own as `package.module:Class`."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from evokernel.errors import ConfigError
+
+
+def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
+    """Return what a kind names.
+
+    Raises:
+        ConfigError: the kind is neither known nor importable; the message lists the known ones.
+    """
+    if kind in known:
+        return known[kind]
+    module_name, separator, attribute = kind.partition(":")
+    if not separator:
+        raise ConfigError(f"unknown {what} {kind!r}: expected one of {', '.join(known)}, or package.module:Class")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{what} {kind!r} cannot be imported: {error}") from None

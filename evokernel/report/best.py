@@ -1,0 +1,128 @@
+"""The best kernel of a run and what is proved of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from archive.store import Store
+from evokernel.candidate import Candidate
+from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
+from evokernel.report.verdicts import Holdout, Kind, Verdicts, floor_share, over_baselines, quotient
+
+
+@dataclass(frozen=True, slots=True)
+class OverSeed:
+    """How much faster than the seed. `kind` is that of both evaluations, so that like is compared with like."""
+
+    candidate: str
+    kind: Kind
+    speedup: Speedup
+
+
+@dataclass(frozen=True, slots=True)
+class BestKernel:
+    """The kernel to take home.
+
+    `speedup` is against the fastest baseline of each workload, `baselines` against each one; both come from
+    `evaluation`, which is of `kind`. `contender` is a fitter candidate that was not measured on held-out inputs yet.
+    """
+
+    candidate: Candidate
+    kind: Kind
+    evaluation: Evaluation
+    holdout: Holdout
+    speedup: Speedup
+    baselines: Mapping[str, Speedup]
+    over_seed: OverSeed | None
+    floor_share: float | None
+    contender: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    candidate: Candidate
+    verdicts: Verdicts
+
+
+def verdicts_of(store: Store, program_hash: str) -> Verdicts:
+    """Return what the evaluations of one program say; those a fork brought from elsewhere say nothing of this run."""
+    identity = store.identity()
+    evaluations = [stored.evaluation for stored in store.evaluations_of(program_hash)]
+    if identity is not None:
+        here = (identity.task_hash, identity.device)
+        evaluations = [e for e in evaluations if (e.key.task_hash, e.key.device) == here]
+    return Verdicts.of(evaluations)
+
+
+def seeds(store: Store) -> list[str]:
+    """Return the ids of the candidates without parents, in the order of their steps."""
+    rows = store.database.rows(
+        "SELECT c.id FROM candidates c WHERE NOT EXISTS (SELECT 1 FROM parents e WHERE e.step = c.born) ORDER BY c.born"
+    )
+    return [row["id"] for row in rows]
+
+
+def find_best(store: Store) -> BestKernel | None:
+    """Return the best kernel: a crowned one where there is one, else the fittest; None where nothing is right yet.
+
+    Among crowned ones fitness decides and the final numbers are only reported: choosing by them would make them
+    look better than they are. A crowned seed counts only where nothing else is right.
+    """
+    ranked = store.best(1)
+    fittest = _entry(store, ranked[0].candidate.candidate.id) if ranked else None
+    crowned = _fittest(_crowned(store))
+    chosen = crowned or fittest
+    if chosen is None or chosen.verdicts.reported is None:
+        return None
+    evaluation = chosen.verdicts.reported
+    return BestKernel(
+        candidate=chosen.candidate,
+        kind=chosen.verdicts.kind,
+        evaluation=evaluation,
+        holdout=chosen.verdicts.holdout,
+        speedup=combined_speedup(evaluation.timings),
+        baselines=over_baselines(evaluation),
+        over_seed=over_seed(store, chosen.verdicts),
+        floor_share=floor_share(evaluation),
+        contender=_contender(chosen, fittest),
+    )
+
+
+def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:
+    """Compare a program with the fastest seed, final with final where both exist, else search with search."""
+    seed = _fittest(_entry(store, name) for name in seeds(store))
+    if seed is None:
+        return None
+    for kind in (Kind.FINAL, Kind.SEARCH):
+        ours, theirs = verdicts.of_kind(kind), seed.verdicts.of_kind(kind)
+        if ours is not None and theirs is not None:
+            ratio = quotient(combined_speedup(ours.timings), combined_speedup(theirs.timings))
+            return OverSeed(seed.candidate.id, kind, ratio)
+    return None
+
+
+def _entry(store: Store, name: str) -> _Entry:
+    stored = store.candidate(name)
+    return _Entry(stored.candidate, verdicts_of(store, stored.program_hash))
+
+
+def _crowned(store: Store) -> list[_Entry]:
+    rows = store.database.rows(
+        "SELECT candidate, max(seq) FROM evaluations WHERE budget = ? AND status = 'ok' GROUP BY program_hash "
+        "ORDER BY max(seq)",
+        (Budget.FINAL.value,),
+    )
+    barred = set(seeds(store))
+    entries = [_entry(store, row["candidate"]) for row in rows if row["candidate"] not in barred]
+    return [entry for entry in entries if entry.verdicts.holdout is Holdout.PASSED]
+
+
+def _fittest(entries: Iterable[_Entry]) -> _Entry | None:
+    known = [(entry.verdicts.fitness, entry) for entry in entries]
+    fit = [(fitness, entry) for fitness, entry in known if fitness is not None]
+    return max(fit, key=lambda item: item[0])[1] if fit else None
+
+
+def _contender(chosen: _Entry, fittest: _Entry | None) -> str | None:
+    if fittest is None or fittest.candidate.id == chosen.candidate.id or fittest.verdicts.holdout is not Holdout.PENDING:
+        return None
+    return fittest.candidate.id

@@ -1,0 +1,163 @@
+"""The JSON behind `--json`. Fields described in docs/json.md keep their name and meaning; new ones may come."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from archive.records import StoredEvaluation
+from evokernel.candidate import Proposal
+from evokernel.evaluation import Evaluation, Speedup
+from evokernel.report.best import BestKernel, OverSeed
+from evokernel.report.status import RunFacts, RunStatus
+from evokernel.report.story import Portrait
+
+FORMAT = 1
+
+
+def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
+    """Return what `best --json` prints."""
+    key = best.evaluation.key
+    return {
+        "format": FORMAT,
+        "store": str(run.path),
+        "task": run.task,
+        "candidate": best.candidate.id,
+        "language": best.candidate.language,
+        "kind": best.kind.value,
+        "holdout": best.holdout.value,
+        "mode": key.mode.value,
+        "speedup": _speedup(best.speedup),
+        "speedup_over_seed": best.over_seed.speedup.value if best.over_seed else None,
+        "over_seed": _over_seed(best.over_seed),
+        "baselines": {name: {"speedup": s.value, "low": s.low, "high": s.high} for name, s in best.baselines.items()},
+        "workloads": _workloads(best.evaluation),
+        "floor_share": best.floor_share,
+        "device": key.device,
+        "environment": key.environment,
+        "sandbox": best.evaluation.sandbox,
+        "contender": best.contender,
+    }
+
+
+def status_document(status: RunStatus) -> dict[str, Any]:
+    """Return what `status --json` prints."""
+    run = status.run
+    return {
+        "format": FORMAT,
+        "store": str(run.path),
+        "run_id": run.run_id,
+        "forked_from": run.forked_from or None,
+        "task": run.task,
+        "language": run.language,
+        "seed": run.seed,
+        "mode": status.mode.value if status.mode else None,
+        "device": run.device,
+        "environment": run.environment,
+        "sandbox": run.sandbox,
+        "results": status.results,
+        "correct": status.correct,
+        "in_flight": status.in_flight,
+        "by_status": status.by_status,
+        "seconds": status.spent.seconds,
+        "cost_usd": status.spent.cost_usd,
+        "last_stop": status.last_stop or None,
+        "operators": {
+            row.name: {
+                "results": row.results,
+                "correct": row.correct,
+                "improvements": row.improvements,
+                "barren": row.barren,
+                "cost_usd": row.cost_usd,
+            }
+            for row in status.operators
+        },
+        "islands": {
+            row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best}
+            for row in status.islands
+        },
+        "best": best_document(status.best, run) if status.best else None,
+    }
+
+
+def portrait_document(portrait: Portrait) -> dict[str, Any]:
+    """Return what `show --json` prints."""
+    stored, verdicts = portrait.stored, portrait.verdicts
+    return {
+        "format": FORMAT,
+        "candidate": stored.candidate.id,
+        "language": stored.candidate.language,
+        "program_hash": stored.program_hash,
+        "skeleton": stored.skeleton,
+        "origin": stored.origin or None,
+        "kind": verdicts.kind.value if verdicts.reported else None,
+        "holdout": verdicts.holdout.value,
+        "speedup": _speedup(portrait.speedup),
+        "speedup_over_seed": portrait.over_seed.speedup.value if portrait.over_seed else None,
+        "over_seed": _over_seed(portrait.over_seed),
+        "proposal": _proposal(portrait.proposal),
+        "evaluations": [_evaluation(stored_evaluation) for stored_evaluation in portrait.evaluations],
+        "source": stored.candidate.source,
+    }
+
+
+def _speedup(speedup: Speedup | None) -> dict[str, float] | None:
+    return None if speedup is None else {"value": speedup.value, "low": speedup.low, "high": speedup.high}
+
+
+def _over_seed(over: OverSeed | None) -> dict[str, Any] | None:
+    return None if over is None else {"seed": over.candidate, "kind": over.kind.value, **(_speedup(over.speedup) or {})}
+
+
+def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": timing.workload,
+            "baseline": timing.baseline,
+            "candidate_us": timing.candidate_us,
+            "baseline_us": timing.baseline_us,
+            "speedup": _speedup(timing.speedup),
+            "verdict": timing.verdict.value,
+            "pairs": timing.pairs,
+        }
+        for timing in evaluation.timings
+    ]
+
+
+def _proposal(proposal: Proposal | None) -> dict[str, Any] | None:
+    if proposal is None:
+        return None
+    return {
+        "step": proposal.step,
+        "operator": proposal.operator,
+        "island": proposal.island,
+        "parents": list(proposal.parents),
+        "inspirations": list(proposal.inspirations),
+        "rationale": proposal.rationale,
+        "predicted_speedup": proposal.predicted_speedup,
+        "model": proposal.usage.model or None,
+        "cost_usd": proposal.usage.cost_usd,
+    }
+
+
+def _evaluation(stored: StoredEvaluation) -> dict[str, Any]:
+    evaluation = stored.evaluation
+    return {
+        "seq": stored.seq,
+        "budget": evaluation.key.budget.value,
+        "mode": evaluation.key.mode.value,
+        "status": evaluation.status.value,
+        "stage": evaluation.stage.value,
+        "device": evaluation.key.device,
+        "environment": evaluation.key.environment,
+        "workloads": _workloads(evaluation),
+        "baselines": {name: _speedup(speedup) for name, speedup in evaluation.panel.items()},
+        "descriptor": _numbers(evaluation.descriptor),
+        "metrics": _numbers(evaluation.metrics),
+        "feedback": evaluation.feedback,
+        "stopped_early": evaluation.stopped_early,
+        "origin": stored.origin or None,
+    }
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Return the numbers with None for those JSON cannot spell."""
+    return {name: value if value - value == 0 else None for name, value in values.items()}

@@ -1,0 +1,173 @@
+"""Where a run stands: what it is, what it has used, what its operators and islands gave."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from archive.sessions import Spent
+from archive.store import Store
+from evokernel.evaluation import Mode, Status
+from evokernel.report.best import BestKernel, find_best
+
+RECENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a store is the record of; empty texts where no session has begun. `config` is the resolved YAML."""
+
+    path: Path
+    run_id: str
+    created: str
+    forked_from: str
+    task: str
+    language: str
+    seed: int
+    device: str
+    environment: str
+    sandbox: str
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """What one operator gave: judged results, right ones, changes of the leader, steps without a proposal, dollars."""
+
+    name: str
+    results: int
+    correct: int
+    improvements: int
+    barren: int
+    cost_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class IslandRow:
+    """What one island gave: judged results, right ones, and the speed-up of its best (None without one)."""
+
+    name: str
+    results: int
+    correct: int
+    best: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A change of the leader: when, who, by what, how fast it looked then."""
+
+    seq: int
+    at: float
+    candidate: str
+    operator: str
+    island: str
+    rationale: str
+    speedup: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at a glance. `last_stop` is why its last session ended, empty while it never ended in an orderly way."""
+
+    run: RunFacts
+    mode: Mode | None
+    spent: Spent
+    results: int
+    correct: int
+    by_status: dict[str, int]
+    in_flight: int
+    last_stop: str
+    best: BestKernel | None
+    operators: tuple[OperatorRow, ...]
+    islands: tuple[IslandRow, ...]
+    improvements: tuple[Improvement, ...]
+
+
+def run_facts(store: Store) -> RunFacts:
+    """Return what the store is the record of."""
+    identity = store.identity()
+    return RunFacts(
+        path=store.database.path,
+        run_id=store.meta("run_id") or "",
+        created=store.meta("created") or "",
+        forked_from=store.meta("forked_from") or "",
+        task=identity.task if identity else "",
+        language=identity.language if identity else "",
+        seed=identity.seed if identity else 0,
+        device=identity.device if identity else "",
+        environment=identity.environment if identity else "",
+        sandbox=store.meta("sandbox") or "",
+        config=store.meta("config") or "",
+    )
+
+
+def read_status(store: Store) -> RunStatus:
+    """Return how a run stands."""
+    counts, best = store.counts(), find_best(store)
+    improvements = _improvements(store)
+    stop = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
+    mode = store.database.row("SELECT mode FROM evaluations ORDER BY seq DESC LIMIT 1")
+    return RunStatus(
+        run=run_facts(store),
+        mode=Mode(mode["mode"]) if mode else None,
+        spent=store.spent(),
+        results=sum(counts.by_status.values()),
+        correct=counts.by_status.get(Status.OK.value, 0),
+        by_status=counts.by_status,
+        in_flight=counts.in_flight,
+        last_stop=stop["reason"] if stop else "",
+        best=best,
+        operators=_operators(store, improvements),
+        islands=_islands(store),
+        improvements=improvements[-RECENT:],
+    )
+
+
+_JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"
+
+
+def _operators(store: Store, improvements: tuple[Improvement, ...]) -> tuple[OperatorRow, ...]:
+    led = Counter(improvement.operator for improvement in improvements)
+    rows = store.database.rows(
+        "SELECT p.operator, count(e.seq) AS results, sum(e.status IS 'ok') AS correct, "
+        "sum(r.evaluation IS NULL) AS barren, sum(coalesce(p.cost_usd, 0)) AS cost "
+        "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN evaluations e ON e.seq = r.evaluation "
+        "GROUP BY 1 ORDER BY 2 DESC, 1"
+    )
+    return tuple(
+        OperatorRow(r["operator"], r["results"], r["correct"], led[r["operator"]], r["barren"], r["cost"]) for r in rows
+    )
+
+
+def _islands(store: Store) -> tuple[IslandRow, ...]:
+    rows = store.database.rows(
+        "SELECT p.island, count(*) AS results, sum(e.status IS 'ok') AS correct, "
+        f"max(CASE WHEN e.budget <> 'final' THEN e.speedup END) AS best {_JUDGED} "
+        "WHERE p.island <> '*' GROUP BY 1 ORDER BY 1"
+    )
+    return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"]) for row in rows)
+
+
+def _improvements(store: Store) -> tuple[Improvement, ...]:
+    """Return each first time that a candidate took the lead with a higher fitness than any before."""
+    found: list[Improvement] = []
+    highest = -math.inf
+    for point in store.curve():
+        if point.fitness.value <= highest:
+            continue
+        highest = point.fitness.value
+        proposal = store.proposal_of(point.candidate)
+        if proposal is None or (found and found[-1].candidate == point.candidate):
+            continue
+        found.append(
+            Improvement(
+                seq=point.seq,
+                at=point.at,
+                candidate=point.candidate,
+                operator=proposal.operator,
+                island=proposal.island,
+                rationale=proposal.rationale,
+                speedup=math.exp(point.fitness.log_speedup),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,105 @@
+"""Which of a program's evaluations speaks: for selection, for the report, and on held-out inputs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evokernel.evaluation import Z95, Budget, Evaluation, Speedup, Status, Timing, combined_speedup
+from evokernel.fitness import Fitness, fitness_of
+
+
+class Holdout(StrEnum):
+    """What held-out workloads said of a candidate."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+class Kind(StrEnum):
+    """Which measurement a number comes from: the one that drove the search, or the final one made anew."""
+
+    SEARCH = "search"
+    FINAL = "final"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A program's evaluations, sorted out.
+
+    `search` is the evaluation its fitness is made of (None where it has none), `final` the newest one of budget
+    `final`, `failure` the newest that says the program is not right.
+    """
+
+    fitness: Fitness | None
+    search: Evaluation | None
+    final: Evaluation | None
+    failure: Evaluation | None
+
+    @classmethod
+    def of(cls, evaluations: Sequence[Evaluation]) -> "Verdicts":
+        """Sort out all evaluations of one program, oldest first. Faults of our own say nothing of a program."""
+        judged = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
+        fitness = fitness_of(judged)
+        timed = [e for e in reversed(judged) if e.ok and e.key.budget is not Budget.FINAL]
+        return cls(
+            fitness=fitness,
+            search=next((e for e in timed if fitness is None or fitness_of([e]) == fitness), None),
+            final=next((e for e in reversed(judged) if e.key.budget is Budget.FINAL), None),
+            failure=next((e for e in reversed(judged) if not e.ok), None),
+        )
+
+    @property
+    def holdout(self) -> Holdout:
+        """What held-out workloads said."""
+        if self.final is None:
+            return Holdout.PENDING
+        return Holdout.PASSED if self.final.ok else Holdout.FAILED
+
+    def of_kind(self, kind: Kind) -> Evaluation | None:
+        """Return the timed evaluation of a kind, or None."""
+        if kind is Kind.SEARCH:
+            return self.search
+        return self.final if self.final is not None and self.final.ok else None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of evaluation whose numbers are reported: the final one where it holds."""
+        return Kind.FINAL if self.of_kind(Kind.FINAL) is not None else Kind.SEARCH
+
+    @property
+    def reported(self) -> Evaluation | None:
+        """The evaluation whose numbers are reported, or None where nothing was timed."""
+        return self.of_kind(self.kind)
+
+
+def over_baselines(evaluation: Evaluation) -> dict[str, Speedup]:
+    """Return the speed-up over each baseline it was paired with, fastest baseline first.
+
+    A crowned candidate was paired with the whole panel; any other one, per workload, with that workload's fastest
+    baseline only.
+    """
+    if evaluation.panel:
+        return dict(sorted(evaluation.panel.items(), key=lambda item: item[1].value))
+    by_baseline: dict[str, tuple[Timing, ...]] = {}
+    for timing in evaluation.timings:
+        by_baseline[timing.baseline] = (*by_baseline.get(timing.baseline, ()), timing)
+    return {name: combined_speedup(timings) for name, timings in by_baseline.items()}
+
+
+def quotient(one: Speedup, other: Speedup) -> Speedup:
+    """Return the ratio of two speed-ups over the same baselines, measured apart, with its 95 % interval."""
+    spread = math.hypot(_log_error(one), _log_error(other))
+    return Speedup.from_log(math.log(one.value / other.value), spread)
+
+
+def _log_error(speedup: Speedup) -> float:
+    return math.log(speedup.high / speedup.low) / (2 * Z95)
+
+
+def floor_share(evaluation: Evaluation) -> float | None:
+    """Return floor time / candidate time, the weighted geometric mean over workloads with a known floor, or None."""
+    known = [(t.weight, math.log(t.floor_us / t.candidate_us)) for t in evaluation.timings if t.floor_us]
+    total = sum(weight for weight, _ in known)
+    return math.exp(sum(weight * share for weight, share in known) / total) if total else None

@@ -1,0 +1,71 @@
+"""Where a run stands: the numbers a person and a stopper ask for, a fold over committed results."""
+
+import math
+from dataclasses import dataclass, field
+
+from evokernel.candidate import Proposal
+from evokernel.evaluation import Evaluation
+from evokernel.fitness import Elite, fitness_of
+
+
+@dataclass(slots=True)
+class Standing:
+    """Counts and the best so far.
+
+    `seq` is the last fact taken in; `since_improvement` the results since the best kernel; `roofline_share` the
+    share of the device's floor it reaches, where known.
+    """
+
+    seq: int = 0
+    results: int = 0
+    correct: int = 0
+    since_improvement: int = 0
+    best: Elite | None = None
+    roofline_share: float | None = None
+    seed: Elite | None = None
+    last_failure: Evaluation | None = field(default=None, repr=False)
+
+    def take(self, seq: int, proposal: Proposal, evaluation: Evaluation, *, program_hash: str, skeleton: str) -> bool:
+        """Count one result; say whether it is the best so far."""
+        self.seq = seq
+        self.results += 1
+        self.since_improvement += 1
+        fitness = fitness_of([evaluation])
+        if fitness is None:
+            self.last_failure = evaluation
+            return False
+        self.correct += 1
+        elite = Elite(
+            candidate=proposal.candidate,
+            fitness=fitness,
+            descriptor=dict(evaluation.descriptor),
+            seq=seq,
+            program_hash=program_hash,
+            skeleton=skeleton,
+        )
+        if proposal.operator == "seed" and self.seed is None:
+            self.seed = elite
+        if self.best is not None and fitness.value <= self.best.fitness.value:
+            return False
+        self.best = elite
+        self.roofline_share = roofline_share(evaluation)
+        self.since_improvement = 0
+        return True
+
+    def demote(self, candidate_id: str, successor: Elite | None) -> None:
+        """Put another in the place of a best kernel that did not hold."""
+        if self.best is not None and self.best.candidate.id == candidate_id:
+            self.best = successor
+            self.roofline_share = None
+
+    @property
+    def best_speedup(self) -> float:
+        """The best kernel's combined speed-up over the anchor baseline; 0 without one."""
+        return math.exp(self.best.fitness.log_speedup) if self.best else 0.0
+
+
+def roofline_share(evaluation: Evaluation) -> float | None:
+    """Return floor time / candidate time as a weighted geometric mean over workloads; None where no floor is known."""
+    known = [(t.weight, t.floor_us / t.candidate_us) for t in evaluation.timings if t.floor_us]
+    total = sum(weight for weight, _ in known)
+    return math.exp(sum(weight * math.log(share) for weight, share in known) / total) if total else None

@@ -1,0 +1,75 @@
+"""Built-in tasks and the loading of a user's own. A task is a Python file with a module-level `task = Task(...)`."""
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+
+from evokernel.errors import TaskError
+from evokernel.task import Task
+
+_HERE = Path(__file__).parent
+
+
+def builtin_tasks() -> tuple[str, ...]:
+    """Return the names of the built-in tasks."""
+    return tuple(sorted(path.parent.name for path in _HERE.glob("*/task.py")))
+
+
+def task_path(spec: str) -> Path:
+    """Return the file of a task given by built-in name or by path.
+
+    Raises:
+        TaskError: there is neither such a name nor such a file.
+    """
+    if spec in builtin_tasks():
+        return _HERE / spec / "task.py"
+    path = Path(spec)
+    if path.suffix == ".py" and path.is_file():
+        return path.resolve()
+    known = ", ".join(builtin_tasks())
+    raise TaskError(f"unknown task {spec!r}: expected a built-in task ({known}) or the path of a task file (.py)")
+
+
+def task_hash(spec: str) -> str:
+    """Return 16 hex digits over the text of the task file."""
+    return hashlib.sha256(task_path(spec).read_bytes()).hexdigest()[:16]
+
+
+def load_task(spec: str) -> Task:
+    """Import a task file and return its `task`. Imports torch.
+
+    Raises:
+        TaskError: the file cannot be found or imported, or defines no `task`.
+    """
+    path = task_path(spec)
+    name = f"_evokernel_task_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    loader = importlib.util.spec_from_file_location(name, path)
+    if loader is None or loader.loader is None:
+        raise TaskError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(loader)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))  # a task file may import its neighbours, as a script would
+    try:
+        loader.loader.exec_module(module)
+    except TaskError:
+        raise
+    except Exception as error:  # a user's file may raise anything; it becomes one clear message
+        line = _line_in(error, path)
+        raise TaskError(f"task file {path}{line} raised {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    task = getattr(module, "task", None)
+    if not isinstance(task, Task):
+        raise TaskError(f"{path} must define `task = evokernel.task.Task(...)`; found {type(task).__name__}")
+    return task
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    """Return `:line` of the innermost frame of an error that lies in the file, or nothing."""
+    line, trace = "", error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = f":{trace.tb_lineno}"
+        trace = trace.tb_next
+    return line

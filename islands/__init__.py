@@ -1,0 +1,1 @@
+"""Populations with settings of their own, and the exchange between them."""

@@ -1,0 +1,38 @@
+"""One population: its archive, its selector, its operators, and how it has been doing."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evokernel.fitness import Elite
+from evokernel.protocols import Archive, Selector
+
+
+@dataclass(slots=True)
+class Island:
+    """A population. `operators` are shares by name; `stale` counts its results since its best elite improved."""
+
+    name: str
+    operators: Mapping[str, float]
+    archive: Archive
+    selector: Selector
+    best: float = float("-inf")
+    stale: int = 0
+    picks: Counter[str] = field(default_factory=Counter)
+
+    def take(self, elite: Elite) -> bool:
+        """Offer an elite to the archive; say whether it became the island's best."""
+        self.archive.add(elite)
+        if elite.fitness.value <= self.best:
+            return False
+        self.best = elite.fitness.value
+        self.stale = 0
+        return True
+
+    def restart(self, survivor: Elite) -> None:
+        """Forget the population and go on from one survivor."""
+        self.archive.clear()
+        self.picks.clear()
+        self.best = float("-inf")
+        self.take(survivor)
+        self.stale = 0

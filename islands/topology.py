@@ -1,0 +1,34 @@
+"""Who exchanges with whom: a directed graph over island names."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import networkx as nx
+
+Graph: TypeAlias = "nx.DiGraph[str]"
+
+
+def ring(names: Sequence[str]) -> Graph:
+    """Each island sends to the next, the last to the first."""
+    return _graph(names, [(name, names[(index + 1) % len(names)]) for index, name in enumerate(names)])
+
+
+def star(names: Sequence[str]) -> Graph:
+    """The first island exchanges with every other, both ways."""
+    hub, *rest = names
+    return _graph(names, [edge for name in rest for edge in ((hub, name), (name, hub))])
+
+
+def full(names: Sequence[str]) -> Graph:
+    """Every island sends to every other."""
+    return _graph(names, [(a, b) for a in names for b in names])
+
+
+def _graph(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> Graph:
+    graph: Graph = nx.DiGraph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(edge for edge in edges if edge[0] != edge[1])
+    return graph
+
+
+TOPOLOGIES: dict[str, Callable[[Sequence[str]], Graph]] = {"ring": ring, "star": star, "full": full}

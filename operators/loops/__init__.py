@@ -1,0 +1,1 @@
+"""Loop-nest representation of C++ kernels: reader, writer and dependence analysis."""
