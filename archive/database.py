@@ -10,6 +10,13 @@ from urllib.parse import quote
 from evokernel.errors import StoreCorrupt, StoreError
 
 BUSY_MS = 30_000
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "synchronous = NORMAL",  # a killed process loses nothing; a power cut may take the last results, never the file
+    "cache_size = -65536",
+    "wal_autocheckpoint = 4000",  # pages: hashes are all over the file, and a longer log writes each page back less often
+    "temp_store = MEMORY",
+)
 _NAMES = {
     name: getattr(sqlite3, f"SQLITE_{name}") for name in ("FULL", "IOERR", "READONLY", "CANTOPEN", "BUSY", "PERM")
 }
@@ -154,7 +161,7 @@ def _checked(path: Path, options: str, *, write: bool) -> Database:
     connection = sqlite3.connect(f"file:{name}?{options}", uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
         connection.row_factory = sqlite3.Row
-        for pragma in ("foreign_keys = ON", "synchronous = NORMAL", "cache_size = -65536", "temp_store = MEMORY"):
+        for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         found = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:

@@ -27,7 +27,6 @@ CREATE TABLE candidates(
   id TEXT PRIMARY KEY, language TEXT NOT NULL, text TEXT NOT NULL REFERENCES texts(hash),
   program_hash TEXT NOT NULL, skeleton TEXT NOT NULL, born INTEGER NOT NULL, origin TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE INDEX candidates_program ON candidates(program_hash);
 CREATE INDEX candidates_skeleton ON candidates(skeleton);
 
 CREATE TABLE proposals(
@@ -58,16 +57,12 @@ CREATE TABLE evaluations(
   metrics TEXT NOT NULL, feedback TEXT NOT NULL, artifact_hash TEXT NOT NULL, stopped_early INTEGER NOT NULL,
   duration_s REAL, sandbox TEXT NOT NULL, speedup REAL, speedup_low REAL, origin TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE INDEX evaluations_key ON evaluations(key_digest);
 CREATE INDEX evaluations_program ON evaluations(program_hash);
-CREATE INDEX evaluations_artifact ON evaluations(artifact_hash) WHERE artifact_hash <> '';
-CREATE INDEX evaluations_speed ON evaluations(speedup_low) WHERE speedup_low IS NOT NULL AND budget <> 'final';
 
 CREATE TABLE results(
   seq INTEGER PRIMARY KEY REFERENCES journal(seq), step INTEGER NOT NULL UNIQUE REFERENCES proposals(step),
   evaluation INTEGER REFERENCES evaluations(seq)
 ) STRICT;
-CREATE INDEX results_evaluation ON results(evaluation);
 
 CREATE TABLE inbox(
   id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, payload TEXT NOT NULL, author TEXT NOT NULL,

@@ -61,8 +61,8 @@ def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:
 
 def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation | None:
     """Return the newest evaluation with an equal key, or None; faults of our own are never used again."""
-    sql = f"{_EVALUATIONS} WHERE e.key_digest = ? AND e.status <> ? ORDER BY e.seq DESC LIMIT 1"
-    row = database.row(sql, (key.digest, Status.HARNESS_ERROR.value))
+    sql = f"{_EVALUATIONS} WHERE e.program_hash = ? AND e.key_digest = ? AND e.status <> ? ORDER BY e.seq DESC LIMIT 1"
+    row = database.row(sql, (key.program_hash, key.digest, Status.HARNESS_ERROR.value))
     found = None if row is None else stored_evaluation(row)
     return found if found is not None and found.evaluation.key == key else None
 

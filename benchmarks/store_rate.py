@@ -26,12 +26,22 @@ def proposal(step: int, rng: random.Random, known: list[str]) -> Proposal:
 def evaluation(candidate_id: str, program: str, rng: random.Random) -> Evaluation:
     key = EvaluationKey(program, "task0123", "Some CPU", "gcc 12.2 -O3 -march=native", "1", Mode.WORKER, Budget.QUICK)
     timings = tuple(
-        Timing(f"n{n}", "torch", 1.0, rng.uniform(1, 9), 5.0, rng.gauss(0, 1), 0.01, 20, Verdict.FASTER) for n in range(4)
+        Timing(f"n{n}", "torch", 1.0, rng.uniform(1, 9), 5.0, rng.gauss(0, 1), 0.01, 20, Verdict.FASTER)
+        for n in range(4)
     )
     described = {"registers": 64.0, "spills": 0.0, "vector_width": 8.0}
     metrics = {"gflops": rng.random() * 100, "compile_ms": 120.0, "peak_share": rng.random()}
     return Evaluation(
-        key, candidate_id, Status.OK, Stage.QUICK, timings, {}, described, metrics, "12 % of peak; memory bound", program
+        key,
+        candidate_id,
+        Status.OK,
+        Stage.QUICK,
+        timings,
+        {},
+        described,
+        metrics,
+        "12 % of peak; memory bound",
+        program,
     )
 
 

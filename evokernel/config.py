@@ -212,8 +212,8 @@ def _override(raw: dict[str, Any], text: str) -> None:
         parsed = yaml.safe_load(value)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
-    if isinstance(place, list):
-        raise ConfigError(f"--set {key}: name a setting inside the item")
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {key}: there is no setting {last!r} at that place")
     place[last] = parsed
 
 

@@ -3,6 +3,7 @@
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -40,6 +41,7 @@ def evaluate(text: str | int, values: Mapping[str, int]) -> int:
         raise ValueError(f"expression {text!r} divides by zero with {dict(values)}") from None
 
 
+@lru_cache(maxsize=1024)  # the same constraint is asked about thousands of points
 def _parse(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body

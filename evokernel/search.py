@@ -81,7 +81,7 @@ class Search:
         self._config = config
         self._seeds = seeds
         self._in_flight = in_flight
-        self._state = State(parts.archipelago, parts.language)
+        self.state = State(parts.archipelago, parts.language)
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._evaluator_identity: EvaluatorIdentity | None = None
@@ -92,7 +92,7 @@ class Search:
     @property
     def standing(self) -> Standing:
         """Where the run stands."""
-        return self._state.standing
+        return self.state.standing
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
@@ -126,9 +126,9 @@ class Search:
 
     def replay(self) -> None:
         """Apply every committed fact in seq order."""
-        self._state.replay(self._parts.store.facts())
+        self.state.replay(self._parts.store.facts())
         for proposal in self._parts.store.open_leases():
-            self._state.archipelago.pending(proposal)
+            self.state.archipelago.pending(proposal)
 
     # ------------------------------------------------------------------------------------------------ the loop
 
@@ -154,19 +154,19 @@ class Search:
 
     def _start_step(self, steps: deque[int]) -> bool:
         """Start work on the next step; False when nothing is left to ask for."""
-        injected = self._state.next_injected()
-        selection = None if injected else self._state.archipelago.ask(steps[0])
+        injected = self.state.next_injected()
+        selection = None if injected else self.state.archipelago.ask(steps[0])
         if injected is None and selection is None:
             return False
         step = steps.popleft()
         if not steps:
             steps.append(step + 1)
         if injected is not None:
-            proposal = Proposal(injected, step, EVERYWHERE, "inject", self.standing.seq, rationale="inject: by hand")
+            proposal = Proposal(injected, step, EVERYWHERE, "inject", self.state.seq, rationale="inject: by hand")
             self._store_proposal(proposal)
             self._spawn(self._judge(proposal))
         elif selection is not None:
-            self._spawn(self._work(selection, asked_seq=self.standing.seq))
+            self._spawn(self._work(selection, asked_seq=self.state.seq))
         return True
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -177,7 +177,7 @@ class Search:
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
         self._parts.store.heartbeat(time.monotonic() - self._started)
         for entry in self._parts.store.take_inbox():
-            self._notes(self._state.apply_inbox(entry))
+            self._notes(self.state.apply_inbox(entry))
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -188,7 +188,7 @@ class Search:
         """Let the operator propose and judge what it proposes."""
         began = time.monotonic()
         sheet = self._identity_of_evaluator().device_sheet
-        context = self._state.context(selection, task=self._parts.task, config=self._config, device_sheet=sheet)
+        context = self.state.context(selection, task=self._parts.task, config=self._config, device_sheet=sheet)
         draft = await self._parts.operators[selection.operator].propose(context)
         if draft is None:
             self._commit_barren(selection, asked_seq)
@@ -210,14 +210,14 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program = self._state.program_hash(proposal.candidate)
+        program = self.state.program_hash(proposal.candidate)
         while program in self._judging:  # the same program is being measured: its verdict will serve both
             await asyncio.wait([self._judging[program]])
         done = self._judging[program] = asyncio.get_running_loop().create_future()
         try:
             evaluation, reused_from = await self._verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
-            improved, notes = self._state.apply_result(seq, proposal, evaluation)
+            improved, notes = self.state.apply_result(seq, proposal, evaluation)
             self._tell(Judged(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
         finally:
@@ -284,7 +284,7 @@ class Search:
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
-        known = self._state.archipelago.memory.known
+        known = self.state.archipelago.memory.known
         for candidate in self._seeds:
             if candidate.id not in known:
                 step = self._parts.store.next_step()
@@ -302,15 +302,15 @@ class Search:
         seed = self.standing.seed
         if seed is not None:
             await crown.measure(seed)
-        for elite in crown.contenders(self._state.archipelago.memory.elites.values()):
+        for elite in crown.contenders(self.state.archipelago.memory.elites.values()):
             if self._stop_asked or (await crown.measure(elite)).ok:
                 return
-            self._state.bar(elite.candidate.id)
+            self.state.bar(elite.candidate.id)
 
     def _store_proposal(self, proposal: Proposal) -> None:
-        program, skeleton = self._state.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
+        program, skeleton = self.state.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
         self._parts.store.propose(proposal, program_hash=program, skeleton=skeleton)
-        self._state.archipelago.pending(proposal)
+        self.state.archipelago.pending(proposal)
         self._tell(Proposed(proposal))
 
     def _commit_barren(self, selection: Selection, asked_seq: int) -> None:
@@ -322,7 +322,7 @@ class Search:
             parents=tuple(elite.candidate.id for elite in selection.parents),
         )
         seq = self._parts.store.record_barren(barren)
-        self._notes(self._state.apply_barren(seq, barren))
+        self._notes(self.state.apply_barren(seq, barren))
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         spent = self._parts.store.spent()

@@ -12,11 +12,10 @@ from evokernel.fitness import Elite, fitness_of
 class Standing:
     """Counts and the best so far.
 
-    `seq` is the last fact taken in; `since_improvement` the results since the best kernel; `roofline_share` the
+    `since_improvement` the results since the best kernel; `roofline_share` the
     share of the device's floor it reaches, where known.
     """
 
-    seq: int = 0
     results: int = 0
     correct: int = 0
     since_improvement: int = 0
@@ -27,7 +26,6 @@ class Standing:
 
     def take(self, seq: int, proposal: Proposal, evaluation: Evaluation, *, program_hash: str, skeleton: str) -> bool:
         """Count one result; say whether it is the best so far."""
-        self.seq = seq
         self.results += 1
         self.since_improvement += 1
         fitness = fitness_of([evaluation])

@@ -17,11 +17,12 @@ from islands.archipelago import Archipelago
 
 
 class State:
-    """Islands and standing, advanced together by the same facts in seq order."""
+    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in."""
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
         self.standing = Standing()
+        self.seq = 0
         self._language = language
         self._injected: dict[str, Candidate] = {}
 
@@ -32,7 +33,7 @@ class State:
     def replay(self, facts: Iterable[Fact]) -> None:
         """Apply committed facts, in seq order."""
         for fact in facts:
-            self.standing.seq = fact.seq
+            self.seq = fact.seq
             match fact:
                 case Result():
                     self.apply_result(fact.seq, fact.proposal, fact.evaluation)
@@ -45,6 +46,7 @@ class State:
 
     def apply_result(self, seq: int, proposal: Proposal, evaluation: Evaluation) -> tuple[bool, list[str]]:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
+        self.seq = seq
         program, skeleton = self.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
         improved = self.standing.take(seq, proposal, evaluation, program_hash=program, skeleton=skeleton)
         outcome = Outcome(
@@ -62,14 +64,14 @@ class State:
 
     def apply_barren(self, seq: int, barren: Barren) -> list[str]:
         """Take in a step whose operator had nothing to offer."""
-        self.standing.seq = seq
+        self.seq = seq
         return self.archipelago.tell(
             Outcome(seq, None, barren.step, barren.island, barren.operator, barren.parents, None)
         )
 
     def apply_inbox(self, entry: InboxEntry) -> list[str]:
         """Take in what somebody handed to the engine: a `source` is judged like any proposal."""
-        self.standing.seq = entry.seq
+        self.seq = entry.seq
         source = entry.payload.get("source") if isinstance(entry.payload, dict) else None
         if entry.kind != "source" or not isinstance(source, str):
             return [f"inbox entry {entry.id} of kind {entry.kind!r} is not understood and was left alone"]

@@ -4,6 +4,7 @@ A Gaussian process over the positions of the values, with an upper confidence bo
 neither walks blindly nor stays where it is. Failed points count as worse than every measured one.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,11 +16,12 @@ from evokernel.rng import stream
 from evokernel.tunables import TunableSpace, read_tunables, with_values
 
 Floats = NDArray[np.float64]
+Order = NDArray[np.intp]
 
-LONGEST_LIST = 4096
-LENGTH_SCALE = 0.5
+LONGEST_LIST = 1024
+LENGTH_SCALE = 0.3
 NOISE = 0.01
-BOLDNESS = 1.0
+BOLDNESS = 0.3
 
 
 class Tune:
@@ -34,23 +36,22 @@ class Tune:
         parent = context.parents[0]
         space = read_tunables(parent.candidate.source)
         rng = stream(context.seed, context.step, "tune")
-        points = [point for point in sample_points(space, rng) if not _known(context, parent.candidate, point)]
-        if not points:
-            return None
+        points = _unmeasured(sample_points(space, _best_of(context.siblings, space.values), rng), context.siblings)
         if sum(sibling.fitness is not None for sibling in context.siblings) < 3:
-            point = _nearby(points, space.values, rng)
-            predicted = None
+            order, mean = _nearest_first(points, space.values, rng), None
         else:
             mean, deviation = predict(space, context.siblings, points)
-            best = int(np.argmax(mean + BOLDNESS * deviation + 1e-9 * rng.random(len(points))))
-            point = points[best]
-            predicted = float(np.exp(mean[best] - parent.fitness.value))
-        return Draft(
-            source=with_values(parent.candidate.source, point),
-            parents=(parent.candidate.id,),
-            rationale=f"tune: {describe_change(space.values, point)}",
-            predicted_speedup=predicted,
-        )
+            order = np.argsort(-(mean + BOLDNESS * deviation + 1e-9 * rng.random(len(points))))
+        for index in order:
+            source = with_values(parent.candidate.source, points[index])
+            if Candidate(source, context.language).id not in context.known:
+                return Draft(
+                    source=source,
+                    parents=(parent.candidate.id,),
+                    rationale=f"tune: {describe_change(space.values, points[index])}",
+                    predicted_speedup=None if mean is None else float(np.exp(mean[index] - parent.fitness.value)),
+                )
+        return None
 
 
 def describe_change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
@@ -58,21 +59,29 @@ def describe_change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value)
 
 
-def sample_points(space: TunableSpace, rng: np.random.Generator) -> list[dict[str, int]]:
-    """Return every allowed point but this one; of a large space, a random sample and the nearest neighbours."""
-    size = int(np.prod([float(len(tunable.choices)) for tunable in space.tunables]))
-    if size <= LONGEST_LIST:
-        return [point for point in space.points() if point != space.values]
-    drawn = [{t.name: int(rng.choice(t.choices)) for t in space.tunables} for _ in range(LONGEST_LIST)]
-    nearby = [{**space.values, t.name: choice} for t in space.tunables for choice in t.choices]
-    unique = {tuple(sorted(point.items())): point for point in drawn + nearby if space.allows(point)}
-    return [point for point in unique.values() if point != space.values]
+def sample_points(space: TunableSpace, best: Mapping[str, int], rng: np.random.Generator) -> list[dict[str, int]]:
+    """Return every allowed point; of a large space, a random sample and what is one or two steps from the best."""
+    if math.prod(len(tunable.choices) for tunable in space.tunables) <= LONGEST_LIST:
+        return list(space.points())
+    drawn = [{t.name: int(rng.choice(t.choices)) for t in space.tunables} for _ in range(LONGEST_LIST // 4)]
+    one = [{**best, t.name: choice} for t in space.tunables for choice in t.choices]
+    two = [{**point, t.name: choice} for point in one for t in space.tunables for choice in t.choices]
+    rng.shuffle(two)
+    unique = {tuple(sorted(point.items())): point for point in one + two[: LONGEST_LIST // 2] + drawn}
+    return [point for point in unique.values() if space.allows(point)]
+
+
+def _best_of(siblings: Sequence[Sibling], here: Mapping[str, int]) -> Mapping[str, int]:
+    measured = [(s.fitness, s.values) for s in siblings if s.fitness is not None and s.values.keys() == here.keys()]
+    return max(measured, key=lambda item: item[0], default=(0.0, here))[1]
 
 
 def predict(
     space: TunableSpace, siblings: Sequence[Sibling], points: Sequence[Mapping[str, int]]
 ) -> tuple[Floats, Floats]:
     """Return the expected fitness and its standard deviation at each point, both of shape (len(points),)."""
+    if not points:
+        return np.empty(0), np.empty(0)
     names = [tunable.name for tunable in space.tunables]
     seen = [sibling for sibling in siblings if all(name in sibling.values for name in names)]
     measured = [sibling.fitness for sibling in seen if sibling.fitness is not None]
@@ -99,17 +108,19 @@ def _positions(space: TunableSpace, points: Sequence[Mapping[str, int]]) -> Floa
 
 
 def _kernel(a: Floats, b: Floats) -> Floats:
-    distance = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-    kernel: Floats = np.exp(-0.5 * distance / LENGTH_SCALE**2)
+    """Return half an additive kernel (each tunable by itself) and half a product kernel (all of them together)."""
+    distance = (a[:, None, :] - b[None, :, :]) ** 2
+    single = np.exp(-0.5 * distance / LENGTH_SCALE**2)
+    kernel: Floats = 0.5 * single.mean(axis=2) + 0.5 * np.exp(-0.5 * distance.sum(axis=2) / LENGTH_SCALE**2)
     return kernel
 
 
-def _nearby(points: Sequence[dict[str, int]], here: Mapping[str, int], rng: np.random.Generator) -> dict[str, int]:
-    """Return one of the points that differ in the fewest values."""
+def _nearest_first(points: Sequence[Mapping[str, int]], here: Mapping[str, int], rng: np.random.Generator) -> Order:
+    """Return the order of the points by how many values differ from here, at random among equals."""
     changes = [sum(here[name] != value for name, value in point.items()) for point in points]
-    nearest = [point for point, count in zip(points, changes, strict=True) if count == min(changes)]
-    return nearest[int(rng.integers(len(nearest)))]
+    return np.argsort(np.array(changes) + rng.random(len(points)))
 
 
-def _known(context: Context, parent: Candidate, point: Mapping[str, int]) -> bool:
-    return Candidate(with_values(parent.source, point), parent.language).id in context.known
+def _unmeasured(points: Sequence[dict[str, int]], siblings: Sequence[Sibling]) -> list[dict[str, int]]:
+    measured = {tuple(sorted(sibling.values.items())) for sibling in siblings}
+    return [point for point in points if tuple(sorted(point.items())) not in measured]

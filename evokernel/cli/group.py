@@ -124,4 +124,3 @@ def main(verbose: int) -> None:
     """Evolve fast kernels that are proved right."""
     if verbose:
         _log_to_terminal(verbose)
-

@@ -1,9 +1,39 @@
-"""What the live view shows at one moment: taken from the engine by the caller, drawn without knowing it."""
+"""What the views of a running search show at one moment, and how it is taken from the engine."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from evokernel.protocols import Progress
+from archive.store import Store
+from evokernel.fitness import Elite
+from evokernel.protocols import Progress, Stopper
+from evokernel.report.best import verdicts_of
+from evokernel.report.verdicts import over_baselines
+from evokernel.standing import Standing
+from islands.archipelago import Archipelago
+
+
+class Engine(Protocol):
+    """What the command line asks of a search."""
+
+    @property
+    def standing(self) -> Standing:
+        """Where the run stands."""
+        ...
+
+    @property
+    def archipelago(self) -> Archipelago:
+        """The populations; only looked at."""
+        ...
+
+    async def run(self) -> str:
+        """Search until a budget is used or a stop is asked for; return the reason."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more; finish what is in flight."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +50,64 @@ class IslandState:
 class Snapshot:
     """Where a run stands. `remaining` is the share of the budget left, 0 to 1, or None where no rule knows it.
 
-    `baselines` holds the best kernel's speed-up over each baseline by name; `correct` counts kernels that are right
-    among all results; `seconds` is the time of this session alone.
+    `best` is the id of the best kernel, empty without one; `baselines` its speed-up over each baseline it was paired
+    with; `correct` counts the right kernels among all results.
     """
 
     progress: Progress
     remaining: float | None = None
     correct: int = 0
+    best: str = ""
     over_seed: float | None = None
     baselines: Mapping[str, float] = field(default_factory=dict)
     islands: tuple[IslandState, ...] = ()
-    in_flight: int = 0
+
+
+class Watch:
+    """Takes snapshots of an engine; changes nothing."""
+
+    def __init__(self, engine: Engine, store: Store, stopper: Stopper) -> None:
+        self._engine = engine
+        self._store = store
+        self._stopper = stopper
+        self._baselines: tuple[str, dict[str, float]] = ("", {})
+
+    def snapshot(self) -> Snapshot:
+        """Return where the run stands now."""
+        standing, spent = self._engine.standing, self._store.spent()
+        best, seed = standing.best, standing.seed
+        progress = Progress(
+            evaluations=standing.results,
+            seconds=spent.seconds,
+            cost_usd=spent.cost_usd,
+            since_improvement=standing.since_improvement,
+            best_speedup=math.exp(best.fitness.log_speedup) if best else 0.0,
+            roofline_share=standing.roofline_share,
+        )
+        return Snapshot(
+            progress=progress,
+            remaining=self._stopper.remaining(progress),
+            correct=standing.correct,
+            best=best.candidate.id if best else "",
+            over_seed=math.exp(best.fitness.log_speedup - seed.fitness.log_speedup) if best and seed else None,
+            baselines=self._over_baselines(best) if best else {},
+            islands=self._islands(),
+        )
+
+    def _over_baselines(self, best: Elite) -> dict[str, float]:
+        if self._baselines[0] != best.candidate.id:
+            search = verdicts_of(self._store, best.program_hash).search
+            values = {name: speedup.value for name, speedup in over_baselines(search).items()} if search else {}
+            self._baselines = (best.candidate.id, values)
+        return self._baselines[1]
+
+    def _islands(self) -> tuple[IslandState, ...]:
+        return tuple(
+            IslandState(
+                name=island.name,
+                niches=len(island.archive),
+                best=max((math.exp(e.fitness.log_speedup) for e in island.archive.elites()), default=None),
+                stale=island.stale,
+            )
+            for island in self._engine.archipelago.islands.values()
+        )

@@ -28,7 +28,7 @@ F_SEAL_FUTURE_WRITE = 0x10
 RESIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 # numpy knows no bfloat16; its bits are shown as uint16.
-VIEW_TYPES = {
+VIEW_TYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
     "float16": np.dtype(np.float16),
@@ -184,15 +184,15 @@ class Arena:
         self.close()
 
 
-def _poison_word(dtype: str) -> np.unsignedinteger[Any]:
+def _poison_word(dtype: str) -> np.generic:
     bits = 8 * DTYPES[dtype]
     if dtype in NAN_BITS:
         base, mask = NAN_BITS[dtype]
         word = base | (1 + secrets.randbelow(mask))  # never payload 0, which is the NaN that arithmetic makes
     else:
         word = (1 << (bits - 2)) | secrets.randbits(bits - 2)
-    kind = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
-    return kind(word)
+    kinds: dict[int, type[np.generic]] = {16: np.uint16, 32: np.uint32, 64: np.uint64}
+    return kinds[bits](word)
 
 
 def _round_up(value: int, step: int) -> int:

@@ -20,6 +20,7 @@ from evokernel.evaluate.sandbox import CLEAN_PATH, Level, Sandbox
 
 OUTPUT_LIMIT_BYTES = 256 * 1024
 GRACE_S = 3.0
+STARTED = b"started"
 ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 
 
@@ -99,7 +100,10 @@ class _Capture:
                     return report
                 for key, _ in ready:
                     if key.fileobj is control:
-                        report = control.recv(4096)
+                        message = control.recv(4096)
+                        report = message or report
+                        if message == STARTED:
+                            continue
                     elif chunk := os.read(key.fd, 65536):
                         kept = self.kept[key.fd]
                         kept += chunk[: self.limit - len(kept)]
@@ -140,9 +144,8 @@ def run_confined(
     read, write = paths.read_names(), paths.write_names()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     spec = {
-        **sandbox.restrictions(
-            code, limits=limits.rlimits(sandbox), read=[*read, "/proc"], write=[*write, "/dev/null"]
-        ),
+        # Sanitizers read their own memory map; of other processes nothing is shown.
+        **sandbox.restrictions(code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write),
         "control": theirs.fileno(),
         "uid": uid,
         "folder": str(paths.folder.absolute()),
@@ -179,7 +182,8 @@ def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, l
             ours.shutdown(socket.SHUT_RDWR)  # tells the supervisor to end everything
             _await_end(process)
     stdout, stderr = (capture.kept[pipe].decode(errors="replace") for pipe in pipes)
-    return _completed(report, stdout, stderr, time.monotonic() - start)
+    duration_s = time.monotonic() - start
+    return _completed(report, stdout, stderr, timed_out=duration_s >= limits.timeout_s, duration_s=duration_s)
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
@@ -191,17 +195,15 @@ def _await_end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _completed(report: bytes | None, stdout: str, stderr: str, duration_s: float) -> Completed:
-    if report == b"":
-        raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
+def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: bool, duration_s: float) -> Completed:
     if report is None:
-        return Completed(None, signal.SIGKILL, stdout, stderr, True, duration_s, 0)
+        raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
+    if report == STARTED:  # killed at the limit; or it killed its own supervisor, and with it itself
+        return Completed(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s, 0)
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])
     rss = facts["max_rss_kib"] * 1024
-    return Completed(
-        code if code >= 0 else None, -code if code < 0 else None, stdout, stderr, False, duration_s, rss
-    )
+    return Completed(code if code >= 0 else None, -code if code < 0 else None, stdout, stderr, False, duration_s, rss)
 
 
 def _give(path: Path, uid: int) -> None:

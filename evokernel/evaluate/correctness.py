@@ -30,6 +30,7 @@ from evokernel.task import Task, Tensor, Workload
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _TF32_ROUNDOFF = 2.0**-11
+_Answers = tuple[Array, ...]
 _FEW_ELEMENTS = 256
 """Below this many results one shifted run says too little about the size of rounding errors."""
 
@@ -109,22 +110,17 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
     high, native = high_answer(task, workload, inputs), native_answer(task, workload, inputs)
     shifts = _shifts(task, workload, inputs, high=high)
     reduction = evaluate(task.precision.reduction, workload.sizes)
+    demanded = task.precision.exact_on_integers and distribution == "integers01"
     outputs = []
     for index, tensor in enumerate(result_tensors(task)):
         moved = [shift[index] for shift in shifts] if is_float(tensor.dtype) else []
         output = ExpectedOutput(tensor, high[index], native[index], Limits(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-        exact = (
-            task.precision.exact_on_integers
-            and distribution == "integers01"
-            and _fits_exactly(output, reduction=reduction)
-        )
+        exact = demanded and _fits_exactly(output, reduction=reduction)
         outputs.append(replace(output, limits=_limits(task, output, moved=moved, reduction=reduction), exact=exact))
     return Expected(workload, distribution, tuple(outputs))
 
 
-def _shifts(
-    task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: Sequence[Array]
-) -> list[tuple[Array, ...]]:
+def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[_Answers]:
     """Return how far the fp64 answers move when every input moves by one rounding, up or down."""
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
@@ -211,11 +207,9 @@ def judge_output(
     """
     where = "a hidden shape" if hidden else expected.workload.name
     place = f"on {where} (distribution {expected.distribution})"
-    for output, array in _paired(expected.outputs, actual):
-        finding = _judge(output, array, poison=poison, place=place, hidden=hidden)
-        if finding is not None:
-            return finding
-    return None
+    pairs = _paired(expected.outputs, actual)
+    findings = (_judge(output, array, poison=poison, place=place, hidden=hidden) for output, array in pairs)
+    return next((finding for finding in findings if finding is not None), None)
 
 
 def judge_timed(
@@ -261,15 +255,25 @@ def _paired(outputs: Sequence[ExpectedOutput], actual: Sequence[Array]) -> list[
 
 def _quickly_right(output: ExpectedOutput, actual: Array, native: Array) -> bool:
     """Check in the output's own precision; False may still be right. NaN anywhere gives False."""
-    if output.exact or output.tensor.dtype not in ("float32", "float64"):
+    dtype = output.tensor.dtype
+    if output.exact or not is_float(dtype):
         return bool(np.array_equal(actual, native))
     with np.errstate(all="ignore"):
-        size, error = np.abs(native.reshape(-1)), np.abs(actual.reshape(-1) - native.reshape(-1))
+        size, error = _single(native, dtype), _single(actual, dtype)
+        np.abs(np.subtract(error, size, out=error), out=error)
+        np.abs(size, out=size)
         limits = output.limits.for_timed(math.sqrt(float(np.dot(size, size)) / size.size))
         small = math.sqrt(float(np.dot(error, error)) / error.size) <= limits.rms
         np.multiply(size, size.dtype.type(limits.peak), out=size)
         np.add(size, size.dtype.type(limits.floor), out=size)
         return bool(small and (error <= size).all())
+
+
+def _single(stored: Array, dtype: str) -> Array:
+    """Return a flat float32 copy (float64 for float64)."""
+    if dtype == "bfloat16":
+        return (stored.reshape(-1).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.reshape(-1).astype(np.float64 if dtype == "float64" else np.float32)
 
 
 def _judge(
@@ -284,8 +288,11 @@ def _judge(
             return Finding(Status.UNWRITTEN_OUTPUT, text, share=seen.share)
     if not is_float(output.tensor.dtype):
         return _unequal((actual != output.high) & (actual != output.native), subject, hidden=hidden)
-    values, rounded = widen(actual, output.tensor.dtype), _rounded(output)
-    strange = _misplaced(values, rounded, widen(output.native, output.tensor.dtype))
+    values, rounded, native = (
+        widen(stored, output.tensor.dtype)
+        for stored in (actual, store(output.high, output.tensor.dtype), output.native)
+    )
+    strange = _misplaced(values, rounded, native)
     if strange.any():
         return _nonfinite(values, strange, subject, hidden=hidden)
     if output.exact:
@@ -318,10 +325,8 @@ def _causes(seen: Pattern, rms: float, scale: float) -> str:
         return f"{seen.text} wrong"
     bits = -math.log2(relative) if relative > 0 else 53
     much = f"{seen.text} off" if seen.share > 0 else "no element is far off, but all together are"
-    return (
-        f"{much}, by about 2^-{bits:.0f} of the results' size: precision was lost "
-        "(operands or sums rounded to fewer bits, an approximate function, or an unstable formula)"
-    )
+    guess = "precision was lost (operands or sums in fewer bits, an approximate function, or an unstable formula)"
+    return f"{much}, by about 2^-{bits:.0f} of the results' size: {guess}"
 
 
 def _unequal(wrong: Array, subject: str, *, hidden: bool) -> Finding | None:
@@ -333,25 +338,19 @@ def _unequal(wrong: Array, subject: str, *, hidden: bool) -> Finding | None:
 
 def _nonfinite(values: Array, strange: Array, subject: str, *, hidden: bool) -> Finding:
     seen = describe(strange, hidden=hidden)
-    if np.isfinite(values[strange]).any():
-        text = f"{subject}: {seen.text} finite, or infinite with another sign, where the result is NaN or infinite"
-    else:
-        text = f"{subject}: {seen.text} {'NaN' if np.isnan(values[strange]).any() else 'infinite'} and should not be"
-    return Finding(Status.NONFINITE, text, share=seen.share)
+    kind = "NaN" if np.isnan(values[strange]).any() else "infinite"
+    what = (
+        f"{kind} and should not be" if not np.isfinite(values[strange]).any() else "not NaN or infinite as they must be"
+    )
+    return Finding(Status.NONFINITE, f"{subject}: {seen.text} {what}", share=seen.share)
 
 
 def _misplaced(values: Array, rounded: Array, native: Array) -> Array:
     """Mark where NaN or an infinity is missing or too much; where native and fp64 disagree anything is right."""
     if np.isfinite(values).all() and np.isfinite(rounded).all():
         return np.zeros(values.shape, dtype=bool)
-    kinds = [
-        np.nan_to_num(np.where(np.isfinite(v), 0, v), nan=2, posinf=1, neginf=-1) for v in (values, rounded, native)
-    ]
-    return (kinds[0] != kinds[1]) & (kinds[1] == kinds[2])
-
-
-def _rounded(output: ExpectedOutput) -> Array:
-    return widen(store(output.high, output.tensor.dtype), output.tensor.dtype)
+    got, due, other = (np.where(np.isnan(v), 2, np.isinf(v) * np.sign(v)) for v in (values, rounded, native))
+    return np.asarray((got != due) & (due == other))
 
 
 def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> Pattern:
@@ -361,32 +360,23 @@ def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> Patte
     """
     mask = wrong.reshape(-1, wrong.shape[-1]) if wrong.ndim > 1 else wrong.reshape(1, -1)
     share = float(mask.mean())
-    rows, columns = mask.any(axis=1), mask.any(axis=0)
-    if mask.all():
-        return Pattern("every element is", share, True)
+    rows, columns = np.asarray(mask.any(axis=1)), np.asarray(mask.any(axis=0))
+    if mask.all() or not mask.any():
+        return Pattern(f"{'every' if mask.any() else 'no'} element is", share, bool(mask.any()))
     if int(mask.sum()) == 1:
         place = "" if hidden else f" (row {rows.argmax()}, column {columns.argmax()})"
         return Pattern(f"a single element{place} is", share, False)
-    percent = _percent(share, hidden=hidden)
+    coarse = "under 1 %" if share < 0.01 else f"at most {10 * math.ceil(10 * share)} %"
+    percent = coarse if hidden else f"{100 * share:.2g} %"
     if mask[np.ix_(rows, columns)].mean() >= 0.5 and not (rows.all() and columns.all()):
         parts = [_along(columns, "column" if mask.shape[0] > 1 else "element", hidden), _along(rows, "row", hidden)]
         return Pattern(f"{percent} of the elements ({' in '.join(part for part in parts if part)}) are", share, False)
     tile = next((t for t in (64, 32, 16, 8, 4) if _in_tiles(mask, t)), None)
     if tile is not None:
         return Pattern(f"{percent} of the elements (whole tiles of {tile}x{tile}) are", share, False)
-    grows = error is not None and _grows(error.reshape(mask.shape))
-    return Pattern(
-        f"{percent} of the elements ({'more with' if grows else 'scattered over'} "
-        f"{'growing index' if grows else 'the output'}) are",
-        share,
-        share > 0.05 and not grows,
-    )
-
-
-def _percent(share: float, *, hidden: bool) -> str:
-    if not hidden:
-        return f"{100 * share:.2g} %"
-    return "under 1 %" if share < 0.01 else f"about {10 * math.ceil(10 * share)} % or less"
+    if error is not None and _grows(error.reshape(mask.shape)):
+        return Pattern(f"{percent} of the elements (more and more with growing index) are", share, False)
+    return Pattern(f"{percent} of the elements (scattered over the output) are", share, share > 0.05)
 
 
 def _along(bad: Array, noun: str, hidden: bool) -> str:

@@ -36,8 +36,8 @@ def store(values: Array, dtype: str) -> Array:
     """Round numbers to a task dtype (to nearest even); bfloat16 comes back as bit patterns."""
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype != "bfloat16":
-            return np.ascontiguousarray(values.astype(numpy_dtype(dtype), copy=False))
-        single = np.ascontiguousarray(values, dtype=np.float32)
+            return np.asarray(values, dtype=numpy_dtype(dtype), order="C")
+        single = np.asarray(values, dtype=np.float32, order="C")
     bits = single.view(np.uint32)
     rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     return np.where(np.isnan(single), np.uint16(0x7FC0), rounded)
@@ -46,7 +46,7 @@ def store(values: Array, dtype: str) -> Array:
 def widen(stored: Array, dtype: str) -> Array:
     """Return the numbers of a stored tensor: float64 for every floating-point dtype, integers as they are."""
     if dtype == "bfloat16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        return np.asarray(np.asarray(stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64))
     return stored.astype(np.float64) if is_float(dtype) else stored
 
 
@@ -339,7 +339,8 @@ def _checked(task: Task, tensor: Tensor, result: object, *, workload: Workload, 
     wanted = "float64" if high and is_float(tensor.dtype) else tensor.dtype
     found = str(result.dtype).removeprefix("torch.")
     if found != wanted:
-        hint = "do not cast to a fixed float type in it" if high else "cast the result in it"
+        pinned = high and is_float(tensor.dtype)
+        hint = "do not cast to a fixed float type in it" if pinned else "cast the result in it"
         raise TaskError(
             f"{where} is {found} where {wanted} is needed{' (called with fp64 inputs)' if high else ''}: {hint}"
         )

@@ -96,7 +96,7 @@ class Sandbox:
         found.append("processes are found by their parentage, not by a PID namespace")
         found.append("compilers and sanitizer runs can make unix sockets")
         if self.landlock_abi < 6:
-            found.append("Landlock before ABI 6: signals can be sent to other processes of the same user")
+            found.append("Landlock before ABI 6: other processes of the same user, supervisors too, can be signalled")
         if not self.seccomp:
             found.append("UDP and raw sockets are not covered by Landlock")
         if self.landlock_abi < 4:
@@ -109,9 +109,9 @@ class Sandbox:
         found.append("compilers and sanitizer runs can reach unix sockets of other programs")
         if not self.as_root:
             found.append("the judge's environment can be read in /proc, and its processes be sent signals")
+            found.append("a compiler or sanitizer run can stop its supervisor and leave processes behind")
         if not self.seccomp:
             found.append("the network is open")
-            found.append("a process that outruns its supervisor may survive")
         return found
 
     def pick_uid(self) -> int | None:
@@ -161,10 +161,10 @@ class Sandbox:
             # Dies with the thread that waits for it. The zygote outlives threads and watches the judge by itself.
             options.append("--die-with-parent")
         options += [word for name in capabilities for word in ("--cap-add", f"CAP_{name}")]
-        options += _system_mounts()
         python = _python_paths()
         for path in _parents([*python, *read, *write]):
             options += ["--perms", "0755", "--dir", path]
+        options += _system_mounts()
         for path in (*python, *read):
             options += ["--ro-bind", path, path]
         options += ["--ro-bind", str(INSIDE), str(INSIDE_MOUNT / "inside")]
@@ -183,7 +183,7 @@ def detect_sandbox(limit: Level | None = None) -> Sandbox:
     return _detect(levels[levels.index(limit) if limit else 0])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _detect(strongest: Level) -> Sandbox:
     levels = list(Level)
     for level in levels[levels.index(strongest) :]:
@@ -270,5 +270,5 @@ def _system_mounts() -> list[str]:
 def _parents(paths: Iterable[str]) -> list[str]:
     """Return every folder above the paths, outermost first: made by us, so that a private home cannot block the way."""
     folders = {str(parent) for path in paths for parent in Path(path).parents}
-    covered = ("/", "/usr", "/etc", "/dev", "/proc")
-    return sorted(folder for folder in folders if folder not in covered)
+    folders |= {"/dev", "/etc", "/nix", str(INSIDE_MOUNT)}
+    return sorted(folder for folder in folders if folder not in ("/", "/usr", "/proc"))

@@ -18,7 +18,7 @@ Message = dict[str, Any]
 class Outcome:
     """What the judge found in one phase; `status` None means nothing wrong so far.
 
-    `metrics` are numbers with their unit in the name.
+    `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline.
     """
 
     status: Status | None
@@ -27,6 +27,7 @@ class Outcome:
     timings: tuple[Timing, ...] = ()
     stopped_early: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+    panel: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def as_message(self) -> Message:
         """Return it as JSON types."""
@@ -43,6 +44,7 @@ class Outcome:
             timings=tuple(timings),
             stopped_early=message["stopped_early"],
             metrics=message["metrics"],
+            panel={name: tuple(values) for name, values in message["panel"].items()},
         )
 
 

@@ -94,13 +94,13 @@ def _overrun(stderr: str) -> Iterable[str]:
         return
     note = _NOTE.search(stderr)
     if note is None:
-        yield f"memory error: {found['kind']}"
+        yield f"{found['kind']}: an access far away from every argument, or a fault inside the program"
         return
     size, count, offset = int(note["size"]), int(note["count"]), int(note["offset"])
     action = f"{note['kind']} of {count} bytes" if count else note["kind"]
     if offset + count > size and offset - size <= _FAR_BYTES:
         over = offset + max(count, 1) - size
-        yield f"{found['kind']}: {action}, up to {over} bytes past the end of argument {note['name']} ({size} bytes)"
+        yield f"{found['kind']}: {action}, reaching {over} bytes past the end of argument {note['name']} ({size} bytes)"
     elif offset < 0 and -offset <= _FAR_BYTES:
         yield f"{found['kind']}: {action}, {-offset} bytes before the start of argument {note['name']} ({size} bytes)"
     else:

@@ -19,7 +19,7 @@ from evokernel.languages.elf import read_shared_object
 from evokernel.languages.isa import isa_of
 from evokernel.languages.profile import Profile, profile
 from evokernel.languages.toolchain import Completed, Confined
-from evokernel.protocols import Built, BuildFailure
+from evokernel.protocols import BuildFailure, Built
 from evokernel.task import Task
 
 ARTIFACT_LIMIT_BYTES = 64 << 20

@@ -9,8 +9,7 @@ from evokernel.languages.cpp_tokens import DIRECTIVE, tokens
 from evokernel.tunables import read_tunables
 
 SIZE_LIMIT_BYTES = 256 * 1024
-HEADERS = frozenset(
-    """
+_HEADERS = """
     algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
     clocale cmath compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint cstdio
     cstdlib cstring ctime cuchar cwchar cwctype deque exception execution expected filesystem format forward_list
@@ -24,8 +23,8 @@ HEADERS = frozenset(
     alloca.h malloc.h memory.h
     immintrin.h x86intrin.h xmmintrin.h emmintrin.h pmmintrin.h tmmintrin.h smmintrin.h nmmintrin.h avxintrin.h
     avx2intrin.h fmaintrin.h arm_neon.h arm_sve.h arm_fp16.h arm_bf16.h arm_acle.h omp.h experimental/simd
-    """.split()
-)
+"""
+HEADERS = frozenset(_HEADERS.split())
 _ASSEMBLER = frozenset({"asm", "__asm", "__asm__"})
 
 

@@ -80,12 +80,16 @@ class _Lexer:
                 elif self.directive is not None:
                     self.directive.append(token)
                 yield token
-                if self.directive is not None and self.directive[:1] == ["define"] and len(self.directive) == 2:
-                    if self.text[place : place + 1] == "(":
-                        yield "()"  # `#define F(x)` and `#define F (x)` differ by nothing else
+                if self._at_parameters(place):
+                    yield "()"  # `#define F(x)` and `#define F (x)` differ by nothing else
                 fresh = False
         if self.directive is not None:
             yield "\n"
+
+    def _at_parameters(self, place: int) -> bool:
+        """Say whether the parameters of a macro begin here, right behind its name."""
+        defining = self.directive is not None and self.directive[:1] == ["define"] and len(self.directive) == 2
+        return defining and self.text.startswith("(", place)
 
     def _next(self, place: int) -> tuple[int, str, str]:
         """Return where the token at a place ends, its kind, and its text."""

@@ -29,9 +29,9 @@ def regions(code: Sequence[Instruction], isa: Isa) -> list[Region]:
     depth = [0] * len(blocks)
     owner = [-1] * len(blocks)
     for head, body in sorted(bodies.items(), key=lambda item: -len(item[1])):
-        for block in body:
-            depth[block] += 1
-            owner[block] = head  # smaller loops come later, so the innermost one stays
+        for number in body:
+            depth[number] += 1
+            owner[number] = head  # smaller loops come later, so the innermost one stays
     grouped: dict[int, list[Instruction]] = {}
     for number, block in enumerate(blocks):
         grouped.setdefault(owner[number], []).extend(block)

@@ -1,7 +1,7 @@
 """What a kernel became: width of its vectors, spills, calls and more in the loop where it works most.
 
 Measured on machine code. The hot loop is the one with the most estimated work: results computed per pass, times 8 for
-each loop around it, loops of callers included. So a vectorised copy outside of the loop that matters counts for nothing.
+each loop around it, loops of callers included. So a vectorised copy outside the loop that matters counts for nothing.
 """
 
 import re
@@ -24,7 +24,11 @@ _MATH_BITS = {"b": 128, "c": 256, "d": 256, "e": 512, "n": 128}
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Numbers about the hot loop; `spills` are loads and stores at fixed places of the stack; `frame_bytes` is the largest stack frame of the functions that `run` reaches."""
+    """Numbers about the hot loop.
+
+    `vector_bits` is the widest vector where at least half of the arithmetic is on vectors, else 0; `spills` are loads
+    and stores at fixed places of the stack; `frame_bytes` is the largest stack frame of the functions `run` reaches.
+    """
 
     vector_bits: int
     spills: int
@@ -133,7 +137,8 @@ def _vector_bits(work: list[Arithmetic]) -> int:
 
 def _score(place: _Place, isa: Isa, *, integers: bool) -> int:
     work = (_work(instruction, isa, integers=integers) for instruction in place.region.instructions)
-    return sum(found.lanes for found in work if found) * _WORK_PER_LEVEL**place.depth
+    weight: int = _WORK_PER_LEVEL**place.depth
+    return weight * sum(found.lanes for found in work if found)
 
 
 def _has_frame_pointer(code: list[Instruction], isa: Isa) -> bool:

@@ -8,6 +8,8 @@ from evokernel.candidate import Candidate
 from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
 from evokernel.report.verdicts import Holdout, Kind, Verdicts, floor_share, over_baselines, quotient
 
+SEED = "seed"
+
 
 @dataclass(frozen=True, slots=True)
 class OverSeed:
@@ -54,9 +56,10 @@ def verdicts_of(store: Store, program_hash: str) -> Verdicts:
 
 
 def seeds(store: Store) -> list[str]:
-    """Return the ids of the candidates without parents, in the order of their steps."""
+    """Return the ids of the candidates the search was given to start from, in the order of their steps."""
     rows = store.database.rows(
-        "SELECT c.id FROM candidates c WHERE NOT EXISTS (SELECT 1 FROM parents e WHERE e.step = c.born) ORDER BY c.born"
+        "SELECT c.id FROM candidates c JOIN proposals p ON p.step = c.born WHERE p.operator = ? ORDER BY c.born",
+        (SEED,),
     )
     return [row["id"] for row in rows]
 
@@ -123,6 +126,10 @@ def _fittest(entries: Iterable[_Entry]) -> _Entry | None:
 
 
 def _contender(chosen: _Entry, fittest: _Entry | None) -> str | None:
-    if fittest is None or fittest.candidate.id == chosen.candidate.id or fittest.verdicts.holdout is not Holdout.PENDING:
+    if (
+        fittest is None
+        or fittest.candidate.id == chosen.candidate.id
+        or fittest.verdicts.holdout is not Holdout.PENDING
+    ):
         return None
     return fittest.candidate.id

@@ -28,7 +28,7 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
         "speedup": _speedup(best.speedup),
         "speedup_over_seed": best.over_seed.speedup.value if best.over_seed else None,
         "over_seed": _over_seed(best.over_seed),
-        "baselines": {name: {"speedup": s.value, "low": s.low, "high": s.high} for name, s in best.baselines.items()},
+        "baselines": _baselines(best.baselines),
         "workloads": _workloads(best.evaluation),
         "floor_share": best.floor_share,
         "device": key.device,
@@ -103,6 +103,10 @@ def _speedup(speedup: Speedup | None) -> dict[str, float] | None:
     return None if speedup is None else {"value": speedup.value, "low": speedup.low, "high": speedup.high}
 
 
+def _baselines(panel: Mapping[str, Speedup]) -> dict[str, dict[str, float]]:
+    return {name: {"speedup": s.value, "low": s.low, "high": s.high} for name, s in panel.items()}
+
+
 def _over_seed(over: OverSeed | None) -> dict[str, Any] | None:
     return None if over is None else {"seed": over.candidate, "kind": over.kind.value, **(_speedup(over.speedup) or {})}
 
@@ -149,7 +153,7 @@ def _evaluation(stored: StoredEvaluation) -> dict[str, Any]:
         "device": evaluation.key.device,
         "environment": evaluation.key.environment,
         "workloads": _workloads(evaluation),
-        "baselines": {name: _speedup(speedup) for name, speedup in evaluation.panel.items()},
+        "baselines": _baselines(evaluation.panel),
         "descriptor": _numbers(evaluation.descriptor),
         "metrics": _numbers(evaluation.metrics),
         "feedback": evaluation.feedback,

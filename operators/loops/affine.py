@@ -149,10 +149,13 @@ def _floor(value: Expr, divisor: Expr, env: Env) -> Poly | None:
 
 
 def floor_parts(expr: Expr) -> tuple[Expr, Expr] | None:
-    """`(X, A)` of an expression `X - X % A`."""
+    """`(X, A)` of an expression `X - X % A`, and `(L + X, A)` of `L + (X - X % A)`."""
     match expr:
         case Binary("-", left, Binary("%", again, divisor)) if left == again:
             return left, divisor
+        case Binary("+", low, inner):
+            found = floor_parts(inner)
+            return None if found is None else (Binary("+", low, found[0]), found[1])
         case _:
             return None
 

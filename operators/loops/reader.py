@@ -352,13 +352,15 @@ def _param(node: Node) -> Param:
 def read(source: str) -> Program:
     """The program of a source text.
 
+    Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
+
     Raises:
         ReadError: the text does not parse or has no `run` function.
     """
     data = source.encode()
     root = _parser().parse(data).root_node
-    run = None if root.has_error else _find_run(root)
-    if run is None:
+    run = _find_run(root)
+    if run is None or run.has_error:
         raise ReadError("no readable function `run`")
     params = _needed(_needed(run, "declarator"), "parameters")
     body = _needed(run, "body")

@@ -158,6 +158,17 @@ def whole(value: Expr, part: Expr) -> Expr:
             return Binary("-", value, Binary("%", value, part))
 
 
+def whole_steps(loop: For, part: Expr) -> Expr:
+    """Upper bound of the part of the loop's range that whole steps of `part` cover."""
+    if loop.lower == ZERO:
+        return whole(loop.upper, part)
+    match loop.upper:
+        case Binary("+", low, length) if low == loop.lower:
+            return Binary("+", low, whole(length, part))
+        case _:
+            return Binary("+", loop.lower, whole(Binary("-", loop.upper, loop.lower), part))
+
+
 def tile_loop(var: str, trip: Expr, body: tuple[Stmt, ...], *, unroll: bool = False) -> For:
     """A constant-trip loop over a local tile."""
     return For(var, ZERO, trip, ONE, body, "int", ("GCC unroll 16",) if unroll else ())

@@ -53,6 +53,10 @@ from operators.rewrites.base import (
     whole,
 )
 from operators.rewrites.promote import promote
+from operators.rewrites.vector_types import VECTORS
+
+
+_VECTORS = frozenset(vector.name for vector in VECTORS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +207,9 @@ class RegisterTile:
             inner = loop.body[0]
             if len(loop.body) == 1 and isinstance(inner, For) and not innermost(inner):
                 bounds = expr_names(inner.lower) | expr_names(inner.upper)
-                if loop.var not in bounds and self._tileable(program, (*path, 0), inner) and self._fits(inner.body, loop):
+                if loop.var not in bounds and self._tileable(program, (*path, 0), inner) and self._fits(program, inner.body, loop):
                     pairs.append(Site(path, f"loops {loop.var}, {inner.var}", ("2",)))
-            if self._fits(loop.body, loop):
+            if self._fits(program, loop.body, loop):
                 singles.append(Site(path, f"loop {loop.var}", ("1",)))
         return pairs + singles
 
@@ -216,12 +220,12 @@ class RegisterTile:
             return False
         return facts(program, path).parallel
 
-    def _fits(self, body: tuple[Stmt, ...], loop: For) -> bool:
+    def _fits(self, program: Program, body: tuple[Stmt, ...], loop: For) -> bool:
         """Whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
         names = [s.name for s in walk_stmts(body) if isinstance(s, Decl)]
         pointers = any(isinstance(s, Decl) and "*" in s.type for s in walk_stmts(body))
         phases = _phases(body, {loop.var})
-        jams = any(phase.loop is not None for phase in phases)
+        jams = any(p.loop is not None and not constant_trip(program, p.loop) for p in phases)
         nested = any(isinstance(s, (Block, If)) and any(isinstance(t, For) for t in walk_stmts((s,))) for s in body)
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
 
@@ -247,7 +251,7 @@ class RegisterTile:
         else:
             new = _overlapped(dims, tile, nest)
         changed = replace(program, body=splice(program.body, site.path, new))
-        return self._tunables(changed, program, dims)
+        return _tunables(changed, dims, double="double" in element_types(program).values())
 
     def _read(self, body: tuple[Stmt, ...]) -> set[str]:
         names: set[str] = set()
@@ -260,27 +264,32 @@ class RegisterTile:
         return names
 
     def _dims(self, program: Program, site: Site, tiled: list[For]) -> tuple[_Dim, ...]:
-        dims = []
+        dims: list[_Dim] = []
+        lanes = _has_lanes(tiled[-1].body)
         for loop in tiled:
-            wide = _unit_stride(program, site.path, loop.var) and loop is tiled[-1]
-            size = fresh(program, "NR" if wide else "MR", *(d.size for d in dims))
-            index = fresh(program, "s" if wide else "r", *(d.index for d in dims))
+            wide = not lanes and _unit_stride(program, site.path, loop.var) and loop is tiled[-1]
+            size = fresh(program, "NR" if wide or dims else "MR", *(d.size for d in dims))
+            index = fresh(program, "s" if wide or dims else "r", *(d.index for d in dims))
             names = (fresh(program, f"{loop.var}{suffix}") for suffix in ("0", "t"))
             dims.append(_Dim(loop, size, index, *names, wide))
         return tuple(dims)
 
-    def _tunables(self, changed: Program, program: Program, dims: tuple[_Dim, ...]) -> Program:
-        types = element_types(program)
-        double = "double" in types.values()
-        tunables = []
-        for dim in dims:
-            if dim.wide:
-                values = (8, 16, 24, 32) if double else (16, 32, 48, 64)
-                tunables.append(Tunable(dim.size, values[1], values))
-            else:
-                tunables.append(Tunable(dim.size, 8 if len(dims) > 1 else 4, (2, 4, 6, 8, 12)))
-        if len(dims) < 2:
-            return add_tunables(changed, tunables)
-        limit = 192 if double else 384
-        return add_tunables(changed, tunables, f"{dims[0].size} * {dims[1].size} <= {limit}")
 
+def _has_lanes(body: tuple[Stmt, ...]) -> bool:
+    """Whether the body keeps vectors or several accumulators per point already."""
+    return any(isinstance(s, Decl) and (s.dims or s.type in _VECTORS) for s in walk_stmts(body))
+
+
+def _tunables(program: Program, dims: tuple[_Dim, ...], *, double: bool) -> Program:
+    """Declare the tile sizes; together they must leave the accumulators in registers."""
+    if dims[-1].wide:
+        values = (8, 16, 24, 32) if double else (16, 32, 48, 64)
+        last = Tunable(dims[-1].size, values[1], values)
+        first, limit = (2, 4, 6, 8, 12), 192 if double else 384
+    else:
+        last = Tunable(dims[-1].size, 4, (2, 3, 4, 6, 8))
+        first, limit = (2, 3, 4, 6, 8), 24
+    if len(dims) == 1:
+        return add_tunables(program, [last])
+    rows = Tunable(dims[0].size, 8 if dims[-1].wide else 4, first)
+    return add_tunables(program, [rows, last], f"{rows.name} * {last.name} <= {limit}")

@@ -16,19 +16,19 @@ from dataclasses import replace
 from operators.loops.dependence import facts, has_raw
 from operators.loops.ir import (
     ONE,
-    ZERO,
     Assign,
     Binary,
     Braces,
     Call,
+    Cast,
     Decl,
     Expr,
     For,
     Index,
+    Num,
     Path,
     Program,
     Stmt,
-    Ternary,
     Var,
     all_exprs,
     at,
@@ -40,6 +40,7 @@ from operators.loops.ir import (
 )
 from operators.rewrites.base import (
     Site,
+    add_include,
     add_lines,
     constant_trip,
     element_types,
@@ -48,7 +49,7 @@ from operators.rewrites.base import (
     inside_tile,
     loops,
     mul,
-    whole,
+    whole_steps,
 )
 from operators.rewrites.vector_form import NoVector, VectorForm
 from operators.rewrites.vector_types import (
@@ -97,7 +98,7 @@ class Vectorize:
         types = scalar_types(program)
         found = []
         for path, loop in loops(program):
-            simple = loop.lower == ZERO and loop.step == ONE and innermost(loop) and not loop.pragmas
+            simple = isinstance(loop.lower, Num) and loop.step == ONE and innermost(loop) and not loop.pragmas
             if not simple or constant_trip(program, loop) or inside_tile(program, path):
                 continue
             if self._row_form(program, path, loop, types) is not None:
@@ -142,14 +143,15 @@ class Vectorize:
         form, body, ops = made
         vector = form.vector
         lanes = Var(vector.lanes)
-        main = replace(loop, upper=whole(loop.upper, lanes), step=lanes, body=body)
+        main = replace(loop, upper=whole_steps(loop, lanes), step=lanes, body=body)
         rest = replace(loop, lower=main.upper, notes=())
         before: list[Stmt] = []
         after: list[Stmt] = []
         zero = Braces(vector.name, ())
         for name, op in sorted(ops.items()):
             wide = form.sums[name]
-            start: Expr = zero if op == "+" else Binary("-", Var(name) if op != "*" else Cast1(vector), zero)
+            first: Expr = Cast(vector.element, ONE) if op == "*" else Var(name)
+            start: Expr = zero if op == "+" else Binary("-", first, zero)
             before.append(Decl(vector.name, wide, (), start))
             after.append(_combine(name, op, Call(reduce_name(vector, op), (Var(wide),))))
         new = (*before, main, *after, rest)
@@ -244,7 +246,7 @@ def _combine(name: str, op: str, value: Expr) -> Stmt:
 def _declared(program: Program, form: VectorForm, ops: set[str]) -> Program:
     program = declare(program, form.vector)
     for op in sorted(ops):
-        program = declare_reduce(program, form.vector, op)
+        program = declare_reduce(add_include(program, "algorithm"), form.vector, op)
     for function in sorted(form.functions):
         program = declare_function(program, form.vector, function)
     return program

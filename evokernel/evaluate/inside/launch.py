@@ -19,6 +19,7 @@ def main(arguments: list[str]) -> None:
     spec = json.loads(arguments[0])
     control = socket.socket(fileno=spec["control"])
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    control.send(b"started")
     pid = os.fork()
     if pid == 0:
         _become(spec, control)

@@ -100,7 +100,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(read: list[str], write: list[str]) -> None:
-    """Leave only reading below `read` and reading and writing below `write`; no TCP, no signals out. Raises `OSError`."""
+    """Leave only reading below `read` and writing below `write`; no TCP, no signals out. Raises `OSError`."""
     abi = landlock_abi()
     known = (1 << 13) - 1 | (abi >= 2) << 13 | (abi >= 3) << 14 | (abi >= 5) << 15
     attributes = _Ruleset(known, TCP_RIGHTS, SCOPES)

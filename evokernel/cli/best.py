@@ -1,0 +1,40 @@
+"""`evokernel best`: the kernel to take home, and what is proved of it."""
+
+import json
+from pathlib import Path
+
+import click
+
+from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.cli.tables import circumstances, comparison, contender_line, put, title, workloads
+from evokernel.cli.text import stdout
+from evokernel.errors import StoreError
+from evokernel.report.best import find_best
+from evokernel.report.documents import best_document
+from evokernel.report.status import run_facts
+
+
+@click.command()
+@store_argument
+@json_option
+def command(store: Path | None, as_json: bool) -> None:
+    """Show the best kernel and what is proved of it.
+
+    A kernel that held on inputs the search never saw comes before any other; its numbers are those of that final
+    measurement, never those that selected it.
+    """
+    with open_store(store) as opened:
+        best, run = find_best(opened), run_facts(opened)
+    if best is None:
+        raise StoreError(f"{run.path} holds no correct kernel yet")
+    if as_json:
+        click.echo(json.dumps(best_document(best, run), indent=2))
+        return
+    put(
+        stdout(),
+        title(best),
+        comparison(best),
+        workloads(best.evaluation),
+        circumstances(best, run),
+        contender_line(best),
+    )

@@ -1,0 +1,103 @@
+"""`evokernel evolve`: start a search, or go on with it."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from archive.store import Store, set_aside
+from evokernel.budget import stopper_from
+from evokernel.cli.live import make_view
+from evokernel.cli.session import SIGNAL_EXIT, Ended, run_session
+from evokernel.cli.snapshot import Watch
+from evokernel.cli.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
+from evokernel.cli.text import DIM, duration, one_line, stdout
+from evokernel.config import RunConfig, load_config
+from evokernel.errors import ConfigError
+from evokernel.report.best import BestKernel, find_best
+from evokernel.report.status import RunFacts, run_facts
+
+
+@click.command(
+    epilog="Exit codes: 0 a limit of the budget was reached or nothing is left to try; 2 an error, said on stderr; "
+    "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP. After a signal what is in flight is finished first, a second "
+    "signal stops at once. Nothing finished is ever lost: run the same command to go on."
+)
+@click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one setting, e.g. threads=2.")
+@click.option("--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1.")
+@click.option("--fresh", is_flag=True, help="Move the store aside under a dated name and start over.")
+@click.option("--store", type=click.Path(path_type=Path), help="The store to write, in place of the config's.")
+@click.pass_context
+def command(
+    ctx: click.Context, config: Path, overrides: tuple[str, ...], budget: str | None, fresh: bool, store: Path | None
+) -> None:
+    """Search for faster kernels as CONFIG says; the same command goes on where it stopped.
+
+    The budget counts over all sessions: to go on after it is used, name a larger one.
+    """
+    limits = [f"budget={budget_override(budget)}"] if budget else []
+    settings = load_config(config, overrides=[*overrides, *limits])
+    if store is not None:
+        settings = settings.model_copy(update={"store": str(store)})
+    path = Path(settings.store)
+    if fresh and (moved := set_aside(path)) is not None:
+        click.echo(f"the old store is now {moved}")
+    try:
+        ended = asyncio.run(_evolve(settings, path, config))
+    except KeyboardInterrupt:  # before the session listens to signals itself
+        ctx.exit(SIGNAL_EXIT + signal.SIGINT)
+    ctx.exit(ended.exit_code)
+
+
+def budget_override(text: str) -> str:
+    """Return `evaluations=200,hours=1` as a YAML mapping.
+
+    Raises:
+        ConfigError: a part is not name=number.
+    """
+    parts = [part.partition("=") for part in text.split(",")]
+    if any(not (name.strip() and sign and value.strip()) for name, sign, value in parts):
+        raise ConfigError(f"--budget {text!r}: expected name=number,... for example evaluations=200,hours=1")
+    return "{" + ", ".join(f"{name.strip()}: {value.strip()}" for name, _, value in parts) + "}"
+
+
+async def _evolve(settings: RunConfig, path: Path, config: Path) -> Ended:
+    from evokernel.assemble import assemble  # imports torch through the task
+
+    view = make_view(stdout(), title=f"{one_line(settings.task)}  {settings.language}  {path}")
+    with Store.open(path, write=True) as store:
+        engine = assemble(settings, store, listeners=(view,))
+        watch = Watch(engine, store, stopper_from(settings.budget))
+        ended = await run_session(engine, view, watch.snapshot)
+        best, run, spent = find_best(store), run_facts(store), store.spent()
+    summary = f"{ended.reason}; {spent.evaluations} evaluations in {duration(spent.seconds)} over all sessions"
+    show_end(best, run, summary=summary, config=config)
+    return ended
+
+
+def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, config: Path) -> None:
+    """Print what a session leaves: the best kernel, what is proved of it, and what to do next."""
+    console = stdout()
+    if best is None:
+        put(console, Text(summary), Text("no correct kernel was found", style=DIM))
+        return
+    put(
+        console,
+        Text(summary),
+        title(best),
+        comparison(best),
+        workloads(best.evaluation),
+        circumstances(best, run),
+        contender_line(best),
+        sheet(
+            {
+                "look": f"evokernel best {run.path}",
+                "why": f"evokernel lineage --store {run.path}",
+                "take": f"evokernel export --store {run.path}",
+                "go on": f"evokernel evolve {config} --budget evaluations=...",
+            }
+        ),
+    )

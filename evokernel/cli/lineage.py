@@ -1,0 +1,66 @@
+"""`evokernel lineage`: how a candidate came about."""
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from evokernel.cli.locate import candidate_id, open_store, store_option
+from evokernel.cli.tables import put, table
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, stdout, times
+from evokernel.report.story import Chapter, story
+
+NOTEWORTHY = 1.02
+
+
+@click.command()
+@click.argument("name", metavar="ID", default="best")
+@store_option
+@click.option("--all", "everyone", is_flag=True, help="All ancestors, also those that only inspired.")
+def command(name: str, store: Path | None, everyone: bool) -> None:
+    """Tell how a candidate came about, from the seed on.
+
+    Each line is one candidate: its speed-up over the fastest baseline as measured in the search, its gain over its
+    first parent, and the operator and reason that made it. ID is an id, the beginning of one, `best` or `seed`.
+    """
+    with open_store(store) as opened:
+        chapters = story(opened, candidate_id(opened, name), everyone=everyone)
+    made = table("candidate", "speed-up", "gain", "operator", "why", right=(1, 2))
+    if everyone:
+        made = table("candidate", "speed-up", "gain", "operator", "parents", "why", right=(1, 2))
+    for chapter in chapters:
+        cells = [Text(chapter.candidate[:8], style=STRONG), _speedup(chapter), _gain(chapter), _operator(chapter)]
+        family = [Text(_family(chapter), style=DIM)] if everyone else []
+        made.add_row(*cells, *family, Text(one_line(chapter.rationale, width=300)))
+    put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
+
+
+def _heading(chapters: list[Chapter], everyone: bool) -> str:
+    steps = len(chapters) - 1
+    if everyone:
+        return f"{chapters[-1].candidate} and its {steps} ancestors, oldest first"
+    return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed"
+
+
+def _speedup(chapter: Chapter) -> Text:
+    if chapter.speedup is None or chapter.holdout == "failed":
+        status = "holdout failed" if chapter.holdout == "failed" else chapter.status
+        return Text(one_line(status), style=BAD)
+    return Text(times(chapter.speedup))
+
+
+def _gain(chapter: Chapter) -> Text:
+    if chapter.gain is None:
+        return Text("-", style=DIM)
+    style = GOOD if chapter.gain >= NOTEWORTHY else BAD if chapter.gain < 1 / NOTEWORTHY else DIM
+    return Text(times(chapter.gain), style=style)
+
+
+def _operator(chapter: Chapter) -> Text:
+    name = one_line(chapter.operator, width=18)
+    return Text.assemble(name, (f" ({one_line(chapter.island, width=18)})", DIM) if chapter.parents else "")
+
+
+def _family(chapter: Chapter) -> str:
+    inspired = [f"({name[:8]})" for name in chapter.inspirations]
+    return " ".join([*(parent[:8] for parent in chapter.parents), *inspired])

@@ -1,0 +1,93 @@
+"""Running one session of a search: drawing while it runs, and what signals do.
+
+The first SIGINT, SIGTERM or SIGHUP finishes what is in flight; the second stops at once. Nothing is lost either way: a
+result is in the store before anybody hears of it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from evokernel.cli.live import View
+from evokernel.cli.snapshot import Engine, Snapshot
+from evokernel.protocols import Note
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REDRAW_S = 0.25
+GRACE_S = 3.0
+SIGNAL_EXIT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a session ended: the reason, the signal that asked for it (0 for none), and whether work was cut off."""
+
+    reason: str
+    signal: int = 0
+    cut_off: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the search ended by itself, 128 + the number of the signal otherwise."""
+        return SIGNAL_EXIT + self.signal if self.signal else 0
+
+
+class _Signals:
+    """The signals of one session."""
+
+    def __init__(self, engine: Engine, view: View, work: "asyncio.Task[str]") -> None:
+        self._engine = engine
+        self._view = view
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self.first = 0
+        self.cut_off = False
+
+    def __enter__(self) -> "_Signals":
+        for number in SIGNALS:
+            if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup: the search is meant to outlive its terminal
+            self._loop.add_signal_handler(number, self._caught, number)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        for number in SIGNALS:
+            self._loop.remove_signal_handler(number)
+
+    def _caught(self, number: signal.Signals) -> None:
+        if number is signal.SIGHUP:
+            self._view.hang_up()
+        if not self.first:
+            self.first = int(number)
+            self._engine.stop(f"stopped by {number.name}")
+            self._view.hear(Note(f"{number.name}: finishing what is in flight; once more stops at once"))
+        elif not self.cut_off:
+            self.cut_off = True
+            self._work.cancel()
+            # A thread that waits for a compiler cannot be cancelled; the store is safe, so do not wait for it.
+            self._loop.call_later(GRACE_S, os._exit, SIGNAL_EXIT + int(number))
+
+
+async def run_session(engine: Engine, view: View, look: Callable[[], Snapshot]) -> Ended:
+    """Run the engine to its end while the view is kept up to date.
+
+    Args:
+        engine: the search.
+        view: what shows it.
+        look: takes a snapshot of the engine.
+
+    Raises:
+        EvokernelError: whatever the engine raises.
+    """
+    work = asyncio.create_task(engine.run())
+    with view, _Signals(engine, view, work) as signals:
+        while not work.done():
+            await asyncio.wait([work], timeout=REDRAW_S)
+            with suppress(BrokenPipeError):
+                view.tick(look())
+        if work.cancelled():
+            return Ended("stopped at once", signals.first, cut_off=True)
+        return Ended(work.result(), signals.first, signals.cut_off)

@@ -1,0 +1,99 @@
+"""`evokernel show`: one candidate."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from archive.records import StoredEvaluation
+from evokernel.cli.locate import candidate_id, json_option, open_store, store_option
+from evokernel.cli.tables import holdout_text, put, sheet, table, workloads
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
+from evokernel.report.documents import portrait_document
+from evokernel.report.story import Portrait, portrait
+from evokernel.report.verdicts import Holdout
+
+_LEXERS = {"cpp": "cpp", "cuda": "python", "triton": "python"}
+
+
+@click.command()
+@click.argument("name", metavar="ID", default="best")
+@store_option
+@click.option("--source", "only_source", is_flag=True, help="Print the source and nothing else.")
+@json_option
+def command(name: str, store: Path | None, only_source: bool, as_json: bool) -> None:
+    """Show one candidate: where it came from, what was measured, its source.
+
+    ID is an id, the beginning of one, `best` or `seed`.
+    """
+    with open_store(store) as opened:
+        found = portrait(opened, candidate_id(opened, name))
+    if as_json:
+        click.echo(json.dumps(portrait_document(found), indent=2))
+    elif only_source:
+        _source_alone(found.stored.candidate.source)
+    else:
+        _show(found)
+
+
+def _source_alone(source: str) -> None:
+    # A pipe or a file gets every byte; a terminal gets nothing that could steer it.
+    terminal = sys.stdout.isatty()
+    click.echo(clean(source) if terminal else source, nl=False)
+
+
+def _show(found: Portrait) -> None:
+    candidate, reported = found.stored.candidate, found.verdicts.reported
+    syntax = Syntax(
+        clean(candidate.source), _LEXERS.get(candidate.language, "text"), theme="ansi_dark", background_color="default"
+    )
+    failure = found.verdicts.failure
+    put(
+        stdout(),
+        Text.assemble(("candidate ", STRONG), (candidate.id, STRONG), (f"  {one_line(candidate.language)}", DIM)),
+        _origin(found),
+        _evaluations(found.evaluations) if found.evaluations else None,
+        workloads(reported) if reported else None,
+        Text(clean(failure.feedback).strip(), style=BAD) if failure and failure.feedback else None,
+        syntax,
+    )
+
+
+def _origin(found: Portrait) -> Table:
+    proposal, over = found.proposal, found.over_seed
+    rows: dict[str, str | Text] = {}
+    if proposal is not None:
+        rows = {
+            "operator": f"{one_line(proposal.operator)} on island {one_line(proposal.island)}, step {proposal.step}",
+            "why": one_line(proposal.rationale),
+            "parents": ", ".join(proposal.parents),
+            "inspirations": ", ".join(proposal.inspirations),
+            "model": one_line(proposal.usage.model),
+        }
+    if found.speedup is not None:
+        rows["speed-up"] = f"{times(found.speedup.value)} ({interval(found.speedup)}) over the fastest baseline"
+    if over is not None:
+        rows["over seed"] = f"{times(over.speedup.value)} ({interval(over.speedup)}), {over.kind.value} measurement"
+    if found.verdicts.search is not None or found.verdicts.holdout is not Holdout.PENDING:
+        rows["holdout"] = holdout_text(found.verdicts.holdout)
+    rows["from"] = one_line(found.stored.origin)
+    return sheet(rows)
+
+
+def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> Table:
+    made = table("evaluation", "budget", "status", "reached", "took", right=(0, 4))
+    for stored in evaluations:
+        evaluation = stored.evaluation
+        style = GOOD if evaluation.ok else BAD
+        made.add_row(
+            str(stored.seq),
+            evaluation.key.budget.value,
+            Text(evaluation.status.value, style=style),
+            evaluation.stage.value,
+            f"{evaluation.duration_s:.2f} s",
+        )
+    return made

@@ -1,0 +1,96 @@
+"""`evokernel status`: where a run stands."""
+
+import json
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.cli.tables import comparison, contender_line, holdout_text, put, sheet, speedup_or_dash, table, title
+from evokernel.cli.text import DIM, STRONG, duration, one_line, stdout, times
+from evokernel.report.documents import status_document
+from evokernel.report.status import RunStatus, read_status
+
+
+@click.command()
+@store_argument
+@json_option
+def command(store: Path | None, as_json: bool) -> None:
+    """Show where a run stands; it may be running."""
+    with open_store(store) as opened:
+        status = read_status(opened)
+    if as_json:
+        click.echo(json.dumps(status_document(status), indent=2))
+        return
+    best = status.best
+    put(
+        stdout(),
+        _head(status),
+        _facts(status),
+        title(best) if best else Text("no correct kernel yet", style=DIM),
+        comparison(best) if best else None,
+        holdout_text(best.holdout) if best else None,
+        contender_line(best) if best else None,
+        _improvements(status) if status.improvements else None,
+        _operators(status) if status.operators else None,
+        _islands(status) if status.islands else None,
+    )
+
+
+def _head(status: RunStatus) -> Text:
+    run = status.run
+    what = f"{one_line(run.task) or 'no run yet'}"
+    return Text.assemble((what, STRONG), (f"  {one_line(run.language)}  run {run.run_id or '-'}", DIM))
+
+
+def _facts(status: RunStatus) -> Table:
+    run, spent = status.run, status.spent
+    share = f" ({status.correct / status.results:.0%} right)" if status.results else ""
+    failures = [f"{number} {one_line(name)}" for name, number in status.by_status.items() if name != "ok"]
+    cost = f", ${spent.cost_usd:.2f} for models" if spent.cost_usd else ""
+    return sheet(
+        {
+            "judged": f"{status.results}{share} in {duration(spent.seconds)}{cost}",
+            "failed": ", ".join(failures[:6]),
+            "in flight": str(status.in_flight) if status.in_flight else "",
+            "last stop": one_line(status.last_stop) or "never in an orderly way: running, or killed",
+            "mode": f"{status.mode.value}, sandbox: {one_line(run.sandbox) or 'not said'}" if status.mode else "",
+            "device": one_line(run.device),
+            "environment": one_line(run.environment),
+            "forked from": one_line(run.forked_from),
+            "store": str(run.path),
+        }
+    )
+
+
+def _improvements(status: RunStatus) -> Table:
+    made = table("last improvements", "speed-up", "operator", "why", right=(1,))
+    for improvement in reversed(status.improvements):
+        made.add_row(
+            improvement.candidate[:8],
+            times(improvement.speedup),
+            one_line(improvement.operator, width=16),
+            Text(one_line(improvement.rationale, width=160), style=DIM),
+        )
+    return made
+
+
+def _operators(status: RunStatus) -> Table:
+    made = table("operator", "judged", "right", "led to a new best", "had nothing", "cost", right=(1, 2, 3, 4, 5))
+    for row in status.operators:
+        cost = f"${row.cost_usd:.2f}" if row.cost_usd else "-"
+        share = f"{row.correct / row.results:.0%}" if row.results else "-"
+        made.add_row(
+            one_line(row.name, width=24), str(row.results), share, str(row.improvements), str(row.barren), cost
+        )
+    return made
+
+
+def _islands(status: RunStatus) -> Table:
+    made = table("island", "judged", "right", "best found there", right=(1, 2, 3))
+    for row in status.islands:
+        share = f"{row.correct / row.results:.0%}" if row.results else "-"
+        made.add_row(one_line(row.name, width=24), str(row.results), share, speedup_or_dash(row.best))
+    return made

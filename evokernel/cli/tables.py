@@ -1,0 +1,134 @@
+"""Tables and sheets that several commands share. All cells are plain text: the consoles have no markup."""
+
+from collections.abc import Iterable, Mapping
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.text import (
+    BAD,
+    DIM,
+    GOOD,
+    STRONG,
+    WARN,
+    clean,
+    interval,
+    microseconds,
+    one_line,
+    styled_speedup,
+    times,
+)
+from evokernel.evaluation import Evaluation, Speedup
+from evokernel.report.best import BestKernel
+from evokernel.report.status import RunFacts
+from evokernel.report.verdicts import Holdout, Kind
+
+_HOLDOUT = {
+    Holdout.PASSED: (GOOD, "passed: right and fast on inputs the search never saw, measured anew"),
+    Holdout.FAILED: (BAD, "failed: does not hold on inputs the search never saw"),
+    Holdout.PENDING: (WARN, "pending: not measured anew yet; these numbers selected it and flatter it"),
+}
+
+
+def table(*headings: str, right: Iterable[int] = ()) -> Table:
+    """Return an empty table in the house style; `right` are the columns of numbers, by position."""
+    made = Table(box=box.SIMPLE_HEAD, header_style=DIM, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    numbers = set(right)
+    for position, heading in enumerate(headings):
+        made.add_column(heading, justify="right" if position in numbers else "left", overflow="fold")
+    return made
+
+
+def sheet(rows: Mapping[str, str | Text]) -> Table:
+    """Return names and values below each other; empty values are left out."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style=DIM, no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value:
+            made.add_row(name, value if isinstance(value, Text) else clean(value))
+    return made
+
+
+def put(console: Console, *parts: RenderableType | None) -> None:
+    """Print the parts one below the other, indented, with an empty line between."""
+    shown = [part for part in parts if part is not None]
+    console.print(Group(*(Padding(part, (0, 0, 1, 2), expand=False) for part in shown)))
+
+
+def holdout_text(holdout: Holdout) -> Text:
+    """Return the verdict of the held-out workloads in words."""
+    style, words = _HOLDOUT[holdout]
+    return Text(words, style=style)
+
+
+def title(best: BestKernel) -> Text:
+    """Return the line above everything said of the best kernel."""
+    made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode"
+    return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
+
+
+def comparison(best: BestKernel) -> Table:
+    """Return the speed-up over the seed and over each baseline, with intervals."""
+    made = table("compared with", "speed-up", "95 % interval", "measured", right=(1, 2))
+
+    def add(name: str, speedup: Speedup, kind: Kind) -> None:
+        measured = Text("anew, held out" if kind is Kind.FINAL else "in the search", style=DIM)
+        made.add_row(name, styled_speedup(speedup), interval(speedup), measured)
+
+    if best.over_seed is not None:
+        add(f"seed {best.over_seed.candidate[:8]}", best.over_seed.speedup, best.over_seed.kind)
+    for name, speedup in best.baselines.items():
+        add(one_line(name, width=32), speedup, best.kind)
+    if len(best.baselines) != 1:
+        add("each workload's fastest", best.speedup, best.kind)
+    return made
+
+
+def workloads(evaluation: Evaluation) -> Table:
+    """Return times and speed-ups by workload."""
+    made = table("workload", "kernel", "baseline", "", "speed-up", "95 % interval", right=(1, 2, 4, 5))
+    for timing in evaluation.timings:
+        speedup: Speedup = timing.speedup
+        made.add_row(
+            one_line(timing.workload, width=28),
+            microseconds(timing.candidate_us),
+            microseconds(timing.baseline_us),
+            Text(one_line(timing.baseline, width=20), style=DIM),
+            styled_speedup(speedup),
+            interval(speedup),
+        )
+    return made
+
+
+def circumstances(best: BestKernel, run: RunFacts) -> Table:
+    """Return under what conditions the numbers hold."""
+    key = best.evaluation.key
+    share = f"{best.floor_share:.0%} of what the device allows" if best.floor_share else ""
+    return sheet(
+        {
+            "holdout": holdout_text(best.holdout),
+            "floor": share,
+            "device": one_line(key.device),
+            "environment": one_line(key.environment),
+            "mode": f"{key.mode.value}, sandbox: {one_line(best.evaluation.sandbox or run.sandbox) or 'not said'}",
+            "store": str(run.path),
+        }
+    )
+
+
+def contender_line(best: BestKernel) -> Text | None:
+    """Return a word on a fitter candidate that is not proved yet, or None."""
+    if best.contender is None:
+        return None
+    return Text(
+        f"{best.contender} looks faster but was not measured anew yet; `evokernel evolve` will do it", style=WARN
+    )
+
+
+def speedup_or_dash(value: float | None) -> str:
+    """Return a speed-up, or a dash where there is none."""
+    return "-" if value is None else times(value)

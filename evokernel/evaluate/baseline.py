@@ -1,0 +1,223 @@
+"""A trusted process that runs a task's baselines over the judge's arenas, timed exactly as a candidate is."""
+
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evokernel.errors import HarnessError, WorkerDied
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.runner import MESSAGE_BYTES, RunnerProcess
+from evokernel.task import Role, Task
+
+REFERENCE = "reference"
+BOOT = "import sys; from evokernel.evaluate.baseline import main; main(sys.argv[1])"
+START_TIMEOUT_S = 120.0
+ATTACH_TIMEOUT_S = 60.0
+EXIT_TIMEOUT_S = 5.0
+
+
+class BaselineProcess(RunnerProcess):
+    """One Python process with torch that runs baselines; the same interface and clock as a worker.
+
+    Args:
+        task: what `evokernel.tasks.load_task` takes.
+        threads: torch's threads.
+        cpus: the cores it may run on; empty leaves it free.
+
+    Raises:
+        HarnessError: if the task cannot be loaded there.
+    """
+
+    def __init__(self, task: str, *, threads: int = 1, cpus: Sequence[int] = ()) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spec = {"channel": theirs.fileno(), "task": task, "threads": threads, "cpus": list(cpus)}
+        count = str(threads)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps(spec)],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "OMP_NUM_THREADS": count,
+                "MKL_NUM_THREADS": count,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        super().__init__(ours, os.pidfd_open(self._process.pid))
+        try:
+            self._await(b"loaded", START_TIMEOUT_S)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, WorkerDied):
+                raise HarnessError(f"the baseline process could not load task {task!r}: {error}") from None
+            raise
+
+    def select(self, baseline: str) -> None:
+        """Choose what later calls run: a name from `task.baselines`, or "reference". Raises `HarnessError`."""
+        try:
+            self._ask({"select": baseline}, (), b"selected", ATTACH_TIMEOUT_S)
+        except WorkerDied as error:
+            raise HarnessError(f"no baseline {baseline!r}: {error}") from None
+
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Map an arena into the process, its inputs read-only. Raises `WorkerDied` and `WorkerTimeout`."""
+        buffers = [
+            (b.name, b.shape, b.dtype, b.role, int(b.writable), arena.offset(0, b.name)) for b in arena.buffers.values()
+        ]
+        request = {
+            "attach": name,
+            "sets": arena.sets,
+            "strides": [arena.inputs.stride, arena.outputs.stride],
+            "buffers": buffers,
+            "scalars": dict(scalars),
+        }
+        self._ask(request, (arena.inputs.fd, arena.outputs.fd), b"attached", ATTACH_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End the process. Allowed twice."""
+        super().close()
+        self._process.wait()
+
+    def _died(self) -> WorkerDied:
+        try:
+            code = self._process.wait(EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            code = self._process.wait()
+        return WorkerDied(
+            f"the baseline process ended with {code}; its own output says why",
+            signal=-code if code < 0 else None,
+            exit_code=code if code >= 0 else None,
+        )
+
+
+Set = tuple[dict[str, Any], tuple[Any, ...]]
+
+
+class _Baselines:
+    """What runs in the process: maps arenas as torch tensors and calls a baseline in a plain loop."""
+
+    def __init__(self, channel: socket.socket, task: Task) -> None:
+        self.channel = channel
+        self.task = task
+        self.arenas: dict[str, list[Set]] = {}
+        self.baseline = self._find(next(iter(task.baselines or {}), REFERENCE))
+
+    def serve(self) -> None:
+        self.channel.send(b"loaded")
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            request = json.loads(message)
+            if "prepare" in request:
+                self._prepare(request)
+            elif "select" in request:
+                self.baseline = self._find(request["select"])
+                self.channel.send(b"selected")
+            else:
+                self._attach(request, descriptors)
+
+    def _find(self, name: str) -> Callable[..., Any]:
+        if self.task.baselines and name in self.task.baselines:
+            return self.task.baselines[name]
+        if name != REFERENCE:
+            raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
+        return self._reference
+
+    def _reference(self, inputs: dict[str, Any], outputs: tuple[Any, ...]) -> None:
+        results = self.task.reference(**inputs)
+        for output, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            output.copy_(result)
+
+    def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        memories = [_map(descriptor, write=bool(index)) for index, descriptor in enumerate(descriptors)]
+        self.arenas[request["attach"]] = [_one_set(request, memories, index) for index in range(request["sets"])]
+        self.channel.send(b"attached")
+
+    def _prepare(self, request: dict[str, Any]) -> None:
+        sets = self.arenas[request["prepare"]]
+        baseline = self.baseline
+        if request["warm_set"] is not None:
+            baseline(*sets[request["warm_set"]])
+        first = request["first_set"]
+        batch = [sets[(first + call) % len(sets)] for call in range(request["calls"])]
+        self.channel.send(b"ready")
+        if self.channel.recv(16) == b"go":
+            for inputs, outputs in batch:
+                baseline(inputs, outputs)
+            self.channel.send(b"done")
+
+
+def _map(descriptor: int, *, write: bool) -> mmap.mmap:
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+    size = os.fstat(descriptor).st_size
+    memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=protection)
+    os.close(descriptor)
+    return memory
+
+
+def _one_set(request: dict[str, Any], memories: list[mmap.mmap], index: int) -> Set:
+    inputs: dict[str, Any] = {}
+    written: list[Any] = []
+    for name, shape, dtype, role, segment, offset in request["buffers"]:
+        start = offset + index * request["strides"][segment]
+        tensor = _tensor(memories[segment], start, shape, dtype)
+        if role != Role.OUTPUT:
+            inputs[name] = tensor
+        if role != Role.INPUT:
+            written.append(tensor)
+    inputs.update(request["scalars"])
+    return inputs, tuple(written)
+
+
+def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str) -> Any:
+    import torch
+
+    count = 1
+    for extent in shape:
+        count *= extent
+    kind = getattr(torch, dtype)
+    if count == 0:
+        return torch.empty(shape, dtype=kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that the inputs' memory is read-only, as it should be
+        return torch.frombuffer(memory, dtype=kind, count=count, offset=start).view(shape)
+
+
+def main(text: str) -> None:
+    """Serve as the JSON `text` says; in the process that `BaselineProcess` starts."""
+    spec = json.loads(text)
+    # A stopped process would outlive a killed judge for ever. Continued, it reads the end of its channel and leaves;
+    # a kill here instead would hit a healthy process when only the thread that started it ends.
+    prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    channel = socket.socket(fileno=spec["channel"])
+    if spec["cpus"]:
+        os.sched_setaffinity(0, spec["cpus"])
+    import torch
+
+    from evokernel.tasks import load_task
+
+    torch.set_num_threads(spec["threads"])
+    torch.set_grad_enabled(False)
+    task = load_task(spec["task"])
+    _allow_tf32(task.precision.allow_tf32)
+    _Baselines(channel, task).serve()
+
+
+def _allow_tf32(allowed: bool) -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed

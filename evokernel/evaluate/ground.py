@@ -1,0 +1,137 @@
+"""One workload as the judge holds it: shared buffers, secret inputs, expected values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.correctness import Expected, expect
+from evokernel.evaluate.inputs import Array, draw, fill_poison, result_tensors
+from evokernel.evaluate.runner import Runner
+from evokernel.task import Role, Task, Workload
+
+
+class Kind(StrEnum):
+    """What a workload is for."""
+
+    SEARCH = "search"
+    PROBE = "probe"
+    HOLDOUT = "holdout"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Secret inputs and what must come of them."""
+
+    inputs: Mapping[str, Array]
+    expected: Expected
+
+
+class Ground:
+    """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one."""
+
+    def __init__(self, task: Task, workload: Workload, kind: Kind, rng: np.random.Generator) -> None:
+        self.task = task
+        self.workload = workload
+        self.kind = kind
+        self._rng = rng
+        self._poison = _poison_word(rng)
+        self._cases: dict[str, Case] = {}
+        self._generation = 0
+        self._arena = self._make(2)
+        self._results = result_tensors(task)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether its shape must not be told."""
+        return self.kind is not Kind.SEARCH
+
+    @property
+    def label(self) -> str:
+        """How it is called in front of a candidate's author."""
+        return {Kind.SEARCH: self.workload.name, Kind.PROBE: "a hidden shape", Kind.HOLDOUT: "held-out inputs"}[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The arena's name between judge and runners."""
+        return f"{self.kind}:{self.workload.name}:{self._generation}"
+
+    @property
+    def sets(self) -> int:
+        """How many copies of the buffers there are."""
+        return self._arena.sets
+
+    @property
+    def set_bytes(self) -> int:
+        """The size of one copy, guard bars included."""
+        return self._arena.inputs.stride + self._arena.outputs.stride
+
+    def resize(self, sets: int) -> None:
+        """Replace the arena; also the cure for one whose guard bars were broken."""
+        self._arena.close()
+        self._generation += 1
+        self._arena = self._make(sets)
+
+    def attach(self, runner: Runner, known: set[str]) -> None:
+        """Let a runner map the arena; `known` holds the names it has already, and is added to."""
+        if self.name not in known:
+            runner.attach(self.name, self._arena, self.workload.dims)
+            known.add(self.name)
+
+    def case(self, distribution: str) -> Case:
+        """Return the secret inputs of a distribution, drawn at the first request. Raises `TaskError`."""
+        if distribution not in self._cases:
+            inputs = draw(self.task, self.workload, distribution, self._rng)
+            expected = expect(self.task, self.workload, inputs, distribution=distribution)
+            self._cases[distribution] = Case(inputs, expected)
+        return self._cases[distribution]
+
+    def views(self, set_index: int) -> dict[str, Array]:
+        """Return the inputs and in/out tensors of one copy, writable."""
+        return {tensor.name: self._arena.view(set_index, tensor.name) for tensor in self.task.signature.inputs}
+
+    def put(self, set_index: int, inputs: Mapping[str, Array]) -> None:
+        """Copy inputs in and poison the outputs."""
+        for name, view in self.views(set_index).items():
+            np.copyto(view, inputs[name])
+        self.poison(set_index)
+
+    def wipe(self, sets: int) -> None:
+        """Zero the inputs of the first copies, so that nothing of them can be seen before its time."""
+        for index in range(sets):
+            for view in self.views(index).values():
+                view[...] = 0
+
+    def poison(self, set_index: int) -> None:
+        """Fill the outputs with a secret pattern that is no number."""
+        for tensor in self._results:
+            if tensor.role is Role.OUTPUT:
+                fill_poison(self._arena.view(set_index, tensor.name), poison=self._poison)
+
+    @property
+    def poison_word(self) -> np.uint64:
+        """The pattern the outputs held before a call."""
+        return self._poison
+
+    def outputs(self, set_index: int) -> Sequence[Array]:
+        """Return what was written, in the order of a reference's results; views, not copies."""
+        return [self._arena.view(set_index, tensor.name) for tensor in self._results]
+
+    def broken_guards(self) -> tuple[str, ...]:
+        """Return the tensors that were written out of bounds."""
+        return self._arena.broken_guards()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._arena.close()
+
+    def _make(self, sets: int) -> Arena:
+        return Arena.for_signature(self.task.signature, self.workload.sizes, sets=sets)
+
+
+def _poison_word(rng: np.random.Generator) -> np.uint64:
+    """Return four 16-bit halves, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
+    halves = rng.integers(0x7FC1, 0x8000, 4, dtype=np.uint16)
+    return np.uint64(halves.view(np.uint64)[0])

@@ -1,0 +1,232 @@
+"""The evaluator of this machine: compiles in threads, judges in a process of its own, times when nothing compiles."""
+
+import asyncio
+import hashlib
+import importlib.metadata
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from evokernel.config import EvaluationConfig
+from evokernel.errors import HarnessError
+from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.evaluate.builds import Build, Builder
+from evokernel.evaluate.client import JudgeClient, JudgeLost
+from evokernel.evaluate.device import device_name
+from evokernel.evaluate.final import pool_finals
+from evokernel.evaluate.gate import Gate
+from evokernel.evaluate.wire import Outcome
+from evokernel.evaluation import Budget, Evaluation, Mode, Speedup, Stage, Status
+from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.task import Task
+from evokernel.tasks import load_task, task_hash, task_path
+
+_ANSWER_LIMIT_S = 900.0
+_HALF_WIDTH = {Budget.QUICK: 0.005, Budget.PRECISE: 0.005, Budget.FINAL: 0.002}
+
+
+class LocalEvaluator:
+    """Judges C-like candidates on this machine's processor; see `evokernel.protocols.Evaluator`.
+
+    The judge, the worker, the baseline and the clock belong to the last `threads` cores that this process may use;
+    between `start` and `close` the calling thread keeps off them where other cores remain.
+    """
+
+    def __init__(self, task_spec: str, language: Language, *, settings: EvaluationConfig, threads: int) -> None:
+        self._spec = str(task_path(task_spec))
+        self._language = language
+        self._settings = settings
+        self._threads = threads
+        self._cores = sorted(os.sched_getaffinity(0))
+        self._gate = Gate()
+        self._builder = Builder(language, self._gate, self._cores)
+        self._starting = asyncio.Lock()
+        self._device = asyncio.Lock()
+        self._judge: JudgeClient | None = None
+        self._identity: EvaluatorIdentity | None = None
+        self._task: Task | None = None
+        self._clean: set[str] = set()
+
+    async def start(self) -> EvaluatorIdentity:
+        """Start the judge, admit the task, measure device and baselines. Idempotent.
+
+        Raises:
+            TaskError: the task cannot be loaded or is not fit to judge candidates.
+            HarnessError: the machinery failed.
+        """
+        async with self._starting:
+            if self._identity is None:
+                self._task = await asyncio.to_thread(load_task, self._spec)
+                self._keep_off()
+                async with self._device, self._gate.alone():
+                    self._judge, hello = await self._start_judge({"admit": True, "final": False})
+                self._identity = self._identify(hello)
+            return self._identity
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        """Return the verdict on one candidate.
+
+        Raises:
+            HarnessError: the machinery failed twice.
+        """
+        began = time.monotonic()
+        identity = await self.start()
+        if request.candidate.language != self._language.name:
+            raise HarnessError(f"this evaluator judges {self._language.name}, not {request.candidate.language}")
+        assert self._task is not None
+        complaint = self._language.static_check(request.candidate.source)
+        build, seconds = None, 0.0
+        if complaint is not None:
+            outcome = Outcome(Status.STATIC_REJECT, Stage.STATIC, complaint)
+        else:
+            build = await self._builder.build(request.candidate, self._task)
+            seconds = time.monotonic() - began
+            outcome = _unbuilt(build) or await self._judged(request, build)
+        evaluation = self._evaluation(request, identity, outcome, build)
+        metrics = {**evaluation.metrics, "build_s": seconds}
+        return replace(evaluation, metrics=metrics, duration_s=time.monotonic() - began)
+
+    async def close(self) -> None:
+        """End every process this evaluator started and give the calling thread its cores back. Idempotent."""
+        await self._builder.close()
+        judge, self._judge, self._identity = self._judge, None, None
+        if judge is not None:
+            await judge.close()
+        os.sched_setaffinity(0, self._cores)
+
+    # ------------------------------------------------------------------------------------------------ judging
+
+    async def _judged(self, request: EvaluationRequest, build: Build) -> Outcome:
+        """Let a judge work on it; a judge that fails is replaced once."""
+        work = self._final if request.budget is Budget.FINAL else self._search
+        async with self._device:
+            try:
+                return await work(request, build)
+            except JudgeLost:
+                return await work(request, build)
+
+    async def _search(self, request: EvaluationRequest, build: Build) -> Outcome:
+        if self._judge is None or not self._judge.alive:
+            if self._judge is not None:
+                await self._judge.close(kill=True)
+            assert self._identity is not None
+            async with self._gate.alone():
+                # Not admitted anew, and the device not measured anew: the identity holds for the whole run.
+                setup = {"admit": False, "final": False, "sheet": dict(self._identity.device_sheet)}
+                self._judge, _ = await self._start_judge(setup)
+        return await self._ask(self._judge, request, build)
+
+    async def _final(self, request: EvaluationRequest, build: Build) -> Outcome:
+        assert self._identity is not None
+        setup = {"admit": False, "final": True, "sheet": dict(self._identity.device_sheet)}
+        outcomes = []
+        for _ in range(self._settings.final_processes):
+            async with self._gate.alone():
+                judge, _ = await self._start_judge(setup)
+            try:
+                outcome = await self._ask(judge, request, build)
+            finally:
+                await judge.close()
+            if outcome.status is not Status.OK:
+                return outcome
+            outcomes.append(outcome)
+        return pool_finals(outcomes)
+
+    async def _ask(self, judge: JudgeClient, request: EvaluationRequest, build: Build) -> Outcome:
+        assert not isinstance(build.built, BuildFailure)
+        digest = build.built.hash
+        blobs = [build.built.artifact]
+        if isinstance(build.checked, bytes) and digest not in self._clean:
+            blobs.append(build.checked)
+        checked = Outcome.from_message(await judge.ask({"op": "check"}, blobs))
+        if checked.status is not None:
+            return checked
+        if len(blobs) > 1:
+            self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
+        async with self._gate.alone():
+            timed = Outcome.from_message(await judge.ask(self._timing(request)))
+        return replace(timed, metrics={**checked.metrics, **timed.metrics})
+
+    def _timing(self, request: EvaluationRequest) -> dict[str, Any]:
+        clock_ms = {
+            Budget.QUICK: self._settings.quick_ms,
+            Budget.PRECISE: self._settings.precise_ms,
+            Budget.FINAL: self._settings.final_ms / self._settings.final_processes,
+        }[request.budget]
+        return {
+            "op": "time",
+            "budget": request.budget,
+            "budget_s": clock_ms / 1e3,
+            "confirm_s": self._settings.precise_ms / 1e3,
+            "half_width": _HALF_WIDTH[request.budget],
+            "incumbent": 0.0 if request.budget is Budget.FINAL else request.incumbent,
+        }
+
+    async def _start_judge(self, setup: Mapping[str, Any]) -> tuple[JudgeClient, dict[str, Any]]:
+        judge = JudgeClient(_ANSWER_LIMIT_S)
+        try:
+            hello = await judge.start(
+                {
+                    "task": self._spec,
+                    "threads": self._threads,
+                    "settings": self._settings.model_dump(mode="json"),
+                    "cores": self._cores,
+                    **setup,
+                }
+            )
+        except BaseException:
+            await judge.close(kill=True)
+            raise
+        return judge, hello
+
+    # ------------------------------------------------------------------------------------------------ records
+
+    def _identify(self, hello: Mapping[str, Any]) -> EvaluatorIdentity:
+        settings = self._settings.model_dump_json(exclude={"sandbox", "compile_timeout_s"})
+        text = f"{task_hash(self._spec)} {self._threads} {settings}"
+        return EvaluatorIdentity(
+            task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+            device=device_name(),
+            environment=f"{self._language.environment}; torch {importlib.metadata.version('torch')}",
+            evaluator_version=EVALUATOR_VERSION,
+            mode=Mode.WORKER,
+            device_sheet=hello["sheet"],
+            sandbox=hello["sandbox"],
+            baseline_us=hello["baseline_us"],
+        )
+
+    def _evaluation(
+        self, request: EvaluationRequest, identity: EvaluatorIdentity, outcome: Outcome, build: Build | None
+    ) -> Evaluation:
+        assert outcome.status is not None
+        built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
+        ok = outcome.status is Status.OK
+        return Evaluation(
+            key=identity.key(request.program_hash, request.budget),
+            candidate_id=request.candidate.id,
+            status=outcome.status,
+            stage=outcome.stage,
+            timings=outcome.timings if ok else (),
+            panel={name: Speedup(*values) for name, values in outcome.panel.items()},
+            descriptor=built.descriptor if built else {},
+            metrics={**(built.metrics if built else {}), **outcome.metrics},
+            feedback=outcome.feedback,
+            artifact_hash=built.hash if built else "",
+            stopped_early=outcome.stopped_early,
+            sandbox=identity.sandbox,
+        )
+
+    def _keep_off(self) -> None:
+        rest = self._cores[: -self._threads]
+        if rest:
+            os.sched_setaffinity(0, rest)
+
+
+def _unbuilt(build: Build) -> Outcome | None:
+    """Return the verdict where there is nothing to run."""
+    if not isinstance(build.built, BuildFailure):
+        return None
+    status = Status.COMPILE_TIMEOUT if build.built.timed_out else Status.COMPILE_ERROR
+    return Outcome(status, Stage.COMPILE, build.built.message)

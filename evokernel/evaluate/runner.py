@@ -1,0 +1,205 @@
+"""The judge's end of a process that runs kernels: the handshake and the clock, alike for candidates and baselines.
+
+A batch has two phases. `prepare` lets the process warm up and say "ready"; then it is stopped (SIGSTOP), so whatever
+the judge now fills into the buffers cannot be seen before its time. `go` starts the clock, lets it continue, waits
+for "done", reads the clock, and stops it again: what is checked afterwards is what lay there at "done", even if the
+process lied about being finished. Candidates and baselines pay the same for the wake-up.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self
+
+from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
+from evokernel.evaluate.arena import Arena
+
+MESSAGE_BYTES = 65536
+STOP_TIMEOUT_S = 2.0
+KILL_TIMEOUT_S = 5.0
+SETTLED = frozenset("TtZX")
+
+
+class Runner(Protocol):
+    """Something that runs kernels over the sets of arenas and can be timed."""
+
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Make an arena usable under a name."""
+
+    def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None, timeout_s: float) -> None:
+        """Get ready for `calls` calls on consecutive sets, after one untimed call on `warm_set`."""
+
+    def go(self, *, timeout_s: float) -> int:
+        """Run what was prepared; returns nanoseconds."""
+
+    def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
+        """Prepare without warm-up, and go; returns nanoseconds."""
+
+    def threads(self) -> int:
+        """Return how many threads the process has."""
+
+
+class RunnerProcess(ABC):
+    """Shared half of `Worker` and `BaselineProcess`: a socket, a process handle and the handshake."""
+
+    def __init__(self, channel: socket.socket, handle: int) -> None:
+        self._channel = channel
+        self._handle = handle
+        self._pid = _pid_of(handle)
+        self._poller = select.poll()
+        self._poller.register(channel, select.POLLIN)
+        self._prepared = False
+        self._stopped = False
+        self._closed = False
+
+    @abstractmethod
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Make an arena usable under a name."""
+
+    @abstractmethod
+    def _died(self) -> WorkerDied:
+        """Return the error that says how the process ended; the process is gone or is ended here."""
+
+    def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None = None, timeout_s: float) -> None:
+        """Get ready for `calls` calls on consecutive sets, after one untimed call on `warm_set`; then stop it.
+
+        Until `go`, the process cannot see what is written to the buffers.
+
+        Raises:
+            WorkerDied, WorkerTimeout: the process is gone then.
+        """
+        request = {"prepare": arena, "first_set": first_set, "calls": calls, "warm_set": warm_set}
+        self._ask(request, (), b"ready", timeout_s)
+        self._stop()
+        self._prepared = True
+
+    def go(self, *, timeout_s: float) -> int:
+        """Run what was prepared and stop the process again; returns nanoseconds on the judge's monotonic clock.
+
+        Raises:
+            WorkerDied, WorkerTimeout: the process is gone then.
+            HarnessError: without a `prepare` before it.
+        """
+        if not self._prepared:
+            raise HarnessError("go without prepare")
+        self._prepared = self._stopped = False
+        patience_ms = max(1, int(timeout_s * 1000))
+        poll, clock, wake, handle = self._poller.poll, time.monotonic_ns, signal.pidfd_send_signal, self._handle
+        try:
+            self._channel.send(b"go")
+            start = clock()
+            wake(handle, signal.SIGCONT)
+            answered = poll(patience_ms)
+            elapsed = clock() - start
+        except (BrokenPipeError, ConnectionResetError, ProcessLookupError):
+            raise self._died() from None
+        self._expect(b"done", answered, timeout_s)
+        self._stop()
+        return elapsed
+
+    def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
+        """Prepare without a warm-up, and go; returns nanoseconds. Raises as `go` does."""
+        self.prepare(arena, first_set=first_set, calls=calls, timeout_s=timeout_s)
+        return self.go(timeout_s=timeout_s)
+
+    def threads(self) -> int:
+        """Return how many threads the process has, as the kernel says; 0 when it is gone."""
+        return len(self._task_states())
+
+    def close(self) -> None:
+        """End the process and all it started. Allowed twice."""
+        if not self._closed:
+            self._closed = True
+            self._kill()
+            self._channel.close()
+            os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int], expected: bytes, timeout_s: float) -> None:
+        """Send a request and wait for the one right answer."""
+        if self._closed:
+            raise HarnessError("this process was closed")
+        if self._prepared:
+            raise HarnessError("between prepare and go nothing else can be asked")
+        self._continue()
+        try:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died() from None
+        self._await(expected, timeout_s)
+
+    def _await(self, expected: bytes, timeout_s: float) -> None:
+        self._expect(expected, self._poller.poll(max(1, int(timeout_s * 1000))), timeout_s)
+
+    def _expect(self, expected: bytes, answered: Sequence[Any], timeout_s: float) -> None:
+        if not answered:
+            self._kill()
+            raise WorkerTimeout(f"no answer within {timeout_s:g} s; killed")
+        try:
+            message = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+        except (ConnectionResetError, BlockingIOError):
+            message = b""
+        if not message:
+            raise self._died()
+        if message != expected:
+            self._refuse(message)
+
+    def _refuse(self, message: bytes) -> NoReturn:
+        self._kill()
+        raise WorkerDied(f"the process answered out of turn ({message[:40]!r}) and was killed")
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def _continue(self) -> None:
+        if self._stopped:
+            self._stopped = False
+            self._signal(signal.SIGCONT)
+
+    def _stop(self) -> None:
+        """Stop the process and wait until all its threads stand still."""
+        self._signal(signal.SIGSTOP)
+        self._stopped = True
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while not SETTLED.issuperset(self._task_states()):
+            if time.monotonic() > deadline:
+                self._kill()
+                raise WorkerTimeout(f"the process could not be stopped within {STOP_TIMEOUT_S:g} s; killed")
+            os.sched_yield()
+
+    def _task_states(self) -> list[str]:
+        folder = f"/proc/{self._pid}/task"
+        states = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in os.listdir(folder):
+                with open(f"{folder}/{task}/stat", "rb") as file:
+                    states.append(chr(file.read().rpartition(b") ")[2][0]))
+        return states
+
+    def _kill(self) -> None:
+        """Kill the process and wait until it is gone; where it is a namespace's first, all others in it are too."""
+        self._signal(signal.SIGKILL)
+        poller = select.poll()
+        poller.register(self._handle, select.POLLIN)
+        if not poller.poll(int(KILL_TIMEOUT_S * 1000)):
+            raise HarnessError(f"process {self._pid} survived SIGKILL for {KILL_TIMEOUT_S:g} s")
+
+
+def _pid_of(handle: int) -> int:
+    with open(f"/proc/self/fdinfo/{handle}") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pid:"))

@@ -1,0 +1,221 @@
+"""torch's primitive operations, one by one, as nodes of the graph."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from evokernel.scaffold.graph import Graph, Kind, Node
+from evokernel.scaffold.sizes import NotGeneral, Sizes
+
+_KINDS: dict[Any, Kind] = {torch.float32: "float", torch.int64: "int64_t", torch.bool: "bool"}
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
+_FUNCTIONS = frozenset(
+    (
+        "exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan asin acos atan erf erfc pow rsqrt sqrt abs floor "
+        "ceil trunc round reciprocal maximum minimum fmod atan2"
+    ).split()
+)
+_LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_not"})
+_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
+
+
+class Converter:
+    """Turns traced operations into nodes, in the order of the trace.
+
+    Args:
+        sizes: what the sizes of the trace stand for.
+        numbers: C++ text of the numbers that follow from sizes.
+    """
+
+    def __init__(self, sizes: Sizes, *, numbers: Mapping[float, str]) -> None:
+        self._graph = Graph()
+        self._sizes = sizes
+        self._numbers = numbers
+        self._values: dict[Any, Node] = {}
+        self.exact = True
+
+    def value(self, item: Any) -> Node:
+        """Return the node of an argument of a traced operation."""
+        if isinstance(item, torch.fx.Node):
+            return self._values[item]
+        if isinstance(item, bool):
+            return self._graph.number("true" if item else "false", "bool")
+        if isinstance(item, (int, float)):
+            return self._graph.number(self._literal(item))
+        raise NotGeneral(f"an argument of type {type(item).__name__} has no naive loop yet")
+
+    def take(self, node: Any) -> None:
+        """Add one traced operation. Raises `NotGeneral` for one that is not known."""
+        if node.op == "placeholder":
+            shape = tuple(node.meta["val"].shape)
+            name = f"input {len(self._values)}"
+            self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind="float")
+            return
+        if node.op != "call_function":
+            raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+        library, _, name = str(node.target).partition(".")
+        name = name.partition(".")[0]
+        made = self._pointwise(name, node) if library in ("prims", "aten") else None
+        if made is None:
+            rule = _RULES.get(f"{library}.{name}")
+            if rule is None:
+                raise NotGeneral(f"the operation {library}.{name} has no naive loop yet")
+            made = rule(self, node)
+        self._values[node] = made
+
+    def _kind(self, node: Any) -> Kind:
+        dtype = node.meta["val"].dtype
+        if dtype not in _KINDS:
+            raise NotGeneral(f"values of type {dtype} have no naive loop yet")
+        return _KINDS[dtype]
+
+    def _literal(self, item: float) -> str:
+        if item in self._numbers:
+            self.exact = False
+            return self._numbers[item]
+        if math.isinf(item):
+            return "INFINITY" if item > 0 else "-INFINITY"
+        self.exact = self.exact and float(item).is_integer()
+        return f"{float(item)!r}f"
+
+    def _pointwise(self, name: str, node: Any) -> Node | None:
+        if name not in _ARITHMETIC | _FUNCTIONS | _LOGIC | {"relu", "where"} or node.kwargs:
+            return None
+        kind = self._kind(node)
+        args = [self._operand(item, node.args) for item in node.args]
+        if name == "div" and kind == "int64_t":
+            raise NotGeneral("the division of integers has no naive loop yet")
+        self.exact = self.exact and name in _INTEGER_SAFE
+        return self._graph.pointwise(name, *args, kind=kind)
+
+    def _operand(self, item: Any, beside: Any) -> Node:
+        """Return an operand; a number beside integers is one too."""
+        kinds = {self._values[other].kind for other in beside if isinstance(other, torch.fx.Node)}
+        if isinstance(item, (int, float)) and not isinstance(item, bool) and kinds == {"int64_t"}:
+            return self._graph.number(self._sizes.text(int(item)), "int64_t")
+        return self.value(item)
+
+    def _view(self, op: str, node: Any, *attrs: Any) -> Node:
+        source = self.value(node.args[0])
+        return self._graph.node(op, (source,), attrs=attrs, shape=tuple(node.meta["val"].shape), kind=source.kind)
+
+    def _broadcast(self, node: Any) -> Node:
+        return self._view("broadcast", node, tuple(node.args[2]))
+
+    def _transpose(self, node: Any) -> Node:
+        return self._view("transpose", node, tuple(node.args[1]))
+
+    def _squeeze(self, node: Any) -> Node:
+        return self._view("squeeze", node, tuple(node.args[1]))
+
+    def _collapse(self, node: Any) -> Node:
+        return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._same(node)
+
+    def _split(self, node: Any) -> Node:
+        return self._view("split", node, node.args[1])
+
+    def _slice(self, node: Any) -> Node:
+        _, dim, start, _, step = (*node.args, *(None, 0, 0, None, 1)[len(node.args) :])
+        if step != 1:
+            raise NotGeneral("a slice with a step has no naive loop yet")
+        source = self.value(node.args[0])
+        dim = dim % len(source.shape)
+        start = (start or 0) + (source.shape[dim] if (start or 0) < 0 else 0)
+        return self._view("slice", node, dim, start)
+
+    def _same(self, node: Any) -> Node:
+        return self.value(node.args[0])
+
+    def _cast(self, node: Any) -> Node:
+        source, kind = self.value(node.args[0]), self._kind(node)
+        return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
+
+    def _full(self, node: Any) -> Node:
+        name = str(node.target)
+        position = 0 if "scalar_tensor" in name else 1
+        kind, item = self._kind(node), node.args[position]
+        text = self._literal(item) if kind == "float" else str(int(item)) if kind == "int64_t" else str(bool(item)).lower()
+        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+
+    def _iota(self, node: Any) -> Node:
+        start, step = node.kwargs["start"], node.kwargs["step"]
+        return self._graph.node("iota", (), attrs=(start, step), shape=tuple(node.meta["val"].shape), kind="int64_t")
+
+    def _reduce(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        if self._kind(node) != "float":
+            raise NotGeneral(f"{name} over integers has no naive loop yet")
+        self.exact = self.exact and name != "prod"
+        return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
+
+    def _var(self, node: Any) -> Node:
+        """Return the variance as a person would: the mean first, then the mean square of what differs from it."""
+        self.exact = False
+        source, dims, correction = self.value(node.args[0]), tuple(node.args[1]), node.args[2]
+        graph, shape = self._graph, source.shape
+        kept = tuple(1 if dim in dims else extent for dim, extent in enumerate(shape))
+        places = tuple(dim for dim in range(len(shape)) if dim not in dims)
+        whole = math.prod(shape[dim] for dim in dims)
+        product = self._sizes.product(shape[dim] for dim in dims)
+        count = f"static_cast<float>({product})" if self._sizes.depends(whole) else f"{float(whole)!r}f"
+        total = graph.broadcast(graph.reduce("sum", source, dims), kept, places)
+        mean = graph.broadcast(graph.pointwise("div", total, graph.number(count)), shape, tuple(range(len(shape))))
+        off = graph.pointwise("sub", source, mean)
+        square = graph.reduce("sum", graph.pointwise("mul", off, off), dims)
+        freedom = f"static_cast<float>({product} - {correction:g})" if correction else count
+        return graph.pointwise("div", square, graph.number(freedom))
+
+    def _matmul(self, node: Any) -> Node:
+        left, right = (self.value(item) for item in node.args)
+        shape = tuple(node.meta["val"].shape)
+        apart = _batch(left)
+        if apart and (len(right.shape) == 2 or _batch(right) == apart):
+            # Loops over the dimensions that torch merged, since a merged index would need divisions.
+            right = right if len(right.shape) == 2 else right.args[0]
+            inner = left.args[0].shape[-2] if len(shape) > 2 else None
+            whole = (*left.args[0].shape[:-1], shape[-1])
+            made = self._graph.node("matmul", (left.args[0], right), shape=whole, kind="float")
+            last = len(apart) - 1 if inner is not None else len(whole) - 2
+            return self._graph.node("collapse", (made,), attrs=(0, last), shape=shape, kind="float")
+        return self._graph.node("matmul", (left, right), shape=shape, kind="float")
+
+    def _clamp(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        low, high = (None, node.args[1]) if name == "clamp_max" else (*node.args[1:], None, None)[:2]
+        made = self.value(node.args[0])
+        if low is not None:
+            made = self._graph.pointwise("maximum", made, self.value(low))
+        return made if high is None else self._graph.pointwise("minimum", made, self.value(high))
+
+
+def _batch(node: Node) -> tuple[int, ...]:
+    """Return the leading dimensions that were merged into the first, or nothing."""
+    return node.args[0].shape[: int(node.attrs[1]) + 1] if node.op == "collapse" and node.attrs[0] == 0 else ()  # type: ignore[arg-type]
+
+
+_RULES: dict[str, Callable[[Converter, Any], Node]] = {
+    "prims.broadcast_in_dim": Converter._broadcast,
+    "prims.transpose": Converter._transpose,
+    "prims.squeeze": Converter._squeeze,
+    "prims.collapse_view": Converter._collapse,
+    "prims.split_dim": Converter._split,
+    "aten.slice": Converter._slice,
+    "prims.clone": Converter._same,
+    "prims.convert_element_type": Converter._cast,
+    "prims.scalar_tensor": Converter._full,
+    "aten.full_like": Converter._full,
+    "aten.full": Converter._full,
+    "prims.iota": Converter._iota,
+    "prims.sum": Converter._reduce,
+    "prims.amax": Converter._reduce,
+    "prims.amin": Converter._reduce,
+    "prims.prod": Converter._reduce,
+    "prims.var": Converter._var,
+    "aten.mm": Converter._matmul,
+    "aten.bmm": Converter._matmul,
+    "aten.clamp": Converter._clamp,
+    "aten.clamp_min": Converter._clamp,
+    "aten.clamp_max": Converter._clamp,
+}

@@ -1,0 +1,99 @@
+"""Sizes as expressions over dimensions. While a reference is traced each dimension is a large prime, so that a size
+that is met in the trace says which dimensions it is made of."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+FIRST = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097)
+SECOND = (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087, 2089, 2099, 2111, 2113)
+_OFFSET = 64
+
+
+class NotGeneral(ValueError):
+    """Something in the reference cannot be written for all sizes, or has no plain loop yet."""
+
+
+@dataclass
+class Sizes:
+    """What the sizes in a trace stand for.
+
+    Args:
+        names: the dimensions in the order of the signature; the n-th was traced as `FIRST[n]` and as `SECOND[n]`.
+    """
+
+    names: tuple[str, ...]
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> dict[str, int]:
+        """The dimensions of the first trace."""
+        return dict(zip(self.names, FIRST, strict=False))
+
+    @property
+    def second(self) -> dict[str, int]:
+        """The dimensions of the second trace."""
+        return dict(zip(self.names, SECOND, strict=False))
+
+    def learn(self, first: int, second: int) -> None:
+        """Take note that a size was `first` in one trace and `second` in the other.
+
+        Raises:
+            NotGeneral: no product of dimensions, with a small number added, gives both.
+        """
+        if first == second or self._monomial_fits(first, second):
+            return
+        for offset in range(-_OFFSET, _OFFSET + 1):
+            if self._monomial_fits(first - offset, second - offset):
+                self.offsets[first] = (first - offset, offset)
+                return
+        raise NotGeneral(f"a size is {first} where {self.first} and {second} where {self.second}: no simple rule")
+
+    def depends(self, size: int) -> bool:
+        """Say whether a size of the first trace is made of dimensions."""
+        return bool(self.factors(size)[1]) or size in self.offsets
+
+    def factors(self, size: int) -> tuple[int, tuple[str, ...]]:
+        """Return a size of the first trace as a number and the dimensions it is multiplied with."""
+        found: list[str] = []
+        if size > 0:
+            for name, prime in self.first.items():
+                while size % prime == 0:
+                    found.append(name)
+                    size //= prime
+        return size, tuple(found)
+
+    def text(self, size: int) -> str:
+        """Return a size of the first trace as an expression, the same in C++ and Python."""
+        if size in self.offsets:
+            base, offset = self.offsets[size]
+            return f"{self.text(base)} {'+' if offset > 0 else '-'} {abs(offset)}"
+        return _product(*self.factors(size))
+
+    def product(self, extents: Iterable[int]) -> str:
+        """Return a product of sizes of the first trace as an expression."""
+        number, names, sums = 1, list[str](), list[str]()
+        for extent in extents:
+            if extent in self.offsets:
+                sums.append(f"({self.text(extent)})")
+                continue
+            factor, more = self.factors(extent)
+            number, names = number * factor, [*names, *more]
+        return _product(number, (*names, *sums))
+
+    def at(self, size: int, dims: Mapping[str, int]) -> int:
+        """Return what a size of the first trace is for given dimensions."""
+        if size in self.offsets:
+            base, offset = self.offsets[size]
+            return self.at(base, dims) + offset
+        number, names = self.factors(size)
+        return number * prod(dims[name] for name in names)
+
+    def _monomial_fits(self, first: int, second: int) -> bool:
+        number, names = self.factors(first)
+        return bool(names) and number * prod(self.second[name] for name in names) == second
+
+
+def _product(number: int, names: tuple[str, ...]) -> str:
+    parts = ([str(number)] if number != 1 or not names else []) + list(names)
+    return " * ".join(parts)

@@ -1,0 +1,183 @@
+"""From a PyTorch reference to its graph: traced without data, decomposed by torch into its primitive operations."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import flop_registry
+
+from evokernel.scaffold.convert import Converter
+from evokernel.scaffold.graph import Node
+from evokernel.scaffold.sizes import NotGeneral, Sizes
+
+Call = Callable[[dict[str, Any]], Any]
+_aten = torch.ops.aten
+# Kept whole, since their decompositions read worse than the operation, or are no loop a person would write.
+_WHOLE = (
+    _aten.relu.default,
+    _aten.clamp.default,
+    _aten.clamp_min.default,
+    _aten.clamp_max.default,
+    _aten.slice.Tensor,
+    _aten.cumsum.default,
+    _aten.cumprod.default,
+    _aten.max_pool2d_with_indices.default,
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The outputs of a reference as nodes, and what was learned on the way.
+
+    `flops` and `reductions` hold products of sizes of the first trace: operations by node, elements summed by node.
+    """
+
+    outputs: tuple[Node, ...]
+    sizes: Sizes
+    exact_on_integers: bool
+
+
+def trace(call: Call, shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]], sizes: Sizes) -> tuple[Any, Any]:
+    """Return the primitive operations of a reference at the first and at the second sizes.
+
+    Raises:
+        NotGeneral: the two differ in more than sizes, or the reference cannot be traced without data.
+    """
+    first = _graph(call, {name: pair[0] for name, pair in shapes.items()})
+    second = _graph(call, {name: pair[1] for name, pair in shapes.items()})
+    if [str(node.target) for node in first] != [str(node.target) for node in second]:
+        raise NotGeneral("the reference computes differently at different sizes")
+    for one, other in zip(first, second, strict=True):
+        for shape, shape_2 in zip(_shapes(one), _shapes(other), strict=True):
+            for extent, extent_2 in zip(shape, shape_2, strict=True):
+                sizes.learn(extent, extent_2)
+    return first, second
+
+
+def to_graph(first: Any, second: Any, sizes: Sizes) -> Traced:
+    """Return the traced operations as nodes.
+
+    Raises:
+        NotGeneral: an operation has no plain loop yet; the message names it.
+    """
+    converter = Converter(sizes, numbers=_size_numbers(first, second, sizes))
+    outputs: tuple[Node, ...] = ()
+    for node in first:
+        if node.op == "output":
+            flat = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+            outputs = tuple(converter.value(item) for item in flat)
+        else:
+            converter.take(node)
+    return Traced(outputs, sizes, converter.exact)
+
+
+def flop_terms(first: Any) -> Iterator[tuple[int, int]]:
+    """Yield, for each operation, how many operations an element takes and how many elements there are."""
+    for node in first:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor):
+            continue
+        packet = getattr(node.target, "_overloadpacket", None)
+        if packet in flop_registry:
+            values = [item.meta["val"] if isinstance(item, torch.fx.Node) else item for item in node.args]
+            yield 1, flop_registry[packet](*values, **node.kwargs, out_val=value)
+        elif value.is_floating_point() and str(node.target) not in _FREE:
+            longest = max((item.meta["val"].numel() for item in node.all_input_nodes), default=0)
+            yield 1, max(value.numel(), longest)
+
+
+def reduction_terms(first: Any) -> Iterator[int]:
+    """Yield how many elements are summed into one, for each operation that sums."""
+    for node in first:
+        inputs = [item.meta["val"] for item in node.all_input_nodes]
+        name = str(node.target)
+        if name in ("aten.mm.default", "aten.bmm.default"):
+            yield inputs[0].shape[-1]
+        elif name.startswith(("prims.sum", "prims.var", "aten.convolution")) and inputs:
+            whole = inputs[-1].numel() // inputs[-1].shape[0] if "convolution" in name else inputs[0].numel()
+            yield whole if "convolution" in name else whole // max(1, node.meta["val"].numel())
+
+
+_FREE = frozenset(
+    f"prims.{name}.default"
+    for name in "broadcast_in_dim transpose squeeze collapse_view split_dim clone convert_element_type where".split()
+) | {"aten.slice.Tensor", "aten.full_like.default"}
+
+
+def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
+    names = list(shapes)
+    table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
+    table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
+
+    def positional(*tensors: Any) -> Any:
+        return call(dict(zip(names, tensors, strict=True)))
+
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            empty = [torch.empty(shape) for shape in shapes.values()]
+            module = make_fx(positional, decomposition_table=table)(*empty)
+    except Exception as error:  # noqa: BLE001 - a user's file may raise anything; it becomes one clear message
+        raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
+    module.graph.eliminate_dead_code()
+    return list(module.graph.nodes)
+
+
+def _shapes(node: Any) -> list[tuple[int, ...]]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return [tuple(item.shape) for item in values if isinstance(item, torch.Tensor)]
+
+
+def _size_numbers(first: Any, second: Any, sizes: Sizes) -> dict[float, str]:
+    """Return, for each number that follows from sizes, the C++ text that makes it."""
+    found: dict[float, str] = {}
+    for one, other in zip(first, second, strict=True):
+        if str(one.target).startswith("prims.") and one.target.__name__ in _SHAPED:
+            continue
+        for a, b in zip(_numbers(one.args), _numbers(other.args), strict=True):
+            if a != b and a not in found:
+                found[a] = _rule(a, b, sizes)
+    return found
+
+
+_SHAPED = frozenset(
+    f"{name}.default" for name in "broadcast_in_dim transpose squeeze collapse_view split_dim iota".split()
+)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+
+
+_RULES: tuple[tuple[Callable[[float], float], Callable[[float], float], str], ...] = (
+    (lambda c: c, lambda n: n, "{}"),
+    (lambda c: 1 / c, lambda n: 1 / n, "1.0f / {}"),
+    (lambda c: c**2, math.sqrt, "std::sqrt({})"),
+    (lambda c: c**-2, lambda n: n**-0.5, "1.0f / std::sqrt({})"),
+    (lambda c: c**-4, lambda n: n**-0.25, "1.0f / std::sqrt(std::sqrt({}))"),
+    (lambda c: c**4, lambda n: n**0.25, "std::sqrt(std::sqrt({}))"),
+)
+
+
+def _rule(a: float, b: float, sizes: Sizes) -> str:
+    for back, forth, text in _RULES:
+        try:
+            size, size_2 = round(back(a)), round(back(b))
+        except (OverflowError, ZeroDivisionError):
+            continue
+        if math.isclose(forth(size), a, rel_tol=1e-12) and math.isclose(forth(size_2), b, rel_tol=1e-12):
+            try:
+                sizes.learn(size, size_2)
+            except NotGeneral:
+                continue
+            return text.format(f"static_cast<float>({sizes.text(size)})")
+    raise NotGeneral(f"a number follows from the sizes in a way that is not known here ({a} and {b})")

@@ -1,0 +1,82 @@
+"""A whole engine on a real store, with a toy language and an instant evaluator."""
+
+from pathlib import Path
+from typing import Any
+
+from archive.store import Store
+from evokernel.assemble import make_archipelago, make_operators
+from evokernel.budget import stopper_from
+from evokernel.candidate import Candidate
+from evokernel.config import RunConfig
+from evokernel.evaluation import Evaluation
+from evokernel.protocols import Event, Judged, Note
+from evokernel.search import Parts, Search
+from evokernel.state import State, replay_store
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.fakes import TOY, InstantEvaluator, ToyLanguage
+
+TASK = Task(
+    name="toy",
+    reference=lambda x, **_: x,
+    signature=Signature((Tensor("x", ("N",)),), (Scalar("N"),), (Tensor("y", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet((Workload("w", {"N": 8}),), (Workload("h", {"N": 9}),), {"N": (1, 9)})},
+    flops="N",
+)
+
+
+class Heard:
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Note)]
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        return [event.evaluation for event in self.events if isinstance(event, Judged)]
+
+
+def toy_config(**changes: Any) -> RunConfig:
+    """Return the config of a small search on two islands."""
+    base: dict[str, Any] = {
+        "task": "toy",
+        "budget": {"evaluations": 12},
+        "islands": [
+            {"name": "one", "operators": {"tune": 1.0, "blend": 0.3}},
+            {"name": "two", "operators": {"tune": 1.0}, "selector": {"kind": "explore"}},
+        ],
+        "migration": {"every": 5},
+        "reset_after": 8,
+        "in_flight": 2,
+    }
+    return RunConfig.model_validate(base | changes)
+
+
+def toy_search(
+    store: Store, config: RunConfig, evaluator: InstantEvaluator, *, source: str = TOY, heard: Heard | None = None
+) -> Search:
+    """Return an engine on an open store."""
+    operators = make_operators(config)
+    language = ToyLanguage()
+    parts = Parts(
+        task=TASK,
+        language=language,
+        store=store,
+        archipelago=make_archipelago(config, operators),
+        operators=operators,
+        evaluator=evaluator,
+        stopper=stopper_from(config.budget),
+        listeners=[heard] if heard else [],
+    )
+    return Search(parts, config=config, seeds=[Candidate(source, "cpp")], in_flight=config.in_flight)
+
+
+def replayed(path: Path, config: RunConfig) -> State:
+    """Return the state that the store alone gives."""
+    return replay_store(path, State(make_archipelago(config, make_operators(config)), ToyLanguage()))

@@ -1,0 +1,91 @@
+"""Stand-ins that implement our protocols: an evaluator that answers at once and a language without a compiler."""
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Callable
+
+from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing, Verdict
+from evokernel.protocols import Built, EvaluationRequest, EvaluatorIdentity
+from evokernel.task import Task
+from evokernel.tunables import read_tunables
+
+TOY = """// a toy
+constexpr int A = 1;  // tune: 1 2 4 8 16
+constexpr int B = 3;  // tune: 1 2 3 4 5 6
+// tune-where: A * B <= 64
+extern "C" void run() {}
+"""
+
+
+def toy_speed(source: str) -> float | None:
+    """The speed-up of a toy: best at A = 8, B = 4; A = 16 is wrong."""
+    values = read_tunables(source).values
+    if values.get("A") == 16:
+        return None
+    return math.exp(-0.3 * abs(math.log2(values.get("A", 1)) - 3) - 0.2 * abs(values.get("B", 1) - 4))
+
+
+class ToyLanguage:
+    """A language whose programs are never built."""
+
+    name = "cpp"
+    suffix = ".cpp"
+    environment = "toy"
+
+    def program_hash(self, source: str) -> str:
+        lines = [line.partition("//")[0].strip() for line in source.splitlines()]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+    def static_check(self, source: str) -> str | None:
+        return None
+
+    def build(self, source: str) -> Built:
+        return Built(source.encode(), self.program_hash(source), {}, {})
+
+    def build_checked(self, source: str, task: Task) -> bytes | None:
+        return None
+
+    def guide(self, task: Task) -> str:
+        return ""
+
+
+class InstantEvaluator:
+    """Judges by a function of the source; remembers what it was asked."""
+
+    def __init__(
+        self,
+        speed: Callable[[str], float | None] = toy_speed,
+        *,
+        holds: Callable[[str], bool] = lambda source: True,
+        fails: Callable[[EvaluationRequest], Exception | None] = lambda request: None,
+    ) -> None:
+        self.asked: list[EvaluationRequest] = []
+        self._speed = speed
+        self._holds = holds
+        self._fails = fails
+        self._identity = EvaluatorIdentity("task", "toy device", "toy", "1", Mode.WORKER, {"peak_gflops": 1.0}, "none")
+
+    async def start(self) -> EvaluatorIdentity:
+        return self._identity
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        failure = self._fails(request)
+        if failure is not None:
+            raise failure
+        key = self._identity.key(request.program_hash, request.budget)
+        speed = self._speed(request.candidate.source)
+        if speed is None:
+            return Evaluation(key, request.candidate.id, Status.NUMERICAL, Stage.CORRECTNESS, feedback="wrong")
+        if request.budget is Budget.FINAL and not self._holds(request.candidate.source):
+            return Evaluation(key, request.candidate.id, Status.HOLDOUT_FAILED, Stage.FINAL, feedback="held out")
+        timing = Timing("w", "torch", 1.0, 1e3 / speed, 1e3, math.log(speed), 0.001, 10, Verdict.FASTER, 100.0)
+        descriptor = {"vector_bits": 512.0 if speed > 0.5 else 0.0}
+        return Evaluation(
+            key, request.candidate.id, Status.OK, Stage.QUICK, timings=(timing,), descriptor=descriptor, sandbox="none"
+        )
+
+    async def close(self) -> None:
+        return None

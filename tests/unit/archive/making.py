@@ -1,0 +1,62 @@
+"""Records for the tests of the store."""
+
+from archive.store import RunIdentity, Store
+from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
+
+IDENTITY = RunIdentity(
+    task="gemm",
+    task_hash="t0",
+    seed=7,
+    language="cpp",
+    device="Some CPU",
+    environment="gcc 12",
+    evokernel_version="0.1.0",
+    task_spec={"precision": {"slack": 4.0}, "name": "gemm"},
+)
+
+
+def candidate(name: str | int) -> Candidate:
+    return Candidate(f"void run_{name}() {{}}\n", "cpp")
+
+
+def proposal(step: int, name: str | int | None = None, **changes) -> Proposal:
+    values = {"island": "main", "operator": "tune", "asked_seq": 0, "usage": Usage(duration_s=0.5)} | changes
+    return Proposal(candidate(step if name is None else name), step, **values)
+
+
+def key(name: str | int, budget: Budget = Budget.QUICK, **changes) -> EvaluationKey:
+    values = {
+        "program_hash": f"p{name}",
+        "task_hash": "t0",
+        "device": "Some CPU",
+        "environment": "gcc 12",
+        "evaluator_version": "1",
+        "mode": Mode.WORKER,
+        "budget": budget,
+    } | changes
+    return EvaluationKey(**values)
+
+
+def timing(log_speedup: float = 0.0, error: float = 0.01) -> Timing:
+    return Timing("n64", "torch", 1.0, 2.0, 2.0, log_speedup, error, 10, Verdict.SAME)
+
+
+def good(name: str | int, log_speedup: float = 0.0, budget: Budget = Budget.QUICK, **changes) -> Evaluation:
+    timings = (timing(log_speedup),)
+    return Evaluation(key(name, budget, **changes), candidate(name).id, Status.OK, Stage.QUICK, timings)
+
+
+def bad(name: str | int, status: Status = Status.NUMERICAL, budget: Budget = Budget.QUICK) -> Evaluation:
+    return Evaluation(key(name, budget), candidate(name).id, status, Stage.CORRECTNESS, feedback="off by one")
+
+
+def propose(store: Store, step: int, name: str | int | None = None, **changes) -> Proposal:
+    made = proposal(step, name, **changes)
+    store.propose(made, program_hash=f"p{step if name is None else name}", skeleton="s")
+    return made
+
+
+def result(store: Store, step: int, log_speedup: float = 0.0, **changes) -> int:
+    propose(store, step, **changes)
+    return store.commit(step, good(step, log_speedup))

@@ -1,0 +1,91 @@
+import pytest
+from making import IDENTITY, candidate, good, key, propose, proposal, result
+
+from archive.facts import Remeasured, Result
+from archive.fork import fork
+from archive.lineage import ancestors, main_line
+from archive.store import Barren, Store
+from evokernel.candidate import Usage
+from evokernel.errors import StoreError
+from evokernel.evaluation import Budget
+
+
+def ident(name):
+    return candidate(name).id
+
+
+@pytest.fixture
+def run(path):
+    with Store.open(path, write=True) as store:
+        store.begin_run(IDENTITY)
+        result(store, 1)
+        store.record_barren(Barren(2, "tune", "main", 1))
+        result(store, 3, 0.1, usage=Usage("m", cost_usd=1.0))
+        result(store, 4, 0.2, parents=(ident(1),), inspirations=(ident(3),), asked_seq=3)
+        store.propose(proposal(5, "twin", parents=(ident(4),), asked_seq=4), program_hash="p3", skeleton="s")
+        store.commit(5, good(3, 0.1), reused_from=3)
+        store.add_evaluation(good(4, 0.3, Budget.PRECISE))
+        result(store, 6, 0.5, parents=(ident("twin"),), asked_seq=6)
+        result(store, 7, 0.9, parents=(ident(1),))
+        propose(store, 8, parents=(ident(6),))
+    return path
+
+
+def test_a_fork_holds_the_ancestors_with_their_origin(run, tmp_path):
+    target = tmp_path / "new" / "fork.db"
+    before = run.read_bytes()
+    assert fork(run, target, candidate=ident(6)[:12]) == 4
+    assert run.read_bytes() == before
+    with Store.open(run, write=False) as old, Store.open(target, write=True) as new:
+        assert new.verify() == []
+        name = old.meta("run_id")
+        assert (new.meta("forked_from"), new.meta("forked_candidate")) == (name, ident(6))
+        assert new.meta("run_id") != name
+        assert new.identity() is None
+        assert main_line(new, ident(6)) == main_line(old, ident(6))
+        facts = list(new.facts())
+        assert [type(fact) for fact in facts] == [Result, Remeasured, Result, Result, Remeasured, Result]
+        assert [fact.seq for fact in facts] == [1, 2, 3, 4, 5, 6]
+        assert facts[0].origin == f"{name}:1"
+        assert facts[0].evaluation == good(1)
+        assert facts[2].proposal.inspirations == ()  # step 3 stayed behind
+        assert facts[2].proposal.asked_seq == 2
+        assert (facts[3].reused, facts[3].evaluation.candidate_id) == (True, ident("twin"))
+        assert facts[5].proposal.asked_seq == 4 + 0
+        assert (new.next_step(), new.missing_steps(), new.open_leases()) == (5, [], [])
+        spent = new.spent()
+        assert (spent.seconds, spent.cost_usd, spent.evaluations, spent.steps) == (0.0, 0.0, 0, 0)
+        assert new.find_evaluation(key(6)).origin.startswith(f"{name}:")
+        assert new.candidate(ident(6)).origin == f"{name}:6"
+        new.session_start()
+        new.begin_run(IDENTITY)
+        result(new, 5, parents=(ident(6),))
+        assert (new.spent().evaluations, new.spent().steps) == (1, 1)
+        assert new.best(1)[0].candidate.candidate.id == ident(6)
+        with pytest.raises(StoreError, match="holds a run"):
+            new.close()
+            fork(run, target, candidate=ident(6))
+
+
+def test_a_fork_of_a_fork_keeps_the_first_origin(run, tmp_path):
+    fork(run, tmp_path / "a.db", candidate=ident(6))
+    fork(tmp_path / "a.db", tmp_path / "b.db", candidate=ident(4))
+    with Store.open(run, write=False) as first, Store.open(tmp_path / "b.db", write=False) as last:
+        assert last.candidate(ident(4)).origin == f"{first.meta('run_id')}:4"
+        assert ancestors(last, ident(4)) == {ident(1)}
+        assert last.verify() == []
+
+
+def test_what_is_in_flight_is_in_flight_in_the_fork(run, tmp_path):
+    fork(run, tmp_path / "a.db", candidate=ident(8))
+    with Store.open(tmp_path / "a.db", write=True) as store:
+        assert [lease.candidate.id for lease in store.open_leases()] == [ident(8)]
+        assert store.verify() == []
+
+
+def test_a_fork_of_nothing_leaves_nothing(run, tmp_path):
+    with pytest.raises(StoreError, match="no candidate"):
+        fork(run, tmp_path / "a.db", candidate="ffffffffffff")
+    assert not (tmp_path / "a.db").exists()
+    with pytest.raises(StoreError, match="itself"):
+        fork(run, run, candidate=ident(6))

@@ -1,0 +1,216 @@
+"""Which tasks are fit to judge kernels, and what an author of an unfit one is told."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.errors import TaskError
+from evokernel.evaluate.admission import admit
+from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.tasks import load_task
+
+F = torch.nn.functional
+
+
+def make(name, reference, *, inputs=None, outputs=None, scalars=("R", "C"), precision=None, **extra):
+    """Build a task over rows R and columns C."""
+    dims = {"R": 64, "C": 512, "eps": 1e-5}
+    return Task(
+        name=name,
+        reference=reference,
+        signature=Signature(
+            inputs=inputs or (Tensor("x", ("R", "C")),),
+            scalars=tuple(Scalar(scalar) for scalar in scalars),
+            outputs=outputs if outputs is not None else (Tensor("y", ("R", "C"), role=Role.OUTPUT),),
+        ),
+        workloads={
+            "cpu": WorkloadSet(
+                search=(Workload("64x512", dims),),
+                holdout=(Workload("33x700", {**dims, "R": 33, "C": 700}),),
+                probe={"R": (1, 37), "C": (1, 300)},
+            )
+        },
+        flops="R * C",
+        precision=precision or Precision(),
+        **extra,
+    )
+
+
+def matrix(name, dtype="float32", role=Role.INPUT):
+    return Tensor(name, ("R", "C"), dtype, role)
+
+
+def layernorm(x, g, b, **_):
+    return F.layer_norm(x, x.shape[1:], g, b)
+
+
+def two(x, **_):
+    return x.sum(1), torch.softmax(x, 1)
+
+
+def increment(x, y, **_):
+    return x + y
+
+
+def out(name, *shape, dtype="float32"):
+    return Tensor(name, shape, dtype, Role.OUTPUT)
+
+
+SUM = Precision(reduction="C", exact_on_integers=True)
+EXACT = Precision(exact_on_integers=True)
+VECTORS = (Tensor("g", ("C",)), Tensor("b", ("C",)))
+INDEX = Tensor("index", ("R",), "int64")
+FIT = {
+    "layernorm": lambda: make(
+        "layernorm", layernorm, inputs=(matrix("x"), *VECTORS), precision=Precision(reduction="C")
+    ),
+    "gelu": lambda: make("gelu", lambda x, **_: F.gelu(x)),
+    "rowsum": lambda: make("rowsum", lambda x, **_: x.sum(1), outputs=(out("y", "R"),), precision=SUM),
+    "cumsum": lambda: make("cumsum", lambda x, **_: x.cumsum(1), precision=SUM),
+    "add": lambda: make(
+        "add", increment, inputs=(matrix("x"), matrix("y")), outputs=(out("z", "R", "C"),), precision=EXACT
+    ),
+    "inplace": lambda: make(
+        "inplace",
+        lambda x, y, **_: y.add_(x),
+        inputs=(matrix("x"), matrix("y", role=Role.INOUT)),
+        outputs=(),
+        precision=EXACT,
+    ),
+    "two": lambda: make("two", two, outputs=(out("s", "R"), out("p", "R", "C")), precision=Precision(reduction="C")),
+    "int32": lambda: make(
+        "int32",
+        lambda x, y, **_: x * y + x,
+        inputs=(matrix("x", "int32"), matrix("y", "int32")),
+        outputs=(out("z", "R", "C", dtype="int32"),),
+        precision=EXACT,
+    ),
+    "intsum": lambda: make(
+        "intsum",
+        lambda x, **_: x.sum(1, dtype=torch.int32),
+        inputs=(matrix("x", "int32"),),
+        outputs=(out("z", "R", dtype="int32"),),
+        precision=SUM,
+    ),
+    "float64": lambda: make(
+        "float64",
+        lambda x, **_: torch.softmax(x, 1),
+        inputs=(matrix("x", "float64"),),
+        outputs=(out("y", "R", "C", dtype="float64"),),
+        precision=Precision(reduction="C"),
+    ),
+    "bfloat16": lambda: make(
+        "bfloat16",
+        lambda x, **_: torch.softmax(x, 1),
+        inputs=(matrix("x", "bfloat16"),),
+        outputs=(out("y", "R", "C", dtype="bfloat16"),),
+        precision=Precision(reduction="C"),
+    ),
+    "float16": lambda: make(
+        "float16",
+        lambda x, **_: F.gelu(x),
+        inputs=(matrix("x", "float16"),),
+        outputs=(out("y", "R", "C", dtype="float16"),),
+    ),
+    "sign": lambda: make("sign", lambda x, **_: x.sign()),
+    "total": lambda: make("total", lambda x, **_: x.sum(), outputs=(out("y"),), precision=Precision("R * C", True)),
+    "gather": lambda: make(
+        "gather", lambda x, index, **_: x[:, index], inputs=(matrix("x"), INDEX), outputs=(out("y", "R", "R"),)
+    ),
+    "transpose": lambda: make("transpose", lambda x, **_: x.T.contiguous(), outputs=(out("y", "C", "R"),)),
+    "rowmax": lambda: make("rowmax", lambda x, **_: x.amax(1), outputs=(out("y", "R"),)),
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_fit_tasks_are_admitted(name, seed):
+    admission = admit(FIT[name](), "cpu", rng=np.random.default_rng(seed))
+    assert {"zeros", "ones", "the mean", "the result for other inputs"} <= set(admission.rejected)
+    assert {"the native operation", "fp64 computed, then rounded"} <= set(admission.passed)
+
+
+@pytest.mark.parametrize("name", ["gemm", "softmax"])
+def test_builtin_tasks_are_admitted_quickly(name):
+    task = load_task(name)
+    start = time.perf_counter()
+    admission = admit(task, "cpu", rng=np.random.default_rng(0))
+    assert time.perf_counter() - start < 6  # about 1 s alone; the machine may be busy
+    assert "the native operation in chunks" in admission.passed
+    assert any("permuted" in name for name in admission.passed)
+    assert {"bfloat16 inputs", "float16 inputs", "shuffled elements", "rolled rows"} <= set(admission.rejected)
+    assert sum("tail" in name for name in admission.rejected) >= 2
+
+
+UNFIT = {
+    "constant": (lambda: make("constant", lambda x, **_: x * 0 + 1), "ignores|ones would pass"),
+    "zero": (lambda: make("zero", lambda x, **_: x - x), "zeros would pass|ignores 'x'"),
+    "nearly constant": (
+        lambda: make("mean", lambda x, **_: (x * 1e-9 + 1).tanh()),
+        "would pass as an answer in all of 11 checks",
+    ),
+    "copy": (lambda: make("copy", lambda x, **_: x.clone()), "x passed through would pass"),
+    "ignored": (
+        lambda: make(
+            "ignored",
+            lambda x, y, **_: torch.exp(-x * x),
+            inputs=(matrix("x"), matrix("y")),
+            outputs=(out("z", "R", "C"),),
+        ),
+        "ignores 'y'",
+    ),
+    "random": (lambda: make("random", lambda x, **_: x + torch.rand_like(x)), "same inputs"),
+    "raises": (lambda: make("raises", lambda x, **_: x @ x), "raised RuntimeError"),
+    "keywords": (lambda: make("keywords", lambda x: x), r"raised TypeError.*R, C"),
+    "count": (lambda: make("count", two), "must return 1 tensors"),
+    "none": (lambda: make("none", lambda x, **_: None), "returned NoneType"),
+    "element": (lambda: make("element", lambda x, **_: [3]), "must be a tensor, not int"),
+    "shape": (lambda: make("shape", lambda x, **_: x.sum(1)), "has shape"),
+    "dtype": (lambda: make("dtype", lambda x, **_: x.double() * 2), "is float64 where float32"),
+    "pinned": (lambda: make("pinned", lambda x, **_: x.float() * 2), "do not cast to a fixed float type"),
+    "int result": (
+        lambda: make(
+            "int", lambda x, **_: x.sum(1), inputs=(matrix("x", "int32"),), outputs=(out("y", "R", dtype="int32"),)
+        ),
+        "is int64 where int32 is needed: cast",
+    ),
+    "only integers": (
+        lambda: make(
+            "sum", lambda x, **_: x.sum(1), outputs=(out("y", "R"),), precision=SUM, distributions=("integers01",)
+        ),
+        "float16 inputs would pass|bfloat16 inputs would pass",
+    ),
+    "loose": (
+        lambda: make(
+            "loose", lambda x, **_: F.gelu(x), precision=Precision(slack=1e6), distributions=("normal", "offset")
+        ),
+        "lower Precision.slack",
+    ),
+    "inexact": (
+        lambda: make(
+            "inexact",
+            lambda x, **_: sum(x[:, column] for column in range(x.shape[1])),
+            outputs=(out("y", "R"),),
+            precision=Precision(slack=0.1, reduction=1),
+        ),
+        "Precision.reduction",
+    ),
+    "empty shape": (
+        lambda: make("valid", lambda x, **_: x[:, 3:] * 2, outputs=(out("y", "R", "C - 3"),)),
+        "narrow the ranges",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_unfit_tasks_are_refused_with_the_reason(name):
+    build, reason = UNFIT[name]
+    with pytest.raises(TaskError, match=reason):
+        admit(build(), "cpu", rng=np.random.default_rng(3))
+
+
+def test_an_unknown_device_class_names_the_known_ones():
+    with pytest.raises(TaskError, match="it has: cpu"):
+        admit(FIT["gelu"](), "cuda", rng=np.random.default_rng(0))

@@ -1,0 +1,117 @@
+import mmap
+import os
+
+import numpy as np
+import pytest
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.arena import GUARD_BYTES, Arena, Buffer
+from evokernel.task import Role, Scalar, Signature, Tensor
+
+BUFFERS = (
+    Buffer("a", (3, 5), "float32", Role.INPUT),
+    Buffer("h", (7,), "bfloat16", Role.INPUT),
+    Buffer("x", (2, 2), "float64", Role.INOUT),
+    Buffer("c", (3, 3), "float32", Role.OUTPUT),
+    Buffer("i", (5,), "int64", Role.OUTPUT),
+    Buffer("e", (0, 4), "float16", Role.OUTPUT),
+)
+
+
+@pytest.fixture
+def arena():
+    with Arena(BUFFERS, sets=3) as made:
+        yield made
+
+
+def test_copies_are_aligned_apart_and_of_the_right_shape(arena):
+    for name, buffer in arena.buffers.items():
+        for index in range(3):
+            assert arena.offset(index, name) % 64 == 0
+            assert arena.view(index, name).shape == buffer.shape
+    ordered = sorted((arena.offset(k, n), arena.buffers[n].size_bytes) for k in range(3) for n in ("x", "c", "i", "e"))
+    assert all(a + size + GUARD_BYTES <= b for (a, size), (b, _) in zip(ordered, ordered[1:], strict=False))
+    assert arena.view(0, "h").dtype == np.uint16
+
+
+def test_views_share_memory_with_whoever_maps_the_descriptor(arena):
+    arena.view(1, "x")[...] = 4.5
+    with mmap.mmap(arena.outputs.fd, 0) as other:
+        assert np.frombuffer(other[arena.offset(1, "x") :][:32]).tolist() == [4.5] * 4
+
+
+def test_nobody_else_can_map_or_write_the_inputs(arena):
+    with pytest.raises(PermissionError):
+        mmap.mmap(arena.inputs.fd, 0)
+    with pytest.raises(PermissionError):
+        os.pwrite(arena.inputs.fd, b"x", 0)
+    with mmap.mmap(arena.inputs.fd, 0, prot=mmap.PROT_READ) as readable:
+        arena.view(0, "a")[...] = 2
+        assert np.frombuffer(readable[arena.offset(0, "a") :][:4], np.float32)[0] == 2
+
+
+def test_neither_file_can_be_resized(arena):
+    for segment in (arena.inputs, arena.outputs):
+        for size in (0, segment.size_bytes * 2):
+            with pytest.raises(PermissionError):
+                os.ftruncate(segment.fd, size)
+
+
+def test_poison_tells_unwritten_elements_from_computed_nans(arena):
+    arena.poison_outputs(1)
+    assert arena.unwritten(1, "c") == 9
+    assert np.isnan(arena.view(1, "c")).all()
+    arena.view(1, "c")[0] = np.nan
+    arena.view(1, "i")[:2] = 0
+    assert arena.unwritten(1, "c") == 6
+    assert arena.unwritten(1, "i") == 3
+    assert arena.unwritten(1, "e") == 0
+
+
+def test_poison_leaves_in_out_tensors_alone(arena):
+    arena.view(0, "x")[...] = 1
+    arena.poison_outputs(0)
+    assert (arena.view(0, "x") == 1).all()
+
+
+@pytest.mark.parametrize(("name", "index"), [("x", 0), ("c", 1), ("i", 2)])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_one_byte_out_of_bounds_names_the_tensor(arena, name, index, where):
+    assert arena.broken_guards() == ()
+    start = arena.offset(index, name)
+    position = start - 1 if where == "before" else start + arena.buffers[name].size_bytes
+    (old,) = os.pread(arena.outputs.fd, 1, position)
+    os.pwrite(arena.outputs.fd, bytes([old ^ 1]), position)
+    assert arena.broken_guards() == (name,)
+
+
+def test_writing_all_of_a_tensor_breaks_no_guard(arena):
+    for name in arena.buffers:
+        arena.view(2, name)[...] = 0
+    assert arena.broken_guards() == ()
+
+
+def test_an_arena_follows_a_signature():
+    signature = Signature(
+        (Tensor("a", ("M", "2*K")),), (Scalar("M"),), (Tensor("c", ("M",), "float64", role=Role.OUTPUT),)
+    )
+    with Arena.for_signature(signature, {"M": 3, "K": 4}, sets=1) as arena:
+        assert arena.view(0, "a").shape == (3, 8)
+        assert arena.view(0, "c").dtype == np.float64
+
+
+def test_views_outlive_the_arena_and_descriptors_do_not():
+    before = len(os.listdir("/proc/self/fd"))
+    arena = Arena(BUFFERS, sets=1)
+    view = arena.view(0, "c")
+    view[...] = 3
+    arena.close()
+    assert (view == 3).all()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1  # the map of the view that is still held
+
+
+def test_misuse_is_told(arena):
+    with pytest.raises(HarnessError, match="set 3"):
+        arena.view(3, "a")
+    with pytest.raises(HarnessError, match="at least one set"):
+        Arena(BUFFERS, sets=0)

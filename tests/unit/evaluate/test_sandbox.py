@@ -1,0 +1,236 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.confined import Limits, Paths, read_product, run_confined
+from evokernel.evaluate.sandbox import Level, detect_sandbox
+
+SECRET = "EVK_TEST_API_KEY"
+MARK = "86399.25"
+
+
+def at(level):
+    sandbox = detect_sandbox(level)
+    if sandbox.level is not level:
+        pytest.skip(f"this machine does not allow level {level}: {sandbox.describe()}")
+    return sandbox
+
+
+@pytest.fixture(params=list(Level))
+def sandbox(request):
+    return at(request.param)
+
+
+@pytest.fixture
+def guarded(sandbox):
+    if sandbox.level is Level.RLIMITS:
+        pytest.skip("resource limits alone do not guard files")
+    return sandbox
+
+
+def shell(text, sandbox, **options):
+    return run_confined(["/bin/sh", "-c", text], sandbox=sandbox, **options)
+
+
+def test_the_level_is_the_strongest_allowed_and_says_what_it_leaves_open(sandbox):
+    assert sandbox.level in sandbox.describe()
+    assert "\n" not in sandbox.describe()
+    assert detect_sandbox().level is Level.FULL or sandbox.level is not Level.FULL
+    assert sandbox.holes()
+
+
+def test_weaker_levels_have_more_holes():
+    count = [len(detect_sandbox(level).holes()) for level in Level]
+    assert count == sorted(count)
+    bare = replace(detect_sandbox(Level.RLIMITS), seccomp=False)
+    assert any("network" in hole for hole in bare.holes())
+
+
+def test_a_program_runs_and_its_output_exit_code_and_signal_come_back(sandbox):
+    done = shell("echo out; echo err >&2; exit 3", sandbox)
+    assert (done.stdout, done.stderr, done.exit_code, done.signal, done.timed_out) == ("out\n", "err\n", 3, None, False)
+    killed = shell("kill -SEGV $$", sandbox)
+    assert (killed.exit_code, killed.signal) == (None, signal.SIGSEGV)
+    assert run_confined(["true"], sandbox=sandbox).ok
+
+
+def test_a_missing_program_is_our_own_fault(sandbox):
+    with pytest.raises(HarnessError, match="not found"):
+        run_confined(["no-such-compiler"], sandbox=sandbox)
+
+
+def test_the_environment_is_clean(sandbox, monkeypatch):
+    monkeypatch.setenv(SECRET, "top-secret")
+    done = shell("env; cat /proc/1/environ /proc/self/environ 2>/dev/null; cat /proc/$PPID/environ", sandbox)
+    assert "PATH=" in done.stdout
+    assert SECRET not in done.stdout
+    assert "EXTRA=1" in shell("env", sandbox, environment={"EXTRA": "1"}).stdout
+
+
+def test_the_judges_environment_cannot_be_read(guarded, monkeypatch):
+    child = subprocess.Popen(["sleep", "60"], env={SECRET: "top-secret"})
+    try:
+        done = shell(f"cat /proc/{child.pid}/environ; cat /proc/{os.getpid()}/environ /proc/*/environ", guarded)
+    finally:
+        child.kill()
+        child.wait()
+    assert "top-secret" not in done.stdout
+
+
+def test_files_outside_can_neither_be_read_nor_written(guarded, tmp_path):
+    secret = tmp_path / "key"
+    secret.write_text("top-secret")
+    secret.chmod(0o644)
+    done = shell(f"cat {secret} /etc/passwd; ls /home; echo x > /tmp/evk-left; echo x > /evk-left; echo end", guarded)
+    assert done.stdout == "end\n"
+    assert not Path("/tmp/evk-left").exists()
+
+
+def test_the_network_is_shut(sandbox):
+    if not sandbox.seccomp:
+        pytest.skip("without seccomp the network is open, as the sandbox says")
+    python = "import socket; socket.socket()"
+    code = f"for p in /usr/bin/python3 /usr/bin/perl; do [ -x $p ] && echo $p; done; exec 3<>/dev/tcp/127.0.0.1/9 # {python}"
+    done = run_confined(["bash", "-c", code], sandbox=sandbox)
+    assert "Operation not permitted" in done.stderr or "Permission denied" in done.stderr
+
+
+def test_given_paths_are_seen_and_products_come_back(sandbox, tmp_path):
+    source, scratch = tmp_path / "in.txt", tmp_path / "scratch"
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:2]:
+        if parent.stat().st_uid == os.getuid():
+            parent.chmod(0o755)
+    source.write_text("hello")
+    source.chmod(0o644)
+    scratch.mkdir()
+    done = shell(
+        f"cp {source} copy; echo no > {source}",
+        sandbox,
+        paths=Paths(read_only=(source,), writable=(scratch,), folder=scratch),
+    )
+    assert read_product(scratch / "copy", limit_bytes=100) == b"hello", done
+    if sandbox.as_root or sandbox.level is not Level.RLIMITS:
+        assert source.read_text() == "hello"
+
+
+def test_the_compiler_works_and_cannot_include_what_is_outside(sandbox, tmp_path):
+    folder = Path("/tmp") / f"evk-test-{os.getpid()}-{sandbox.level}"
+    folder.mkdir(mode=0o755)
+    (folder / "a.cpp").write_text('#include <vector>\nextern "C" void run() { std::vector<int> v(3); }\n')
+    (folder / "b.cpp").write_text('#include "/etc/passwd"\n')
+    paths = Paths(writable=(folder,), folder=folder)
+    try:
+        built = run_confined(["g++", "-shared", "-fPIC", "-o", "a.so", "a.cpp"], sandbox=sandbox, paths=paths)
+        stolen = run_confined(["g++", "-c", "b.cpp"], sandbox=sandbox, paths=paths)
+        assert built.ok, built.stderr
+        assert read_product(folder / "a.so", limit_bytes=1 << 20)[:4] == b"\x7fELF"
+        assert not stolen.ok
+        assert sandbox.level is Level.RLIMITS or "root:" not in stolen.stderr
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def test_time_runs_out_for_the_whole_tree(sandbox):
+    begin = time.monotonic()
+    done = shell(f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=Limits(timeout_s=0.3))
+    assert done.timed_out
+    assert time.monotonic() - begin < 2
+    assert gone(MARK)
+
+
+def test_daemons_do_not_outlive_a_program_that_ends_in_time(sandbox):
+    done = shell(f"(setsid sleep {MARK} >/dev/null 2>&1 &); exit 0", sandbox)
+    assert done.ok
+    assert gone(MARK)
+
+
+def gone(mark):
+    """Whether no process with `mark` on its command line is left, soon."""
+    for _ in range(100):
+        alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _text(path)]
+        if not alive:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _text(path):
+    try:
+        return path.read_text().replace("\0", " ").removeprefix("sh") if "sleep" in path.read_text()[:12] else ""
+    except OSError:
+        return ""
+
+
+def test_endless_output_is_cut_and_drained(sandbox):
+    done = run_confined(["head", "-c", "3000000", "/dev/zero"], sandbox=sandbox, limits=Limits(output_bytes=1000))
+    if sandbox.level is Level.LANDLOCK:
+        assert "Permission denied" in done.stderr  # no device but /dev/null
+        done = shell("yes | head -c 3000000", sandbox, limits=Limits(output_bytes=1000))
+    assert done.ok
+    assert len(done.stdout) == 1000
+
+
+def test_memory_and_file_size_are_bounded(sandbox):
+    text = "a=x; while :; do a=$a$a; done"
+    done = shell(text, sandbox, limits=Limits(memory_bytes=256 << 20, timeout_s=10))
+    assert not done.ok
+    assert not done.timed_out
+    big = run_confined(
+        ["sh", "-c", "yes > big"],
+        sandbox=sandbox,
+        limits=Limits(file_bytes=1 << 20, timeout_s=10),
+        paths=Paths(writable=(folder := _scratch(sandbox),), folder=folder),
+    )
+    size = (folder / "big").stat().st_size
+    subprocess.run(["rm", "-rf", folder], check=True)
+    assert size == 1 << 20, big
+
+
+def _scratch(sandbox):
+    folder = Path("/tmp") / f"evk-test-{os.getpid()}-{sandbox.level}-big"
+    folder.mkdir(mode=0o755)
+    return folder
+
+
+def test_a_planted_link_is_not_followed(tmp_path):
+    (tmp_path / "a.so").symlink_to("/etc/hostname")
+    with pytest.raises(HarnessError, match=r"a\.so"):
+        read_product(tmp_path / "a.so", limit_bytes=10)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HarnessError, match="regular"):
+        read_product(tmp_path / "pipe", limit_bytes=10)
+    (tmp_path / "big").write_bytes(b"x" * 11)
+    with pytest.raises(HarnessError, match="larger"):
+        read_product(tmp_path / "big", limit_bytes=10)
+
+
+def test_a_program_that_kills_its_supervisor_is_its_own_victim(sandbox):
+    done = shell("kill -9 $PPID; sleep 0.2; echo alive", sandbox, limits=Limits(timeout_s=5))
+    assert done.ok or done.signal == signal.SIGKILL
+
+
+def test_a_killed_judge_takes_the_program_along(sandbox):
+    code = (
+        "from evokernel.evaluate.sandbox import *; from evokernel.evaluate.confined import *; import sys\n"
+        f"run_confined(['sleep', '{MARK}1'], sandbox=detect_sandbox(Level('{sandbox.level}')))"
+    )
+    judge = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    for _ in range(200):
+        if not gone_now(MARK + "1"):
+            break
+        time.sleep(0.02)
+    judge.kill()
+    judge.wait()
+    assert gone(MARK + "1")
+
+
+def gone_now(mark):
+    return not any(mark in _text(path) for path in Path("/proc").glob("[0-9]*/cmdline"))

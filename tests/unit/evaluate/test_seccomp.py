@@ -1,0 +1,108 @@
+import platform
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate import seccomp
+from evokernel.evaluate.seccomp import Children
+
+HEADERS = {
+    "x86_64": (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), r"#define __NR_(\w+) (\d+)"),
+    "aarch64": (Path("/usr/include/asm-generic/unistd.h"), r"#define __NR(?:3264)?_(\w+) (\d+)"),
+}
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS = 0x50001, 0x50026
+X86 = 0xC000003E
+OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL = (
+    2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62,
+)  # fmt: skip
+PTHREAD_FLAGS = 0x3D0F00
+NEW_USER = 0x10000000
+
+
+def run_filter(code: bytes, number: int, *arguments: int, architecture: int = X86) -> int:
+    """A small BPF machine: what the kernel would answer."""
+    words = [0] * 6
+    words[: len(arguments)] = arguments
+    data = struct.pack("<iIQ6Q", number, architecture, 0, *words)
+    program = list(struct.iter_unpack("<HBBI", code))
+    position, register = 0, 0
+    while True:
+        operation, when_true, when_false, value = program[position]
+        position += 1
+        if operation == 0x20:
+            register = struct.unpack_from("<I", data, value)[0]
+        elif operation == 0x06:
+            return value
+        else:
+            taken = {0x15: register == value, 0x35: register >= value, 0x45: bool(register & value)}[operation]
+            position += when_true if taken else when_false
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_call_numbers_agree_with_the_kernels_headers(machine):
+    path, pattern = HEADERS[machine]
+    if not path.exists():
+        pytest.skip(f"no kernel headers at {path}")
+    known = {name: int(number) for name, number in re.findall(pattern, path.read_text())}
+    column = seccomp.ARCHITECTURES[machine][0]
+    tables = {**seccomp.DENIED, **seccomp.DENIED_TO_WORKERS, **seccomp.FORKS}
+    tables |= {"clone": seccomp.CLONE, "clone3": seccomp.CLONE3, "ioctl": seccomp.IOCTL}
+    ours = {name: numbers[column] for name, numbers in tables.items() if name in known}
+    assert len(ours) > 50
+    assert ours == {name: known[name] for name in ours}
+
+
+def test_a_single_threaded_worker_starts_nothing():
+    code = seccomp.worker_filter(Children.NONE, machine="x86_64")
+    assert run_filter(code, CLONE, PTHREAD_FLAGS) == EPERM
+    assert run_filter(code, CLONE, 17) == EPERM
+    assert run_filter(code, FORK) == EPERM
+    assert run_filter(code, EXECVE) == EPERM
+    assert run_filter(code, SOCKET, 1) == EPERM
+    assert run_filter(code, KILL_CALL) == EPERM
+    assert run_filter(code, CLONE3) == ENOSYS
+
+
+def test_a_worker_with_threads_starts_threads_only():
+    code = seccomp.worker_filter(Children.THREADS, machine="x86_64")
+    assert run_filter(code, CLONE, PTHREAD_FLAGS) == ALLOW
+    assert run_filter(code, CLONE, 17) == EPERM
+    assert run_filter(code, FORK) == EPERM
+
+
+def test_a_tool_starts_programs_but_no_namespaces_and_speaks_no_network():
+    code = seccomp.tool_filter(machine="x86_64")
+    assert run_filter(code, CLONE, 17) == ALLOW
+    assert run_filter(code, FORK) == ALLOW
+    assert run_filter(code, EXECVE) == ALLOW
+    assert run_filter(code, CLONE, 17 | NEW_USER) == EPERM
+    assert [run_filter(code, SOCKET, family) for family in (1, 2, 10, 16, 40)] == [ALLOW] + [EPERM] * 4
+
+
+def test_all_filters_refuse_ptrace_and_typing_into_the_terminal_and_allow_plain_work():
+    for code in (seccomp.worker_filter(Children.NONE, machine="x86_64"), seccomp.tool_filter(machine="x86_64")):
+        assert run_filter(code, PTRACE) == EPERM
+        assert run_filter(code, IOCTL, 0, 0x5412) == EPERM
+        assert {run_filter(code, number) for number in (OPEN, READ, TGKILL)} == {ALLOW}
+        assert run_filter(code, IOCTL, 0, 0x5401) == ALLOW
+
+
+def test_foreign_architectures_and_the_x32_twins_are_killed():
+    code = seccomp.tool_filter(machine="x86_64")
+    assert run_filter(code, READ, architecture=0x40000003) == KILL
+    assert run_filter(code, 0x40000000 | PTRACE) == KILL
+
+
+def test_an_unknown_architecture_is_named():
+    assert not seccomp.supported("riscv64")
+    with pytest.raises(HarnessError, match="riscv64"):
+        seccomp.tool_filter(machine="riscv64")
+
+
+@pytest.mark.skipif(platform.machine() not in seccomp.ARCHITECTURES, reason="no call table for this machine")
+def test_jumps_fit_their_bytes_here():
+    assert len(seccomp.worker_filter(Children.NONE)) % 8 == 0

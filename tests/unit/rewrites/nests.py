@@ -1,0 +1,280 @@
+"""Naive kernels of different shapes with numpy references, and the means to compile and run them."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+FLAGS = ("-std=c++20", "-march=native", "-shared", "-fPIC")
+Array = NDArray[np.float32]
+Reference = Callable[[dict[str, Array], dict[str, int]], dict[str, Array]]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A kernel: argument list in C, body, array shapes by expression over the sizes, reference."""
+
+    name: str
+    args: str
+    body: str
+    shapes: dict[str, str]
+    outputs: tuple[str, ...]
+    reference: Reference
+    sizes: tuple[str, ...]
+    head: str = "#include <cstdint>\n"
+    inner: str = ""
+
+    @property
+    def source(self) -> str:
+        return f'{self.head}extern "C" void run({self.args}) {{\n{self.body}\n}}\n'
+
+
+def _softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(e / e.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+
+def _layernorm(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
+    x = a["x"]
+    mean = x.mean(axis=1, keepdims=True)
+    var = ((x - mean) ** 2).mean(axis=1, keepdims=True)
+    return {"out": (x - mean) / np.sqrt(var + 1e-5) * a["g"] + a["b"]}
+
+
+def _conv(a: dict[str, Array], s: dict[str, int]) -> dict[str, Array]:
+    n, t = s["L"] - s["T"] + 1, s["T"]
+    windows = np.lib.stride_tricks.sliding_window_view(a["x"], t, axis=1)
+    return {"out": np.einsum("clt,ct->cl", windows, a["w"]).reshape(-1, n)}
+
+
+NESTS = (
+    Nest(
+        "gemm",
+        "const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K",
+        """  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float acc = 0.0f;
+      for (int64_t k = 0; k < K; ++k) acc += a[i * K + k] * b[k * N + j];
+      c[i * N + j] = acc;
+    }""",
+        {"a": "M,K", "b": "K,N", "c": "M,N"},
+        ("c",),
+        lambda a, s: {"c": a["a"] @ a["b"]},
+        ("M", "N", "K"),
+    ),
+    Nest(
+        "gemm_nt_bias",
+        "float* c, const float* a, const float* b, const float* bias, int64_t M, int64_t N, int64_t K",
+        """  for (int64_t i = 0; i < M; i++) {
+    for (int64_t j = 0; j < N; j++) {
+      float acc = bias[j];
+      for (int64_t k = 0; k < K; k++) {
+        acc = acc + a[i * K + k] * b[j * K + k];
+      }
+      c[i * N + j] = acc > 0.0f ? acc : 0.0f;
+    }
+  }""",
+        {"c": "M,N", "a": "M,K", "b": "N,K", "bias": "N"},
+        ("c",),
+        lambda a, s: {"c": np.maximum(a["a"] @ a["b"].T + a["bias"], 0)},
+        ("M", "N", "K"),
+    ),
+    Nest(
+        "batched",
+        "const float* a, const float* b, float* c, int64_t B, int64_t M, int64_t N, int64_t K",
+        """  for (int64_t n = 0; n < B; ++n) {
+    const float* ab = a + n * M * K;
+    const float* bb = b + n * K * N;
+    float* cb = c + n * M * N;
+    for (int64_t i = 0; i < M; ++i)
+      for (int64_t j = 0; j < N; ++j) {
+        cb[i * N + j] = 0.0f;
+        for (int64_t k = 0; k < K; ++k) cb[i * N + j] += ab[i * K + k] * bb[k * N + j];
+      }
+  }""",
+        {"a": "B,M,K", "b": "B,K,N", "c": "B,M,N"},
+        ("c",),
+        lambda a, s: {"c": a["a"] @ a["b"]},
+        ("B", "M", "N", "K"),
+    ),
+    Nest(
+        "outer_products",
+        "const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K",
+        """  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) c[i * N + j] = 0.0f;
+  for (int64_t k = 0; k < K; ++k)
+    for (int64_t i = 0; i < M; ++i)
+      for (int64_t j = 0; j < N; ++j) c[i * N + j] += a[k * M + i] * b[k * N + j];""",
+        {"a": "K,M", "b": "K,N", "c": "M,N"},
+        ("c",),
+        lambda a, s: {"c": a["a"].T @ a["b"]},
+        ("M", "N", "K"),
+    ),
+    Nest(
+        "softmax",
+        "const float* x, float* out, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    float m = x[i * N];
+    for (int64_t j = 1; j < N; ++j) m = std::max(m, x[i * N + j]);
+    float s = 0.0f;
+    for (int64_t j = 0; j < N; ++j) {
+      out[i * N + j] = std::exp(x[i * N + j] - m);
+      s += out[i * N + j];
+    }
+    for (int64_t j = 0; j < N; ++j) out[i * N + j] /= s;
+  }""",
+        {"x": "M,N", "out": "M,N"},
+        ("out",),
+        lambda a, s: {"out": _softmax(a["x"])},
+        ("M", "N"),
+        "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n",
+    ),
+    Nest(
+        "softmax_rows",
+        "const float* x, float* out, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    const float* row = x + i * N;
+    float* o = out + i * N;
+    float m = -INFINITY;
+    for (int64_t j = 0; j < N; ++j)
+      if (row[j] > m) m = row[j];
+    float s = 0.0f;
+    for (int64_t j = 0; j < N; ++j) {
+      const float e = expf(row[j] - m);
+      o[j] = e;
+      s += e;
+    }
+    for (int64_t j = 0; j < N; ++j) o[j] = o[j] / s;
+  }""",
+        {"x": "M,N", "out": "M,N"},
+        ("out",),
+        lambda a, s: {"out": _softmax(a["x"])},
+        ("M", "N"),
+        "#include <cmath>\n#include <cstdint>\n",
+    ),
+    Nest(
+        "layernorm",
+        "const float* x, const float* g, const float* b, float* out, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    float mean = 0.0f;
+    for (int64_t j = 0; j < N; ++j) mean += x[i * N + j];
+    mean /= N;
+    float var = 0.0f;
+    for (int64_t j = 0; j < N; ++j) {
+      float d = x[i * N + j] - mean;
+      var += d * d;
+    }
+    var /= N;
+    for (int64_t j = 0; j < N; ++j)
+      out[i * N + j] = (x[i * N + j] - mean) / std::sqrt(var + 1e-5f) * g[j] + b[j];
+  }""",
+        {"x": "M,N", "g": "N", "b": "N", "out": "M,N"},
+        ("out",),
+        _layernorm,
+        ("M", "N"),
+        "#include <cmath>\n#include <cstdint>\n",
+    ),
+    Nest(
+        "conv1d",
+        "const float* x, const float* w, float* out, int64_t C, int64_t L, int64_t T",
+        """  for (int64_t c = 0; c < C; ++c)
+    for (int64_t i = 0; i < L - T + 1; ++i) {
+      float acc = 0.0f;
+      for (int64_t t = 0; t < T; ++t) acc += x[c * L + i + t] * w[c * T + t];
+      out[c * (L - T + 1) + i] = acc;
+    }""",
+        {"x": "C,L", "w": "C,T", "out": "C,L-T+1"},
+        ("out",),
+        _conv,
+        ("C", "L", "T"),
+    ),
+    Nest(
+        "row_stats",
+        "const float* x, float* sums, float* tops, int64_t M, int64_t N",
+        """  for (int64_t i = 0; i < M; ++i) {
+    float s = 0.0f;
+    float t = x[i * N];
+    for (int64_t j = 0; j < N; ++j) {
+      s += x[i * N + j];
+      t = fmaxf(t, x[i * N + j]);
+    }
+    sums[i] = s;
+    tops[i] = t;
+  }""",
+        {"x": "M,N", "sums": "M", "tops": "M"},
+        ("sums", "tops"),
+        lambda a, s: {"sums": a["x"].sum(axis=1), "tops": a["x"].max(axis=1)},
+        ("M", "N"),
+        "#include <cmath>\n#include <cstdint>\n",
+    ),
+    Nest(
+        "elementwise",
+        "const float* x, const float* y, float* out, int64_t N",
+        """  // tanh of a mix
+  for (int64_t i = 0; i < N; ++i) {
+    float v = 0.5f * x[i] - y[i];
+    out[i] = tanhf(v) * std::min(v, 1.0f);
+  }""",
+        {"x": "N", "y": "N", "out": "N"},
+        ("out",),
+        lambda a, s: {"out": np.tanh(0.5 * a["x"] - a["y"]) * np.minimum(0.5 * a["x"] - a["y"], 1)},
+        ("N",),
+        "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n",
+    ),
+)
+BY_NAME = {nest.name: nest for nest in NESTS}
+SHAPES: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
+    ("M", "N", "K"): ((1, 1, 1), (5, 7, 3), (37, 67, 29), (8, 32, 16), (65, 33, 1), (16, 130, 40)),
+    ("B", "M", "N", "K"): ((1, 1, 1, 1), (2, 9, 33, 5), (3, 17, 70, 31)),
+    ("M", "N"): ((1, 1), (3, 7), (5, 64), (13, 101), (2, 300)),
+    ("C", "L", "T"): ((1, 1, 1), (2, 9, 3), (3, 101, 5), (10, 70, 7)),
+    ("N",): ((1,), (17,), (64,), (333,)),
+}
+
+
+def compiled(source: str, folder: Path, *flags: str) -> ctypes.CDLL:
+    """Build a source into a shared library and load it."""
+    stem = folder / hashlib.sha256((source + " ".join(flags)).encode()).hexdigest()[:16]
+    path, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+    path.write_text(source)
+    done = subprocess.run(
+        ["g++", *FLAGS, *(flags or ("-O2",)), str(path), "-o", str(library)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stderr}\n{source}"
+    return ctypes.CDLL(str(library))
+
+
+def _aligned(shape: tuple[int, ...]) -> Array:
+    count = int(np.prod(shape))
+    raw = np.empty(count * 4 + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count * 4].view(np.float32).reshape(shape)
+
+
+def check(nest: Nest, library: ctypes.CDLL, make: Callable[[tuple[int, ...]], Array] = _aligned) -> str:
+    """Compare the library with the reference on all shapes; the empty text if all agree."""
+    for shape in SHAPES[nest.sizes]:
+        sizes = dict(zip(nest.sizes, shape, strict=True))
+        rng = np.random.default_rng(sum(shape))
+        arrays = {}
+        for name, text in nest.shapes.items():
+            dims = tuple(int(eval(d, {}, dict(sizes))) for d in text.split(","))
+            arrays[name] = make(dims)
+            arrays[name][...] = np.nan if name in nest.outputs else rng.standard_normal(dims)
+        before = {name: array.copy() for name, array in arrays.items()}
+        args: list[object] = []
+        for part in nest.args.split(","):
+            name = part.split()[-1]
+            args.append(ctypes.c_void_p(arrays[name].ctypes.data) if name in arrays else ctypes.c_int64(sizes[name]))
+        library.run(*args)
+        for name, want in nest.reference(before, sizes).items():
+            if not np.allclose(arrays[name], want, rtol=2e-4, atol=2e-4):
+                return f"{nest.name} {shape}: {name} is wrong"
+    return ""

@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from evokernel.config import RunConfig, dump_config, flatten, load_config, parse_config
+from evokernel.edits import edits_between
+from evokernel.errors import ConfigError, RunMismatch
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+PLAIN = "task: gemm\nbudget: {evaluations: 5}\nislands:\n  - {name: one, operators: {tune: 1}}\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "plain.yaml"
+    file.write_text(PLAIN)
+    return file
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.name)
+def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> None:
+    import yaml
+
+    config = load_config(file)
+    assert parse_config(yaml.safe_load(dump_config(config)), "again") == config
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("task:", "taks:", ["taks: unknown key", "known here", "task"]),
+        ("evaluations: 5", "evaluatons: 5", ["budget.evaluatons: unknown key", "evaluations, hours"]),
+        ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
+        ("evaluations: 5", "evaluations: many", ["budget.evaluations", "integer", "many"]),
+        ("{evaluations: 5}", "{}", ["budget", "at least one of"]),
+        ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
+        ("task: gemm", "task: [", ["not valid YAML"]),
+        (PLAIN, "- a", ["expected a mapping"]),
+    ],
+)
+def test_bad_config_names_the_key(path: Path, old: str, new: str, words: list[str]) -> None:
+    path.write_text(PLAIN.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.yaml"):
+        load_config(tmp_path / "nothing.yaml")
+
+
+def test_overrides_reach_into_lists_and_mappings(path: Path) -> None:
+    config = load_config(path, overrides=["budget.evaluations=7", "islands.one.operators.blend=2", "migration.every=3"])
+    assert config.budget.evaluations == 7
+    assert config.islands[0].operators == {"tune": 1.0, "blend": 2.0}
+    assert config.migration.every == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["budget", "=1", "islands.two.operators.tune=1", "task.x=1", "budget.evaluations=[", "islands=1"]
+)
+def test_bad_overrides_are_config_errors(path: Path, text: str) -> None:
+    with pytest.raises(ConfigError):
+        load_config(path, overrides=[text])
+
+
+def test_paths_are_relative_to_the_config(path: Path) -> None:
+    path.write_text(PLAIN.replace("task: gemm", "task: my_task.py\nseed_sources: [a.cpp]"))
+    config = load_config(path)
+    assert config.task == str(path.parent / "my_task.py")
+    assert config.seed_sources == (str(path.parent / "a.cpp"),)
+    assert config.store == "runs/plain.db"
+
+
+def _flat(**changes: object) -> dict[str, object]:
+    base = {"task": "gemm", "budget": {"evaluations": 5}, "islands": [{"name": "one", "operators": {"tune": 1}}]}
+    return flatten(RunConfig.model_validate(base | changes))
+
+
+def test_budget_and_shares_may_change_and_each_change_is_told() -> None:
+    islands = [{"name": "one", "operators": {"tune": 2}}]
+    edits = edits_between(_flat(), _flat(budget={"evaluations": 9}, islands=islands))
+    assert edits == [("budget.evaluations", 5, 9), ("islands.one.operators.tune", 1.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"task": "softmax"}, {"seed": 1}, {"evaluation": {"quick_ms": 1}}, {"threads": 2}, {"topology": "full"}],
+)
+def test_what_decides_the_meaning_of_results_may_not_change(changes: dict[str, object]) -> None:
+    with pytest.raises(RunMismatch, match=rf"{next(iter(changes))}[\s\S]*--fresh[\s\S]*fork"):
+        edits_between(_flat(), _flat(**changes))

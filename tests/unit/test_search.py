@@ -1,0 +1,162 @@
+"""The loop on a real store: budgets, resuming, replay, reuse, crowning, the inbox, and our own faults."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from archive.facts import ConfigEdit, Remeasured, Result
+from archive.store import Store
+from evokernel.errors import ConfigError, HarnessError, RunMismatch
+from evokernel.evaluation import Budget, Status
+from evokernel.protocols import EvaluationRequest
+from evokernel.search import Search
+from tests.engine import Heard, replayed, toy_config, toy_search
+from tests.fakes import TOY, InstantEvaluator, toy_speed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "toy.db"
+
+
+def run(path: Path, evaluator: InstantEvaluator, heard: Heard | None = None, **changes: object) -> tuple[str, Search]:
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(**changes), evaluator, heard=heard)
+        return asyncio.run(search.run()), search
+
+
+def test_a_search_finds_the_best_point_and_stops_at_its_budget(path: Path) -> None:
+    reason, search = run(path, InstantEvaluator(), budget={"evaluations": 20})
+    assert reason == "budget of 20 evaluations used"
+    assert search.standing.results == 20
+    assert search.standing.best is not None
+    assert search.standing.best_speedup > 0.75
+    with Store.open(path, write=False) as store:
+        assert store.verify() == []
+        assert store.spent().evaluations >= 20
+
+
+def test_it_ends_when_everything_was_tried(path: Path) -> None:
+    reason, search = run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
+    assert reason == "every operator has tried everything it can"
+    assert search.standing.best_speedup == pytest.approx(1.0, rel=1e-3)
+
+
+def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
+    _, search = run(path, InstantEvaluator(), budget={"evaluations": 25})
+    state = replayed(path, toy_config(budget={"evaluations": 25}))
+    assert state.fingerprint() == search.state.fingerprint()
+    assert state.standing == search.standing
+
+
+def test_going_on_repeats_nothing_and_counts_on(path: Path) -> None:
+    first, second = InstantEvaluator(), InstantEvaluator()
+    run(path, first, budget={"evaluations": 7})
+    heard = Heard()
+    reason, search = run(path, second, heard, budget={"evaluations": 15})
+    assert reason == "budget of 15 evaluations used"
+    assert search.standing.results == 15
+    asked = [(r.program_hash, r.budget) for r in first.asked + second.asked]
+    assert len(asked) == len(set(asked))
+    assert any("budget.evaluations changed from 7 to 15" in note for note in heard.notes)
+    with Store.open(path, write=False) as store:
+        assert [fact.key for fact in store.facts() if isinstance(fact, ConfigEdit)] == ["budget.evaluations"]
+
+
+def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash_at_fourth(request: EvaluationRequest) -> Exception | None:
+        if len(evaluator.asked) == 9:
+            raise Crash
+        return None
+
+    evaluator = InstantEvaluator(fails=crash_at_fourth)
+    with pytest.raises(Crash):
+        run(path, evaluator, budget={"evaluations": 12})
+    with Store.open(path, write=False) as store:
+        leases = [proposal.step for proposal in store.open_leases()]
+        committed = {fact.step for fact in store.facts() if isinstance(fact, Result)}
+    assert leases
+    assert not committed & set(leases)
+    _, search = run(path, InstantEvaluator(), budget={"evaluations": 12})
+    with Store.open(path, write=False) as store:
+        steps = [fact.step for fact in store.facts() if isinstance(fact, Result)]
+    assert len(steps) == len(set(steps)) == search.standing.results
+    assert set(leases) <= set(steps)
+
+
+def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_crowned(path: Path) -> None:
+    evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
+    _, search = run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
+    with Store.open(path, write=False) as store:
+        finals = [
+            f.evaluation for f in store.facts() if isinstance(f, Remeasured) and f.evaluation.key.budget is Budget.FINAL
+        ]
+    assert [final.status for final in finals] == [Status.OK, Status.HOLDOUT_FAILED, Status.OK]
+    assert search.standing.best is not None
+    assert search.standing.best.candidate.id == finals[-1].candidate_id
+    assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
+
+
+def test_a_crown_is_not_paid_for_twice(path: Path) -> None:
+    run(path, InstantEvaluator())
+    again = InstantEvaluator()
+    run(path, again)
+    assert again.asked == []
+
+
+def test_a_seed_that_is_wrong_is_a_clear_error_and_can_be_mended(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no seed of this search is a correct kernel[\s\S]*numerical: wrong"):
+        run(path, InstantEvaluator(speed=lambda source: None))
+
+
+def test_another_task_in_the_same_store_is_refused(path: Path) -> None:
+    run(path, InstantEvaluator())
+    with pytest.raises(RunMismatch, match=r"--fresh"):
+        run(path, InstantEvaluator(), seed=1)
+
+
+def test_our_own_fault_is_retried_and_never_scored(path: Path) -> None:
+    heard = Heard()
+
+    def lose_the_third(request: EvaluationRequest) -> Exception | None:
+        programs = list(dict.fromkeys(asked.program_hash for asked in evaluator.asked))
+        return HarnessError("lost a worker") if programs.index(request.program_hash) == 2 else None
+
+    evaluator = InstantEvaluator(fails=lose_the_third)
+    _, search = run(path, evaluator, heard)
+    statuses = [evaluation.status for evaluation in heard.evaluations]
+    assert statuses.count(Status.HARNESS_ERROR) == 1
+    assert sum("lost a worker" in note for note in heard.notes) == 2
+    assert search.standing.results == 12
+
+
+def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path) -> None:
+    evaluator = InstantEvaluator(fails=lambda r: HarnessError("no device") if len(evaluator.asked) > 6 else None)
+    with pytest.raises(HarnessError, match="no device"):
+        run(path, evaluator)
+
+
+def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 4})
+    source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;").replace("a toy", "by hand")
+    Store.inbox_put(path, "source", {"source": source}, author="ada")
+    Store.inbox_put(path, "nonsense", {"x": 1})
+    heard = Heard()
+    _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 12})
+    assert any("handed in by ada" in note for note in heard.notes)
+    assert any("not understood" in note for note in heard.notes)
+    assert search.standing.best is not None
+    assert "by hand" in search.standing.best.candidate.source
+
+
+def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> None:
+    evaluator = InstantEvaluator(fails=lambda r: search.stop("SIGINT") if len(evaluator.asked) == 6 else None)  # type: ignore[func-returns-value]
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(), evaluator)
+        assert asyncio.run(search.run()) == "SIGINT"
+        assert store.open_leases() == []
+    assert all(request.budget is not Budget.FINAL for request in evaluator.asked)
