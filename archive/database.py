@@ -14,7 +14,7 @@ _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = NORMAL",  # a killed process loses nothing; a power cut may take the last results, never the file
     "cache_size = -65536",
-    "wal_autocheckpoint = 4000",  # pages: hashes are all over the file, and a longer log writes each page back less often
+    "wal_autocheckpoint = 4000",  # pages; hashes touch the whole file, a longer log writes each page back less often
     "temp_store = MEMORY",
 )
 _NAMES = {

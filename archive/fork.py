@@ -120,8 +120,9 @@ class _Copy:
 
     def _member(self, evaluation: sqlite3.Row) -> str:
         """Return who of the family an evaluation is of: it may have been made for a twin that stays behind."""
-        twins = [row["id"] for row in self._family if row["program_hash"] == evaluation["program_hash"]]
-        return evaluation["candidate"] if evaluation["candidate"] in twins else twins[0]
+        twins = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
+        named = str(evaluation["candidate"])
+        return named if named in twins else twins[0]
 
     def _insert(self, table: str, row: sqlite3.Row, **changed: object) -> None:
         values = {**{name: row[name] for name in row.keys()}, **changed}  # noqa: SIM118

@@ -84,9 +84,9 @@ def main() -> None:
                 print(f"{size} rows: {rate:.0f} propose+commit pairs/s, file {path.stat().st_size / 1e6:.1f} MB")
             timed("open for reading, with the check of the file", lambda: Store.open(path, write=False).close())
             with Store.open(path, write=False) as store:
-                timed("replay of every fact", lambda: sum(1 for _ in store.facts()))  # noqa: B023
-                timed("spent", store.spent)  # noqa: B023
-                timed("best 10", lambda: store.best(10))  # noqa: B023
+                timed("replay of every fact", lambda: sum(1 for _ in store.facts()))
+                timed("spent", store.spent)
+                timed("best 10", lambda: store.best(10))
                 timed("curve", store.curve)
                 timed("counts", store.counts)
                 timed("missing steps", store.missing_steps)

@@ -10,8 +10,8 @@ from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import IslandConfig, RunConfig
 from evokernel.errors import ConfigError
+from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.languages import make_language
 from evokernel.protocols import Evaluator, Language, Listener, Operator
 from evokernel.registry import resolve
 from evokernel.search import Parts, Search
@@ -45,7 +45,7 @@ def assemble(
         ConfigError, TaskError, LanguageError: something the config names cannot be used.
     """
     task = load_task(config.task)
-    language = language or make_language(config.language, config.evaluation, threads=config.threads)
+    language = language or local_language(config.language, config.evaluation, threads=config.threads)
     operators = make_operators(config)
     return Search(
         Parts(

@@ -119,14 +119,18 @@ class Search:
             reason = await self._loop()
             if not self._stop_asked:
                 await self._crown()
+            store.set_meta("fingerprint", self._fingerprint())
         finally:
             store.heartbeat(time.monotonic() - self._started)
             store.session_end(reason)
         return reason
 
     def replay(self) -> None:
-        """Apply every committed fact in seq order."""
+        """Apply every committed fact in seq order, and compare with the state the last session ended in."""
         self.state.replay(self._parts.store.facts())
+        noted = self._parts.store.meta("fingerprint") or ""
+        if noted.split()[:1] == self._fingerprint().split()[:1] and noted != self._fingerprint():
+            self._tell(Note("replaying the store gave another state than the last session ended in", warning=True))
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
 
@@ -323,6 +327,10 @@ class Search:
         )
         seq = self._parts.store.record_barren(barren)
         self._notes(self.state.apply_barren(seq, barren))
+
+    def _fingerprint(self) -> str:
+        """Return how many results the state has taken in, and its hash."""
+        return f"{self.state.archipelago.results} {self.state.fingerprint()}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         spent = self._parts.store.spent()

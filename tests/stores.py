@@ -25,6 +25,7 @@ IDENTITY = RunIdentity(
 )
 SANDBOX = "bubblewrap: no network, own file system"
 LOG_ERROR = 0.01
+FREE = Usage()
 
 
 def make_timing(workload: str, speedup: float, *, baseline: str = "torch", weight: float = 1.0) -> Timing:
@@ -57,7 +58,9 @@ class StoreBuilder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.store.close()
 
     def seed(self, *, speedup: float = 0.1, source: str = "// seed\nvoid run() {}\n") -> str:
@@ -76,7 +79,7 @@ class StoreBuilder:
         status: Status = Status.NUMERICAL,
         feedback: str = "",
         inspirations: tuple[str, ...] = (),
-        usage: Usage = Usage(),
+        usage: Usage = FREE,
     ) -> str:
         """Add a candidate with a quick evaluation, failed with `status` where it has no speed-up; return its id."""
         proposal = self.propose(
@@ -102,7 +105,7 @@ class StoreBuilder:
         island: str = "builders",
         rationale: str = "",
         inspirations: tuple[str, ...] = (),
-        usage: Usage = Usage(),
+        usage: Usage = FREE,
     ) -> Proposal:
         """Add a candidate that waits for its evaluation."""
         proposal = Proposal(

@@ -46,7 +46,7 @@ def command(
     if fresh and (moved := set_aside(path)) is not None:
         click.echo(f"the old store is now {moved}")
     try:
-        ended = asyncio.run(_evolve(settings, path, config))
+        ended = asyncio.run(_evolve(settings, path))
     except KeyboardInterrupt:  # before the session listens to signals itself
         ctx.exit(SIGNAL_EXIT + signal.SIGINT)
     ctx.exit(ended.exit_code)
@@ -64,7 +64,7 @@ def budget_override(text: str) -> str:
     return "{" + ", ".join(f"{name.strip()}: {value.strip()}" for name, _, value in parts) + "}"
 
 
-async def _evolve(settings: RunConfig, path: Path, config: Path) -> Ended:
+async def _evolve(settings: RunConfig, path: Path) -> Ended:
     from evokernel.assemble import assemble  # imports torch through the task
 
     view = make_view(stdout(), title=f"{one_line(settings.task)}  {settings.language}  {path}")
@@ -74,13 +74,15 @@ async def _evolve(settings: RunConfig, path: Path, config: Path) -> Ended:
         ended = await run_session(engine, view, watch.snapshot)
         best, run, spent = find_best(store), run_facts(store), store.spent()
     summary = f"{ended.reason}; {spent.evaluations} evaluations in {duration(spent.seconds)} over all sessions"
-    show_end(best, run, summary=summary, config=config)
+    if not ended.hung_up:
+        show_end(best, run, summary=summary, interrupted=bool(ended.signal))
     return ended
 
 
-def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, config: Path) -> None:
+def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, interrupted: bool) -> None:
     """Print what a session leaves: the best kernel, what is proved of it, and what to do next."""
     console = stdout()
+    larger = "" if interrupted else " and a larger budget, e.g. --budget evaluations=1000"
     if best is None:
         put(console, Text(summary), Text("no correct kernel was found", style=DIM))
         return
@@ -97,7 +99,7 @@ def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, config: Pa
                 "look": f"evokernel best {run.path}",
                 "why": f"evokernel lineage --store {run.path}",
                 "take": f"evokernel export --store {run.path}",
-                "go on": f"evokernel evolve {config} --budget evaluations=...",
+                "go on": f"the same command again{larger}",
             }
         ),
     )

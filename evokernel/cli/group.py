@@ -87,9 +87,10 @@ class LazyCommands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write names and one-line helps from the table above."""
+        width = max(len(name) for name in self.list_commands(ctx))
         for title, entries in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, entry.help) for name, entry in entries.items()], col_spacing=4)
+                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; our own errors become a message, all others keep their traceback."""

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from evokernel.cli.locate import candidate_id, open_store, store_option
 from evokernel.cli.tables import put, table
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, stdout, times
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
 from evokernel.report.story import Chapter, story
 
 NOTEWORTHY = 1.02
@@ -31,7 +31,7 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
     for chapter in chapters:
         cells = [Text(chapter.candidate[:8], style=STRONG), _speedup(chapter), _gain(chapter), _operator(chapter)]
         family = [Text(_family(chapter), style=DIM)] if everyone else []
-        made.add_row(*cells, *family, Text(one_line(chapter.rationale, width=300)))
+        made.add_row(*cells, *family, Text(one_line(reason(chapter.operator, chapter.rationale), width=300)))
     put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
 
 

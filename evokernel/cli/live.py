@@ -12,7 +12,7 @@ from rich.live import Live
 from evokernel.cli.pace import Pace
 from evokernel.cli.panel import Improvement, PanelState, panel
 from evokernel.cli.snapshot import Snapshot
-from evokernel.cli.text import DIM, WARN, duration, one_line, times
+from evokernel.cli.text import DIM, STRONG, WARN, duration, one_line, reason, times
 from evokernel.evaluation import combined_speedup
 from evokernel.protocols import Event, Judged, Note, Proposed
 
@@ -156,8 +156,8 @@ class PlainView:
             self._line(f"warning: {event.text}" if event.warning else event.text, style=WARN if event.warning else DIM)
         elif isinstance(event, Judged) and event.improved:
             found = improvement(event)
-            why = f": {found.rationale}" if found.rationale and found.rationale != found.operator else ""
-            self._line(f"best {times(found.speedup)} of its baseline  {found.candidate[:8]}  {found.operator}{why}")
+            why = reason(found.operator, found.rationale)
+            self._line(f"new best {times(found.speedup)}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Print a line of progress, at most one in ten seconds."""
@@ -169,8 +169,8 @@ class PlainView:
         done = snapshot.progress.evaluations
         parts = [f"{done} judged", f"{snapshot.correct / done:.0%} right" if done else "", f"{session.rate():.2g}/s"]
         if snapshot.over_seed is not None:
-            parts.append(f"best {times(snapshot.over_seed)} of its seed")
-        parts += [f"{times(value)} of {one_line(name)}" for name, value in snapshot.baselines.items()]
+            parts.append(f"best {times(snapshot.over_seed)} seed")
+        parts += [f"{times(value)} {one_line(name)}" for name, value in snapshot.baselines.items()]
         left = session.pace.left_s(now, snapshot.remaining)
         parts.append(f"about {duration(left)} left" if left is not None else "")
         self._line(", ".join(part for part in parts if part), style=DIM)

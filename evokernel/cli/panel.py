@@ -10,7 +10,7 @@ from rich.text import Text
 
 from evokernel.cli.snapshot import Snapshot
 from evokernel.cli.tables import speedup_or_dash, table
-from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, times
+from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, times
 from evokernel.protocols import Note
 
 WIDE = 120
@@ -121,7 +121,7 @@ def _tables(state: PanelState, width: int, *, rows: int) -> RenderableType | Non
     if width < WIDE:
         return Group(islands, "", _improvements(state, width, rows))
     side = Table.grid(padding=(0, 4, 0, 0))
-    side.add_row(islands, _improvements(state, width - 54, rows))
+    side.add_row(islands, _improvements(state, width - 52, rows))
     return side
 
 
@@ -137,12 +137,13 @@ def _islands(state: PanelState, rows: int) -> Table:
 
 
 def _improvements(state: PanelState, width: int, rows: int) -> Table:
-    made = table("last improvements", "", "", right=(0,))
-    for column, limit in zip(made.columns, (17, 10, max(10, width - 35)), strict=True):
+    made = table("speed-up", "operator", "last improvements", right=(0,))
+    room = max(10, width - 26)
+    for column, limit in zip(made.columns, (9, 10, room), strict=True):
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", limit
     for found in state.improvements[:rows]:
-        why = Text(one_line(found.rationale, width=max(10, width - 35)), style=DIM)
+        why = Text(one_line(reason(found.operator, found.rationale), width=room), style=DIM)
         made.add_row(times(found.speedup), one_line(found.operator, width=10), why)
     if not state.improvements:
-        made.add_row(Text("none in this session", style=DIM))
+        made.add_row("-", "", Text("none in this session", style=DIM))
     return made

@@ -30,6 +30,11 @@ class Ended:
     cut_off: bool = False
 
     @property
+    def hung_up(self) -> bool:
+        """Whether the terminal has gone, so that nobody can be told anything."""
+        return self.signal == signal.SIGHUP
+
+    @property
     def exit_code(self) -> int:
         """0 when the search ended by itself, 128 + the number of the signal otherwise."""
         return SIGNAL_EXIT + self.signal if self.signal else 0

@@ -10,21 +10,15 @@ from evokernel.fitness import Elite
 from evokernel.protocols import Progress, Stopper
 from evokernel.report.best import verdicts_of
 from evokernel.report.verdicts import over_baselines
-from evokernel.standing import Standing
-from islands.archipelago import Archipelago
+from evokernel.state import State
 
 
 class Engine(Protocol):
     """What the command line asks of a search."""
 
     @property
-    def standing(self) -> Standing:
-        """Where the run stands."""
-        ...
-
-    @property
-    def archipelago(self) -> Archipelago:
-        """The populations; only looked at."""
+    def state(self) -> State:
+        """Where the run stands and its populations; only looked at."""
         ...
 
     async def run(self) -> str:
@@ -74,7 +68,7 @@ class Watch:
 
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
-        standing, spent = self._engine.standing, self._store.spent()
+        standing, spent = self._engine.state.standing, self._store.spent()
         best, seed = standing.best, standing.seed
         progress = Progress(
             evaluations=standing.results,
@@ -109,5 +103,5 @@ class Watch:
                 best=max((math.exp(e.fitness.log_speedup) for e in island.archive.elites()), default=None),
                 stale=island.stale,
             )
-            for island in self._engine.archipelago.islands.values()
+            for island in self._engine.state.archipelago.islands.values()
         )

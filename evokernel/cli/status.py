@@ -9,7 +9,7 @@ from rich.text import Text
 
 from evokernel.cli.locate import json_option, open_store, store_argument
 from evokernel.cli.tables import comparison, contender_line, holdout_text, put, sheet, speedup_or_dash, table, title
-from evokernel.cli.text import DIM, STRONG, duration, one_line, stdout, times
+from evokernel.cli.text import DIM, STRONG, duration, one_line, reason, stdout, times
 from evokernel.report.documents import status_document
 from evokernel.report.status import RunStatus, read_status
 
@@ -72,7 +72,7 @@ def _improvements(status: RunStatus) -> Table:
             improvement.candidate[:8],
             times(improvement.speedup),
             one_line(improvement.operator, width=16),
-            Text(one_line(improvement.rationale, width=160), style=DIM),
+            Text(one_line(reason(improvement.operator, improvement.rationale), width=160), style=DIM),
         )
     return made
 

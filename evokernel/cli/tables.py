@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+import click
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -54,9 +55,11 @@ def sheet(rows: Mapping[str, str | Text]) -> Table:
 
 
 def put(console: Console, *parts: RenderableType | None) -> None:
-    """Print the parts one below the other, indented, with an empty line between."""
+    """Print the parts one below the other, indented, with an empty line between and no blanks at line ends."""
     shown = [part for part in parts if part is not None]
-    console.print(Group(*(Padding(part, (0, 0, 1, 2), expand=False) for part in shown)))
+    with console.capture() as captured:
+        console.print(Group(*(Padding(part, (0, 0, 1, 2), expand=False) for part in shown)))
+    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")), file=console.file)
 
 
 def holdout_text(holdout: Holdout) -> Text:
@@ -84,7 +87,7 @@ def comparison(best: BestKernel) -> Table:
     for name, speedup in best.baselines.items():
         add(one_line(name, width=32), speedup, best.kind)
     if len(best.baselines) != 1:
-        add("each workload's fastest", best.speedup, best.kind)
+        add("fastest on each workload", best.speedup, best.kind)
     return made
 
 

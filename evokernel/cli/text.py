@@ -13,7 +13,7 @@ GOOD, BAD, DIM, STRONG, WARN = "green", "red", "dim", "bold", "yellow"
 
 
 def clean(text: str) -> str:
-    """Return the text without characters that steer a terminal or reorder a line; line ends and tabs stay."""
+    """Return the text without characters that steer a terminal or reorder a line; tabs become spaces."""
     if text.isascii() and text.isprintable():
         return text
     kept = (" " if c in "\u2028\u2029" else c for c in text.replace("\r\n", "\n").expandtabs(4) if _harmless(c))
@@ -27,7 +27,12 @@ def _harmless(character: str) -> bool:
 def one_line(text: str, *, width: int = 0) -> str:
     """Return the cleaned text on one line, cut at a width in characters (0 for as long as it is)."""
     flat = " ".join(clean(text).split())
-    return flat if not width or len(flat) <= width else flat[: max(1, width - 1)].rstrip() + "…"
+    return flat if not width or len(flat) <= width else flat[: width - 1].rstrip() + "…"
+
+
+def reason(operator: str, rationale: str) -> str:
+    """Return a rationale without the name of its operator in front, which stands beside it anyway."""
+    return rationale.removeprefix(f"{operator}:").strip() or rationale
 
 
 def stdout(*, width: int | None = None) -> Console:

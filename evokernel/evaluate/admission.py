@@ -217,13 +217,14 @@ def _try_empty(case: _Case, rng: np.random.Generator, *, rejected: dict[str, str
 
 def _empty_answers(case: _Case, rng: np.random.Generator) -> dict[str, Callable[[], _Answers | None]]:
     native, task = case.native, case.task
+    several = any(array.size > 1 for array in native)  # of a single number, the mean is the answer
     answers: dict[str, Callable[[], _Answers | None]] = {
         "zeros": lambda: tuple(np.zeros_like(array) for array in native),
         "ones": lambda: _constant(case, lambda _: 1.0),
-        "the mean": lambda: _constant(case, _finite_mean),
+        "the mean": lambda: _constant(case, _finite_mean) if several else None,
         "the result for other inputs": lambda: _attempt(task, case.workload, case.others),
-        "rolled rows": lambda: tuple(np.roll(array, 1, axis=0) if array.ndim else array for array in native),
-        "shuffled elements": lambda: tuple(rng.permutation(array.reshape(-1)).reshape(array.shape) for array in native),
+        "rolled rows": lambda: tuple(_rolled(array) for array in native) if several else None,
+        "shuffled elements": lambda: tuple(_shuffled(array, rng) for array in native) if several else None,
     }
     for tensor in task.signature.inputs:
         answers[f"{tensor.name} passed through"] = partial(_passed_through, case, tensor)
@@ -246,6 +247,15 @@ def _constant(case: _Case, value: Callable[[Array], float]) -> _Answers:
     return tuple(
         store(np.full(output.high.shape, value(output.high)), output.tensor.dtype) for output in case.expected.outputs
     )
+
+
+def _rolled(array: Array) -> Array:
+    axis = next((axis for axis, extent in enumerate(array.shape) if extent > 1), None)
+    return array if axis is None else np.roll(array, 1, axis=axis)
+
+
+def _shuffled(array: Array, rng: np.random.Generator) -> Array:
+    return rng.permutation(array.reshape(-1)).reshape(array.shape)
 
 
 def _finite_mean(values: Array) -> float:
@@ -333,7 +343,10 @@ def _advice(task: Task, name: str) -> str:
     if name in _DOWNCAST.values():
         return f"Add 'normal' to Task.distributions or lower Precision.slack (now {task.precision.slack:g})"
     if "tail" in name:
-        return "The tail hardly counts in the result: add 'needles' and 'normal' to Task.distributions"
+        return (
+            "The tail hardly counts in the result: add 'needles' and 'normal' to Task.distributions; or indices drawn "
+            "below the least extent of the floating-point inputs do not reach it: make that extent the least"
+        )
     if "passed through" in name:
         return "The task only copies on these inputs: add distributions or shapes where it does not"
     if name in ("rolled rows", "shuffled elements"):

@@ -142,16 +142,18 @@ def run_confined(
             _give(path, uid)
     code = seccomp.tool_filter() if sandbox.seccomp else b""
     read, write = paths.read_names(), paths.write_names()
+    scratch = {"TMPDIR": write[0]} if write else {}  # compilers need room for files of their own
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     spec = {
         # Sanitizers read their own memory map; of other processes nothing is shown.
         **sandbox.restrictions(code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write),
         "control": theirs.fileno(),
         "uid": uid,
+        "own_pid_namespace": sandbox.level is Level.FULL,
         "folder": str(paths.folder.absolute()),
         "program": os.path.realpath(program),
         "argv": list(argv),
-        "env": {**ENVIRONMENT, **(environment or {})},
+        "env": {**ENVIRONMENT, **scratch, **(environment or {})},
     }
     command = sandbox.command("launch", spec, read=read, write=write)
     with ours:

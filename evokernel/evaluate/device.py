@@ -23,7 +23,8 @@ def device_name() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise HarnessError(f"cannot read the processor's name: {error}") from None
-    fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", text.split("\n\n")[0], re.MULTILINE))
+    found = re.findall(r"^([\w ]+?)\s*: (.*)$", text.split("\n\n")[0], re.MULTILINE)
+    fields: dict[str, str] = dict(found)
     name = " ".join(fields.get("model name", fields.get("CPU implementer", "cpu")).split())
     if re.search(r"\d{3}", name):
         return name
@@ -53,7 +54,7 @@ def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
 
 
 def floor_us(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> float:
-    """Return the least time in us: peak arithmetic or the fastest memory level the bytes fit in, whichever is longer."""
+    """Return the least time in us: of peak arithmetic and the fastest memory the bytes fit in, the longer."""
     compute = flops / (sheet["peak_fp32_gflop_s"] * 1e3)
     level = next((name for name in _LEVELS if bytes_moved <= sheet.get(f"{name}_bytes", 0.0)), "dram")
     bandwidth = max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])

@@ -30,13 +30,18 @@ class Case:
 
 
 class Ground:
-    """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one."""
+    """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one.
+
+    `calls` is how many calls a timed batch has, `baseline_us` the time of one call of each baseline.
+    """
 
     def __init__(self, task: Task, workload: Workload, kind: Kind, rng: np.random.Generator) -> None:
         self.task = task
         self.workload = workload
         self.kind = kind
         self._rng = rng
+        self.calls = 1
+        self.baseline_us: dict[str, float] = {}
         self._poison = _poison_word(rng)
         self._cases: dict[str, Case] = {}
         self._generation = 0
@@ -51,7 +56,13 @@ class Ground:
     @property
     def label(self) -> str:
         """How it is called in front of a candidate's author."""
-        return {Kind.SEARCH: self.workload.name, Kind.PROBE: "a hidden shape", Kind.HOLDOUT: "held-out inputs"}[self.kind]
+        names = {Kind.SEARCH: self.workload.name, Kind.PROBE: "a hidden shape", Kind.HOLDOUT: "held-out inputs"}
+        return names[self.kind]
+
+    @property
+    def anchor(self) -> str:
+        """The fastest baseline."""
+        return min(self.baseline_us, key=lambda name: self.baseline_us[name])
 
     @property
     def name(self) -> str:

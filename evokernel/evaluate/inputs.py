@@ -15,6 +15,7 @@ from evokernel.errors import TaskError
 from evokernel.task import DISTRIBUTIONS, Role, Task, Tensor, Workload, WorkloadSet
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Poison = np.uint32 | np.uint64
 
 _NARROW_RANGE = ("float16",)
 """Dtypes whose largest number (65504) the ordinary magnitudes would overflow after one product."""
@@ -50,13 +51,21 @@ def widen(stored: Array, dtype: str) -> Array:
     return stored.astype(np.float64) if is_float(dtype) else stored
 
 
+def single(stored: Array, dtype: str) -> Array:
+    """Return the numbers of a floating-point tensor as a flat float32 copy (float64 for float64), quickly."""
+    if dtype == "bfloat16":
+        return np.asarray((stored.reshape(-1).astype(np.uint32) << np.uint32(16)).view(np.float32))
+    return stored.reshape(-1).astype(np.float64 if dtype == "float64" else np.float32)
+
+
 def draw(task: Task, workload: Workload, distribution: str, rng: np.random.Generator) -> dict[str, Array]:
     """Return fresh content for every input and in/out tensor, by name.
 
     normal is N(0,1); offset N(100,1), where differences cancel; wide log-uniform magnitudes 1e-4..1e4 with a sign;
     integers01 holds 0 and 1; needles zeros with one value of magnitude 10..1000 per row and 1/256 more, so that the
     mass sits in places nobody can guess. float16 gets smaller magnitudes. Integer tensors beside floating-point ones
-    are taken for indices and stay below every extent of those; alone they are signed numbers up to 1000.
+    are taken for indices and stay below the extents of those (below the ones they do not share, where there are
+    such: the columns, for one label per row); alone they are signed numbers up to 1000.
 
     Raises:
         TaskError: the distribution is unknown or a shape has an extent below 1.
@@ -94,7 +103,7 @@ def _values(
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     if is_float(tensor.dtype):
         return store(_floats(distribution, count, row, rng, narrow=tensor.dtype in _NARROW_RANGE), tensor.dtype)
-    return store(_integers(distribution, count, row, rng, bound=_index_bound(task, workload)), tensor.dtype)
+    return store(_integers(distribution, count, row, rng, bound=_index_bound(task, workload, tensor)), tensor.dtype)
 
 
 def _floats(distribution: str, count: int, row: int, rng: np.random.Generator, *, narrow: bool) -> Array:
@@ -112,7 +121,9 @@ def _floats(distribution: str, count: int, row: int, rng: np.random.Generator, *
 
 def _integers(distribution: str, count: int, row: int, rng: np.random.Generator, *, bound: int | None) -> Array:
     if bound is not None:  # an index or a class label: any other value may be out of range
-        return rng.integers(0, min(bound, 2) if distribution == "integers01" else bound, count)
+        values = rng.integers(0, min(bound, 2) if distribution == "integers01" else bound, count)
+        values[int(rng.integers(count))] = values.max() if distribution == "integers01" else bound - 1
+        return values
     if distribution == "integers01":
         return rng.integers(0, 2, count)
     if distribution == "wide":
@@ -122,15 +133,16 @@ def _integers(distribution: str, count: int, row: int, rng: np.random.Generator,
     return rng.integers(-8, 9, count) + (0 if distribution == "normal" else 100)
 
 
-def _index_bound(task: Task, workload: Workload) -> int | None:
-    """Return the least extent of the floating-point inputs, or None where all inputs are integers."""
-    extents = [
-        extent
-        for tensor in task.signature.inputs
-        if is_float(tensor.dtype)
-        for extent in shape_of(task, tensor, workload)
-    ]
-    return min(extents) if extents else None
+def _index_bound(task: Task, workload: Workload, index: Tensor) -> int | None:
+    """Return the least extent an index may point into, or None where all inputs are integers."""
+    floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    sizes = {
+        size: extent
+        for tensor in floats
+        for size, extent in zip(tensor.shape, shape_of(task, tensor, workload), strict=True)
+    }
+    other = [extent for size, extent in sizes.items() if size not in index.shape]
+    return min(other or sizes.values(), default=1) if floats else None
 
 
 def _signed(magnitudes: Array, rng: np.random.Generator) -> Array:
@@ -253,17 +265,17 @@ def result_tensors(task: Task) -> tuple[Tensor, ...]:
     return (*(tensor for tensor in task.signature.inputs if tensor.role is Role.INOUT), *task.signature.outputs)
 
 
-def fill_poison(array: Array, *, poison: np.uint32 | np.uint64) -> None:
+def fill_poison(array: Array, *, poison: Poison) -> None:
     """Overwrite a contiguous array with a repeated bit pattern, whatever its dtype."""
     bits = array.reshape(-1).view(f"u{array.itemsize}")
     bits[:] = _pattern(bits, poison)
 
 
-def _pattern(bits: Array, poison: np.uint32 | np.uint64) -> Array:
+def _pattern(bits: Array, poison: Poison) -> Array:
     return np.resize(np.array([poison, poison]).view(bits.dtype), bits.size)
 
 
-def is_poison(array: Array, poison: np.uint32 | np.uint64) -> Array:
+def is_poison(array: Array, poison: Poison) -> Array:
     """Mark the elements of an array that hold the bit pattern of `fill_poison`."""
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
     same: Array = (bits == _pattern(bits, poison)).reshape(array.shape)
@@ -342,7 +354,7 @@ def _checked(task: Task, tensor: Tensor, result: object, *, workload: Workload, 
         pinned = high and is_float(tensor.dtype)
         hint = "do not cast to a fixed float type in it" if pinned else "cast the result in it"
         raise TaskError(
-            f"{where} is {found} where {wanted} is needed{' (called with fp64 inputs)' if high else ''}: {hint}"
+            f"{where} is {found} where {wanted} is needed{' (called with fp64 inputs)' if pinned else ''}: {hint}"
         )
     plain = result.detach().cpu().contiguous()
     if found == "bfloat16":

@@ -34,7 +34,9 @@ SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/nix/store")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 NAMESPACES = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
-CAPABILITIES = {"root tool": ("SETUID", "SETGID", "KILL"), "root zygote": ("SETUID", "SETGID", "KILL", "SYS_ADMIN")}
+# For our own code inside, which makes namespaces and changes the user; candidates lose them all.
+CAPABILITIES = ("SYS_ADMIN",)
+ROOT_CAPABILITIES = ("SETUID", "SETGID", "KILL", "SYS_ADMIN")
 PROBE_TIMEOUT_S = 10.0
 UIDS = 1024
 FAVOURITE_UID = 1_694_498_816
@@ -85,6 +87,10 @@ class Sandbox:
             found.append("no seccomp: all system calls stay open, so a candidate may start processes and threads")
         if not self.as_root:
             found.append("candidates run under your user id, so the kernel counts their memory and processes as yours")
+        if self.level is not Level.FULL:
+            found.append(
+                "no namespaces: host name, process numbers and clock are the host's; strays are found by parent"
+            )
         if self.level is Level.LANDLOCK:
             found += self._landlock_holes()
         if self.level is Level.RLIMITS:
@@ -93,7 +99,6 @@ class Sandbox:
 
     def _landlock_holes(self) -> list[str]:
         found = ["the system's libraries and programs can be read, and file names and attributes seen anywhere"]
-        found.append("processes are found by their parentage, not by a PID namespace")
         found.append("compilers and sanitizer runs can make unix sockets")
         if self.landlock_abi < 6:
             found.append("Landlock before ABI 6: other processes of the same user, supervisors too, can be signalled")
@@ -108,7 +113,8 @@ class Sandbox:
         found = [f"files {whose} can be read, and files that the candidate's user may write can be written"]
         found.append("compilers and sanitizer runs can reach unix sockets of other programs")
         if not self.as_root:
-            found.append("the judge's environment can be read in /proc, and its processes be sent signals")
+            found.append("the judge's environment and memory can be read and changed through /proc")
+            found.append("the judge's processes, and all of yours, can be sent signals")
             found.append("a compiler or sanitizer run can stop its supervisor and leave processes behind")
         if not self.seccomp:
             found.append("the network is open")
@@ -137,30 +143,30 @@ class Sandbox:
         *,
         read: Iterable[str] = (),
         write: Iterable[str] = (),
-        namespaces_inside: bool = False,
+        die_with_thread: bool = True,
     ) -> list[str]:
         """Return the command that runs `inside/<module>.py` at this level. `read` and `write` are paths it sees.
 
-        `namespaces_inside` leaves it the right to make PID namespaces (the zygote needs it).
+        With bubblewrap, `die_with_thread` kills it when the thread that starts it ends.
         """
         interpreter = _interpreter()
         folder = str(INSIDE_MOUNT if self.level is Level.FULL else INSIDE.parent)
         program = [str(interpreter), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", json.dumps(spec)]
         if self.level is not Level.FULL:
             return program
-        return [str(self.bwrap), *self._bwrap_options(read, write, namespaces_inside), "--", *program]
+        return [str(self.bwrap), *self._bwrap_options(read, write, die_with_thread), "--", *program]
 
-    def _bwrap_options(self, read: Iterable[str], write: Iterable[str], namespaces_inside: bool) -> list[str]:
+    def _bwrap_options(self, read: Iterable[str], write: Iterable[str], die_with_thread: bool) -> list[str]:
         options = [*NAMESPACES, "--new-session", "--cap-drop", "ALL"]
-        if self.as_root:
-            capabilities = CAPABILITIES["root zygote" if namespaces_inside else "root tool"]
-        else:
+        if not self.as_root:
             options.append("--unshare-user")
-            capabilities = ("SYS_ADMIN",) if namespaces_inside else ()
-        if not namespaces_inside:
-            # Dies with the thread that waits for it. The zygote outlives threads and watches the judge by itself.
+        if die_with_thread:
             options.append("--die-with-parent")
-        options += [word for name in capabilities for word in ("--cap-add", f"CAP_{name}")]
+        options += [
+            word
+            for name in (ROOT_CAPABILITIES if self.as_root else CAPABILITIES)
+            for word in ("--cap-add", f"CAP_{name}")
+        ]
         python = _python_paths()
         for path in _parents([*python, *read, *write]):
             options += ["--perms", "0755", "--dir", path]
@@ -209,7 +215,7 @@ def _works(sandbox: Sandbox) -> bool:
     code = seccomp.worker_filter(seccomp.Children.NONE) if sandbox.seccomp else b""
     spec = sandbox.restrictions(code, limits={"CORE": 0})
     spec |= {"uid": sandbox.pick_uid(), "own_pid_namespace": sandbox.level is Level.FULL}
-    command = sandbox.command("probe", spec, namespaces_inside=sandbox.level is Level.FULL)
+    command = sandbox.command("probe", spec)
     try:
         done = subprocess.run(command, env={}, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -159,7 +159,8 @@ class WorkerPool:
         self._workers: dict[int, Worker] = {}
 
     def __enter__(self) -> Self:
-        self._start()
+        if self._control is None:
+            self._start()
         return self
 
     def __exit__(
@@ -292,7 +293,8 @@ class WorkerPool:
             "own_pid_namespace": isolated,
             "cpus": list(self.limits.cpus),
         }
-        return self.sandbox.command("zygote", spec, namespaces_inside=isolated)
+        # It outlives the thread that started it, and watches the judge's process by itself.
+        return self.sandbox.command("zygote", spec, die_with_thread=False)
 
     def _stop(self) -> None:
         """Hang up, which ends the zygote and its workers; kill it if it does not listen."""

@@ -78,7 +78,7 @@ def verdict_of(log_speedup: float, log_error: float) -> Verdict:
         return Verdict.FASTER
     if high < -SAME:
         return Verdict.SLOWER
-    if -SAME <= low and high <= SAME:
+    if low >= -SAME and high <= SAME:
         return Verdict.SAME
     return Verdict.AMBIGUOUS
 
@@ -133,7 +133,7 @@ def measure(pair_source: Callable[[], Block], plan: Plan) -> Estimate:
             continue
         if _hopeless(blocks, plan):
             return estimate(blocks, stopped_early=True)
-        if spent >= plan.budget_s or _is_narrow(blocks, plan):
+        if _is_spent(blocks, spent, plan) or _is_narrow(blocks, plan):
             return estimate(blocks)
 
 
@@ -143,6 +143,13 @@ def _hopeless(blocks: Sequence[Block], plan: Plan) -> bool:
         return False
     limit = math.log(plan.incumbent) - _EARLY
     return all(value < limit for block in blocks for value in block.logs)
+
+
+def _is_spent(blocks: Sequence[Block], spent_s: float, plan: Plan) -> bool:
+    """Say whether the budget is used up; up to twice of it may go into reaching the least number of pairs."""
+    if 2 * len(blocks) < plan.least_pairs:
+        return spent_s >= 2 * plan.budget_s
+    return spent_s >= plan.budget_s
 
 
 def _is_narrow(blocks: Sequence[Block], plan: Plan) -> bool:

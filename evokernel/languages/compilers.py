@@ -90,7 +90,8 @@ def _identify(argv: tuple[str, ...]) -> Compiler:
             [*argv, "--version"], workdir=Path(folder), timeout_s=_ASK_LIMIT_S, memory_bytes=_ASK_MEMORY_BYTES
         )
     version = re.search(r"\d+\.\d+(?:\.\d+)?", re.sub(r"\([^)]*\)", "", answer.stdout))
-    if not answer.ok or version is None:
+    named = re.search(r"g\+\+|gcc|c\+\+|clang", answer.stdout.partition("\n")[0], re.IGNORECASE)
+    if not answer.ok or version is None or named is None:
         raise LanguageError(f"{' '.join(argv)} does not answer --version like a C++ compiler: {_HINT}")
     family = "clang" if "clang" in answer.stdout.lower() else "gcc"
     return Compiler(argv, family, version.group())

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from evokernel.errors import LanguageError
 from evokernel.languages import cpp_guide, cpp_static, cpp_tokens
 from evokernel.languages.compilers import cpu_digest, find_compiler, find_objdump
 from evokernel.languages.cpp_checked import SANITIZE, checked_main
@@ -18,7 +17,7 @@ from evokernel.languages.disassembly import read_disassembly
 from evokernel.languages.elf import read_shared_object
 from evokernel.languages.isa import isa_of
 from evokernel.languages.profile import Profile, profile
-from evokernel.languages.toolchain import Completed, Confined
+from evokernel.languages.toolchain import Confined
 from evokernel.protocols import BuildFailure, Built
 from evokernel.task import Task
 
@@ -28,6 +27,8 @@ _LISTING_LIMIT_BYTES = 64 << 20
 _FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-semantic-interposition", "-shared", "-fPIC")
 _REPEATABLE = ("-frandom-seed=evokernel", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,now")
 _ENTRY = "run"
+# through a file: a listing is often longer than the output a runner keeps; without one the build fails later
+_LISTING = '"$@" || exit; "$0" -d -w -j .text --no-show-raw-insn kernel.so > kernel.lst; exit 0'
 # the same messages and temporary files everywhere; the dates that a source can ask for are those of 1970
 _ENVIRONMENT = ("/usr/bin/env", "LC_ALL=C", "TMPDIR=.", "SOURCE_DATE_EPOCH=0")
 
@@ -80,15 +81,13 @@ class CppLanguage:
         """Compile a shared object and measure its machine code.
 
         Raises:
-            LanguageError: a tool could not be started, or objdump failed on what the compiler made.
+            LanguageError: a tool could not be started.
         """
         with _workdir({"kernel.cpp": source}) as folder:
             start = time.perf_counter()
-            made = self._compile(folder, (*self._flags, *_REPEATABLE), ["kernel.cpp"], "kernel.so")
+            made = self._compile(folder, (*self._flags, *_REPEATABLE), ["kernel.cpp"], "kernel.so", listing=True)
             compile_ms = (time.perf_counter() - start) * 1e3
-            if isinstance(made, BuildFailure):
-                return made
-            return self._measure(folder, made, compile_ms)
+            return made if isinstance(made, BuildFailure) else self._measure(folder, made, compile_ms)
 
     @property
     def sanitizers(self) -> bool:
@@ -117,16 +116,21 @@ class CppLanguage:
         threads = ("-fopenmp",) if self._threads > 1 else ()
         return (*SANITIZE, *self._compiler.static_sanitizers(), *threads)
 
-    def _compile(self, folder: Path, flags: Sequence[str], sources: Sequence[str], output: str) -> bytes | BuildFailure:
+    def _compile(
+        self, folder: Path, flags: Sequence[str], sources: Sequence[str], output: str, *, listing: bool = False
+    ) -> bytes | BuildFailure:
         hide = f"-ffile-prefix-map={folder}=."
         argv = [*self._compiler.argv, *flags, *self._compiler.diagnostics(), hide, *sources, "-o", output]
-        done = self._call(folder, argv)
+        if listing:  # in the same confined call: starting a sandbox takes longer than reading the code
+            argv = ["/bin/sh", "-c", _LISTING, self._objdump, *argv]
+        done = self._run(
+            [*_ENVIRONMENT, *argv], workdir=folder, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
+        )
         if done.timed_out:
             return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
         if not done.ok:
-            reason = digest_errors(done.stderr)
             ended = f"the compiler was killed by signal {done.signal}\n" if done.signal is not None else ""
-            return BuildFailure(ended + reason)
+            return BuildFailure(ended + digest_errors(done.stderr))
         image = _read(folder / output, ARTIFACT_LIMIT_BYTES)
         if image is None:
             return BuildFailure(f"the compiled program is larger than {ARTIFACT_LIMIT_BYTES >> 20} MiB")
@@ -164,23 +168,13 @@ class CppLanguage:
         return Built(image, compiled.loaded_hash, descriptor, metrics)
 
     def _profile(self, folder: Path) -> Profile | BuildFailure:
-        # the listing goes through a file: it is often longer than the output that a runner keeps
-        listing = f'exec "{self._objdump}" -d -w -j .text --no-show-raw-insn kernel.so > kernel.lst'
-        done = self._call(folder, ["/bin/sh", "-c", listing])
-        if done.timed_out:
-            return BuildFailure("reading the machine code took too long", timed_out=True)
-        text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES) if done.ok else None
-        if text is None:
-            raise LanguageError(f"objdump could not read what the compiler made: {done.stderr.strip()[:500]}")
+        text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES)
+        if not text:
+            return BuildFailure("the machine code could not be disassembled")
         try:
             return profile(read_disassembly(text.decode(errors="replace")), self._isa, entry=_ENTRY)
         except ValueError as error:
             return BuildFailure(str(error))
-
-    def _call(self, folder: Path, argv: Sequence[str]) -> Completed:
-        return self._run(
-            [*_ENVIRONMENT, *argv], workdir=folder, timeout_s=self._timeout_s, memory_bytes=self._memory_bytes
-        )
 
 
 @contextmanager

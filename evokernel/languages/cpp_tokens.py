@@ -18,8 +18,8 @@ _TOKEN = re.compile(
     | (?P<newline>\n)
     | (?P<blank>[^\S\n]+)
     | (?P<raw>(?:u8|[uUL])?R")
-    | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"(?:[A-Za-z_]\w*)?)
-    | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+'(?:[A-Za-z_]\w*)?)
+    | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*(?:"(?:[A-Za-z_]\w*)?)?)
+    | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])*(?:'(?:[A-Za-z_]\w*)?)?)
     | (?P<number>\.?\d(?:'\w|[eEpP][+-]|[\w.])*)
     | (?P<name>[^\W\d][\w$]*)
     | (?P<mark>%:%:|<=>|->\*|\.\.\.|<<=|>>=|<:(?!:(?![:>]))|::|\+\+|--|->|\.\*|\#\#|<<|>>|<=|>=|==|!=|&&|\|\|
@@ -34,7 +34,11 @@ DIRECTIVE = "\n#"
 
 
 def tokens(source: str) -> tuple[str, ...]:
-    """Return the tokens of a C++ source. Never fails: what is no token by the rules becomes one character each."""
+    """Return the tokens of a C++ source.
+
+    Never fails, and takes time in proportion to the text: a literal that is not closed ends with its line (a raw one
+    with the source), any other character that begins no token is one by itself.
+    """
     return tuple(_Lexer(source.replace("\r\n", "\n").replace("\r", "\n")).run())
 
 
@@ -101,6 +105,7 @@ class _Lexer:
         assert match is not None  # the last alternative takes any character but a newline, which has its own
         if match.lastgroup == "raw":
             raw = _RAW.match(self.source, self.origin[place])
-            if raw is not None:
-                return bisect.bisect_left(self.origin, raw.end()), "string", raw.group()
+            if raw is None:
+                return len(self.text), "string", self.source[self.origin[place] :]
+            return bisect.bisect_left(self.origin, raw.end()), "string", raw.group()
         return match.end(), str(match.lastgroup), match.group()

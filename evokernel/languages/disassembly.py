@@ -38,8 +38,8 @@ def read_disassembly(text: str) -> dict[str, list[Instruction]]:
     for line in text.splitlines():
         instruction = _INSTRUCTION.match(line)
         if instruction is not None and current is not None:
-            mnemonic, _, operands = _PREFIX.sub("", instruction["text"]).partition(" ")
-            current.append(Instruction(int(instruction["address"], 16), mnemonic.strip(), operands.strip()))
+            mnemonic, *operands = _PREFIX.sub("", instruction["text"]).split(None, 1)
+            current.append(Instruction(int(instruction["address"], 16), mnemonic, "".join(operands).strip()))
             continue
         heading = _FUNCTION.match(line)
         if heading is not None:

@@ -125,9 +125,9 @@ def _bodies(successors: Sequence[Sequence[int]], nearest: dict[int, int]) -> dic
     bodies: dict[int, set[int]] = {}
     for block in nearest:
         for head in successors[block]:
-            if head > block or not _dominates(head, block, nearest):
+            if head > block or (head not in bodies and len(bodies) >= _LOOP_LIMIT):
                 continue
-            if head not in bodies and len(bodies) >= _LOOP_LIMIT:
+            if not _dominates(head, block, nearest):
                 continue
             body = bodies.setdefault(head, {head})
             waiting = [block]

@@ -81,6 +81,7 @@ def _reached(functions: Mapping[str, list[Instruction]], isa: Isa, entry: str) -
     """Return the functions an entry point may reach: called, jumped to, or with their address taken."""
     found: dict[str, list[Instruction]] = {}
     waiting = [entry]
+    tables = False
     while waiting:
         name = waiting.pop()
         code = functions.get(name)
@@ -88,7 +89,8 @@ def _reached(functions: Mapping[str, list[Instruction]], isa: Isa, entry: str) -
             continue
         found[name] = code
         waiting.extend(one.reference for one in code if one.reference is not None)
-        if any(isa.is_call(one) and isa.is_indirect(one) for one in code):
+        if not tables and any(isa.is_call(one) and isa.is_indirect(one) for one in code):
+            tables = True
             waiting.extend(functions)  # a table of functions: any of them
     return found
 

@@ -40,7 +40,8 @@ from operators.loops.ir import (
 from operators.loops.reader import INDEX_TYPES
 
 MATH = frozenset(
-    "exp exp2 log log2 log10 log1p expm1 sqrt cbrt tanh sin cos tan erf pow fabs abs floor ceil fma fmax fmin".split()
+    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "pow", "tanh", "sin", "cos", "tan")
+    + ("erf", "fabs", "abs", "floor", "ceil", "fma", "fmax", "fmin")
 )
 _TWO_SIDED = {"std::max": "max", "fmaxf": "max", "fmax": "max", "std::fmax": "max"}
 _TWO_SIDED |= {name.replace("max", "min"): "min" for name in _TWO_SIDED}
@@ -78,8 +79,8 @@ def _reduction(stmt: Stmt) -> tuple[Expr, str, Expr] | None:
             return target, "+", value
         case Assign(target, "*=", value):
             return target, "*", value
-        case Assign(target, "=", Binary("+" | "*" as op, left, right)) if target in (left, right):
-            return target, op, right if left == target else left
+        case Assign(target, "=", Binary("+" | "*" as joined, left, right)) if target in (left, right):
+            return target, joined, right if left == target else left
         case Assign(target, "=", Call(name, (left, right))) if extremum(name) and target in (left, right):
             return target, extremum(name) or "", right if left == target else left
         case Assign(target, "=", Ternary(cond, then, orelse)) if target in (then, orelse):
@@ -133,7 +134,9 @@ class Access:
 
 def constants(head: str) -> tuple[str, ...]:
     """Names of the integer constants of the file, tunables included."""
-    return tuple(re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE))
+    return tuple(
+        re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
+    )
 
 
 @dataclass(slots=True)
@@ -197,6 +200,12 @@ class Scan:
                 self.body(stmt.orelse)
             case Block():
                 self.body(stmt.body)
+            case _:
+                self.simple(stmt)
+
+    def simple(self, stmt: Stmt) -> None:
+        """Scan a statement without nested statements."""
+        match stmt:
             case Decl():
                 self.declare(stmt)
             case Assign():
@@ -206,7 +215,7 @@ class Scan:
                 self.write(stmt.target, None)
             case ExprStmt(Call("std::free" | "__builtin_prefetch", _)):
                 pass
-            case ExprStmt():
+            case _:
                 self.blocked = True
 
     def enter(self, loop: For) -> None:
@@ -288,7 +297,9 @@ class Scan:
                 index = to_poly(offset, self.env)
             case Var(base) if decl.name not in self.reassigned:
                 index = ZERO
-            case _ if decl.init is not None and any(isinstance(e, Call) and e.name == ALLOCATE for e in walk(decl.init)):
+            case _ if decl.init is not None and any(
+                isinstance(e, Call) and e.name == ALLOCATE for e in walk(decl.init)
+            ):
                 return
             case _:
                 self.blocked = True

@@ -36,6 +36,7 @@ from operators.loops.ir import (
     Ternary,
     Unary,
     Var,
+    walk_stmts,
 )
 from operators.loops.writer import PRECEDENCE
 
@@ -250,7 +251,7 @@ def _for(node: Node) -> Stmt:
     if upper is None or step is None or (step != ONE and "!=" in _text(cond)):
         return Raw(_text(node))
     body = _body(_needed(node, "body"))
-    if any(isinstance(s, Raw) and re.search(r"\b(break|continue|return|goto)\b", s.text) for s in body):
+    if any(isinstance(s, Raw) and re.search(r"\b(break|continue|return|goto)\b", s.text) for s in walk_stmts(body)):
         return Raw(_text(node))
     return For(head.name, head.init, upper, step, body, head.type)
 

@@ -95,7 +95,8 @@ def _simple(stmt: Stmt) -> str:
 def for_header(loop: For) -> str:
     """The `for (...)` line of a loop, without its body."""
     step = f"++{loop.var}" if loop.step == Num("1") else f"{loop.var} += {write_expr(loop.step)}"
-    return f"for ({loop.type} {loop.var} = {write_expr(loop.lower)}; {loop.var} < {write_expr(loop.upper)}; {step})"
+    upper = _inner(loop.upper, PRECEDENCE["<"] + 1)
+    return f"for ({loop.type} {loop.var} = {write_expr(loop.lower)}; {loop.var} < {upper}; {step})"
 
 
 def _braced(header: str, body: tuple[Stmt, ...], pad: str) -> list[str]:

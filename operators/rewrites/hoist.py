@@ -73,7 +73,9 @@ class Hoist:
         changed = _changed(loop)
         calls = (e for e in all_exprs(loop.body) if isinstance(e, Call) and math_function(e.name))
         kinds = {types.get(e.base) for e in all_exprs(loop.body) if isinstance(e, Index)}
-        return [c for c in dict.fromkeys(calls) if not expr_names(c) & changed and kinds <= _FLOATING and len(kinds) == 1]
+        return [
+            c for c in dict.fromkeys(calls) if not expr_names(c) & changed and kinds <= _FLOATING and len(kinds) == 1
+        ]
 
     def apply(self, program: Program, site: Site) -> Program:
         """Insert the value in front of the loop and use it inside."""
@@ -113,5 +115,3 @@ def _multiplied(stmt: Stmt, name: str, inverse: str) -> Stmt:
     if isinstance(stmt, Assign) and stmt.op == "/=" and stmt.value == Var(name):
         return replace(stmt, op="*=", value=Var(inverse))
     return stmt
-
-

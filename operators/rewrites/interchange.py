@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from operators.loops.affine import ONE, Poly, to_poly
+from operators.loops.affine import ONE as UNIT
+from operators.loops.affine import Poly, to_poly
 from operators.loops.dependence import facts, has_raw, reduction_of
 from operators.loops.ir import (
+    ONE,
     Assign,
     Decl,
     For,
     Index,
+    Num,
     Program,
     Stmt,
     Var,
@@ -48,8 +51,12 @@ def _unit_strides(loop: For, var: str) -> int:
     for expr in all_exprs(loop.body):
         if isinstance(expr, Index):
             poly = to_poly(expr.subs[-1], {name: Poly.symbol(name) for name in expr_names(expr.subs[-1])})
-            count += poly is not None and poly.stride(var) == ONE
+            count += poly is not None and poly.stride(var) == UNIT
     return count
+
+
+def _worse(inner: For, outer: For) -> bool:
+    return _unit_strides(inner, outer.var) < _unit_strides(inner, inner.var)
 
 
 class Interchange:
@@ -70,12 +77,15 @@ class Interchange:
             if pair is None or pair[1].pragmas or constant_trip(program, pair[1]):
                 continue
             decls, inner = pair
+            if not isinstance(loop.lower, Num) or not isinstance(inner.lower, Num):
+                continue
             outer_names = {loop.var} | {d.name for d in decls}
             if _bounds(inner) & outer_names:
                 continue
-            if innermost(inner) and _unit_strides(inner, loop.var) < _unit_strides(inner, inner.var):
-                continue
-            if facts(program, path).reorderable and facts(program, (*path, len(decls))).reorderable:
+            outer_facts, inner_facts = facts(program, path), facts(program, (*path, len(decls)))
+            if loop.step == ONE and outer_facts.parallel and (not innermost(inner) or _worse(inner, loop)):
+                continue  # no access gets closer to the one before it
+            if outer_facts.reorderable and inner_facts.reorderable:
                 swapped.append(Site(path, f"{loop.var}, {inner.var}", ("swap",)))
         return expanded + swapped
 
@@ -110,7 +120,12 @@ class Interchange:
         own: list[Stmt] = []
         names = {loop.var} | {d.name for d in decls}
         rest = list(inner.body)
-        while rest and isinstance(rest[0], Decl) and rest[0].type.startswith("const int") and not names_in((rest[0],)) & names:
+        while (
+            rest
+            and isinstance(rest[0], Decl)
+            and rest[0].type.startswith("const int")
+            and not names_in((rest[0],)) & names
+        ):
             own.append(rest.pop(0))
         moved = replace(loop, body=(*decls, *rest), notes=inner.notes)
         return replace(inner, body=(*own, moved), notes=loop.notes)

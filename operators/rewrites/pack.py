@@ -78,11 +78,11 @@ class Pack:
     name = "pack"
 
     def sites(self, program: Program) -> list[Site]:
-        """Inputs with strided reads, each in front of the outermost loop that reuses them."""
+        """Inputs with strided reads, each in front of the outermost tile loop that reuses them."""
         found, done = [], set()
         inputs = {p.name for p in program.params if p.pointer and p.type.startswith("const ")}
         for path, loop in loops(program):
-            if constant_trip(program, loop) or has_raw(loop.body):
+            if loop.step == ONE or constant_trip(program, loop) or has_raw(loop.body):
                 continue
             for element, wide, around in _reads(loop.body):
                 if element.base not in inputs or (element, path[:1]) in done:
@@ -188,5 +188,3 @@ def _copy(program: Program, panel: _Panel, name: str) -> Stmt:
     for (var_expr, size), dim in zip(reversed(places), reversed(panel.dims), strict=True):
         body = (For(var_expr.name, ZERO, size, ONE, body, dim.loop.type),)
     return body[0]
-
-

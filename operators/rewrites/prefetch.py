@@ -37,14 +37,14 @@ class Prefetch:
     name = "prefetch"
 
     def sites(self, program: Program) -> list[Site]:
-        """Loops around constant-trip loops at most, and arrays whose stride in them is a size."""
+        """Loops around constant-trip loops, and arrays whose stride in them is a size."""
         found = []
         inputs = {p.name for p in program.params if p.pointer and p.type.startswith("const ")}
         for path, loop in loops(program):
             if loop.lower != ZERO or loop.step != ONE or constant_trip(program, loop) or inside_tile(program, path):
                 continue
             inner = [s for s in walk_stmts(loop.body) if isinstance(s, For)]
-            if has_raw(loop.body) or not all(constant_trip(program, s) for s in inner):
+            if not inner or has_raw(loop.body) or not all(constant_trip(program, s) for s in inner):
                 continue
             if not any(isinstance(s, ExprStmt) for s in loop.body):
                 found += [Site(path, f"{e.base} in loop {loop.var}", (e.base,)) for e in _far(loop, inputs)]

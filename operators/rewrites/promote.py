@@ -36,7 +36,9 @@ def updated_element(body: tuple[Stmt, ...]) -> Index | None:
         for stmt in walk_stmts(loop.body):
             if isinstance(stmt, Assign) and isinstance(stmt.target, Index) and not expr_names(stmt.target) & inner:
                 uses = {e for e in all_exprs(body) if isinstance(e, Index) and e.base == stmt.target.base}
-                if uses == {stmt.target} and not any(isinstance(e, RefCast) and e.value in uses for e in all_exprs(body)):
+                if uses == {stmt.target} and not any(
+                    isinstance(e, RefCast) and e.value in uses for e in all_exprs(body)
+                ):
                     return stmt.target
     return None
 
@@ -75,4 +77,6 @@ class Promote:
         """Load before, store after, a scalar in between."""
         loop = dict(loops(program))[site.path]
         new = with_body(loop, promote(program, loop.body))
-        return Program(program.head, program.prefix, program.params, splice(program.body, site.path, (new,)), program.tail)
+        return Program(
+            program.head, program.prefix, program.params, splice(program.body, site.path, (new,)), program.tail
+        )

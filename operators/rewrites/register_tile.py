@@ -55,7 +55,6 @@ from operators.rewrites.base import (
 from operators.rewrites.promote import promote
 from operators.rewrites.vector_types import VECTORS
 
-
 _VECTORS = frozenset(vector.name for vector in VECTORS.values())
 
 
@@ -199,7 +198,7 @@ class RegisterTile:
     name = "register_tile"
 
     def sites(self, program: Program) -> list[Site]:
-        """Pairs of loops first, then single loops."""
+        """Pairs of loops first, then single loops, each from the inside out."""
         pairs, singles = [], []
         for path, loop in loops(program):
             if not self._tileable(program, path, loop):
@@ -207,11 +206,16 @@ class RegisterTile:
             inner = loop.body[0]
             if len(loop.body) == 1 and isinstance(inner, For) and not innermost(inner):
                 bounds = expr_names(inner.lower) | expr_names(inner.upper)
-                if loop.var not in bounds and self._tileable(program, (*path, 0), inner) and self._fits(program, inner.body, loop):
+                if (
+                    loop.var not in bounds
+                    and self._tileable(program, (*path, 0), inner)
+                    and self._fits(program, inner.body, loop)
+                ):
                     pairs.append(Site(path, f"loops {loop.var}, {inner.var}", ("2",)))
             if self._fits(program, loop.body, loop):
                 singles.append(Site(path, f"loop {loop.var}", ("1",)))
-        return pairs + singles
+        covered = [site.path for site in pairs] + [(*site.path, 0) for site in pairs]
+        return [*reversed(pairs), *(site for site in reversed(singles) if site.path not in covered)]
 
     def _tileable(self, program: Program, path: Path, loop: For) -> bool:
         if loop.lower != ZERO or loop.step != ONE or loop.pragmas or innermost(loop) or has_raw(loop.body):
@@ -244,9 +248,8 @@ class RegisterTile:
         phases = _phases(body, {d.loop.var for d in dims})
         tile = _jam(phases, dims, _shared(phases))
         written = {s.target.base for s in walk_stmts(body) if isinstance(s, Assign) and isinstance(s.target, Index)}
-        # The target itself is among the names of a statement, so reads are counted on the values alone.
-        if written & self._read(body):
-            tile = tuple(tile)
+        local = {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
+        if (written - local) & self._read(body):
             new = _with_remainders(dims, tile, tiled[-1].body)
         else:
             new = _overlapped(dims, tile, nest)
@@ -266,12 +269,13 @@ class RegisterTile:
     def _dims(self, program: Program, site: Site, tiled: list[For]) -> tuple[_Dim, ...]:
         dims: list[_Dim] = []
         lanes = _has_lanes(tiled[-1].body)
+        tiled = sorted(tiled, key=lambda loop: _unit_stride(program, site.path, loop.var))
         for loop in tiled:
             wide = not lanes and _unit_stride(program, site.path, loop.var) and loop is tiled[-1]
             size = fresh(program, "NR" if wide or dims else "MR", *(d.size for d in dims))
             index = fresh(program, "s" if wide or dims else "r", *(d.index for d in dims))
-            names = (fresh(program, f"{loop.var}{suffix}") for suffix in ("0", "t"))
-            dims.append(_Dim(loop, size, index, *names, wide))
+            origin, tile = fresh(program, f"{loop.var}0"), fresh(program, f"{loop.var}t")
+            dims.append(_Dim(loop, size, index, origin, tile, wide))
         return tuple(dims)
 
 

@@ -14,7 +14,9 @@ _ALIGNED = "__builtin_assume_aligned"
 
 
 def _plain(param: Param) -> bool:
-    return param.pointer and "__restrict" not in param.type and param.type.count("*") == 1 and "*const" not in param.type
+    return (
+        param.pointer and "__restrict" not in param.type and param.type.count("*") == 1 and "*const" not in param.type
+    )
 
 
 class Restrict:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from operators.loops.dependence import facts, has_raw
+from operators.loops.dependence import Access, facts, has_raw
 from operators.loops.ir import (
     ONE,
     Assign,
     Binary,
     Braces,
+    Decl,
     Expr,
     For,
     Index,
@@ -25,7 +26,6 @@ from operators.loops.ir import (
     Stmt,
     Ternary,
     Var,
-    Decl,
     at,
     map_body,
     splice,
@@ -72,7 +72,9 @@ class SplitAccumulator:
 
     def _simple(self, program: Program, path: Path, loop: For) -> bool:
         stepped = loop.step == ONE or (isinstance(loop.step, Var) and constant_trip(program, replace(loop, upper=ONE)))
-        plain = isinstance(loop.lower, Num) and stepped and innermost(loop) and not loop.pragmas and not has_raw(loop.body)
+        plain = (
+            isinstance(loop.lower, Num) and stepped and innermost(loop) and not loop.pragmas and not has_raw(loop.body)
+        )
         return plain and not constant_trip(program, loop) and not inside_tile(program, path)
 
     def _reductions(self, program: Program, path: Path, types: dict[str, str]) -> dict[str, str]:
@@ -80,7 +82,8 @@ class SplitAccumulator:
         ops = dict(known.reductions)
         fits = known.reorderable and all(types.get(name) in _SCALARS | _VECTORS for name in ops)
         arrays = {access.array for access in known.scan.accesses}
-        return ops if fits and not arrays & ops.keys() else {}
+        near = all(_near(access, known.symbol) for access in known.scan.accesses)
+        return ops if fits and near and not arrays & ops.keys() else {}
 
     def apply(self, program: Program, site: Site) -> Program:
         """Split the reductions of the loop."""
@@ -99,7 +102,8 @@ class SplitAccumulator:
         scalar = any(types[name] in _SCALARS for name in ops)
         parts, index = fresh(program, "PARTS"), fresh(program, "p")
         block = mul(loop.step, Var(parts))
-        before, after = [], []
+        before: list[Stmt] = []
+        after: list[Stmt] = []
         body = substitute(loop.body, loop.var, add(Var(loop.var), mul(Var(index), loop.step)))
         for name, op in sorted(ops.items()):
             some = fresh(program, f"{name}_p")
@@ -120,6 +124,12 @@ class SplitAccumulator:
         program = replace(program, body=splice(program.body, path, (*before, main, *after, rest)))
         tunable = Tunable(parts, 16, (4, 8, 16, 32)) if scalar else Tunable(parts, 4, (2, 4, 8))
         return add_tunables(program, [tunable])
+
+
+def _near(access: Access, symbol: str) -> bool:
+    """Whether consecutive iterations read neighbours or the same element."""
+    stride = None if access.index is None else access.index.stride(symbol)
+    return stride is not None and not stride.symbols
 
 
 def _replaced(body: tuple[Stmt, ...], name: str, part: Expr) -> tuple[Stmt, ...]:

@@ -17,6 +17,7 @@ from operators.rewrites.base import (
     add_tunables,
     constant_trip,
     fresh,
+    innermost,
     inside_tile,
     loops,
 )
@@ -33,11 +34,12 @@ class Tile:
     name = "tile"
 
     def sites(self, program: Program) -> list[Site]:
-        """Pairs of adjacent loops that may run in any order."""
+        """The two inner loops of nests of three or more, where some loop outside reuses the tile."""
         found = []
         for path, loop in loops(program):
             inner = loop.body[0] if len(loop.body) == 1 else None
-            if not isinstance(inner, For) or not _tileable(program, path, loop):
+            nested = any(isinstance(at(program.body, path[:n]), For) for n in range(1, len(path)))
+            if not nested or not isinstance(inner, For) or not innermost(inner) or not _tileable(program, path, loop):
                 continue
             below = (*path, 0)
             if not _tileable(program, below, inner) or loop.var in {getattr(inner.upper, "name", "")}:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from operators.loops.dependence import facts, has_raw
-from operators.loops.ir import ZERO, For, Program, at, splice, walk_stmts
+from operators.loops.ir import ONE, ZERO, For, Program, at, splice, walk_stmts
 from operators.rewrites.base import Site, Tunable, add_tunables, constant_trip, fresh, inside_tile, loops
 
 
@@ -18,7 +18,7 @@ class Unroll:
     name = "unroll"
 
     def sites(self, program: Program) -> list[Site]:
-        """Reduction loops without a pragma whose inner loops, if any, have constant trip counts."""
+        """Reduction loops over vectors or over tiles, without a pragma."""
         found = []
         for path, loop in loops(program):
             if loop.pragmas or constant_trip(program, loop) or inside_tile(program, path) or has_raw(loop.body):
@@ -26,7 +26,7 @@ class Unroll:
             inner = [s for s in walk_stmts(loop.body) if isinstance(s, For)]
             if loop.lower != ZERO or not all(constant_trip(program, s) for s in inner):
                 continue
-            if facts(program, path).reductions:
+            if (inner or loop.step != ONE) and facts(program, path).reductions:
                 found.append(Site(path, f"loop {loop.var}"))
         return found
 

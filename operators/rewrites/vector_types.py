@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from operators.loops.ir import Program
 from operators.rewrites.base import Tunable, add_include, add_lines, add_tunables
 
-LIBMVEC = frozenset("exp exp2 log log2 log10 log1p expm1 tanh sin cos tan erf cbrt".split())
+LIBMVEC = frozenset(
+    ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sin", "cos", "tan", "erf", "cbrt")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,14 @@ def declare_function(program: Program, vector: VectorType, function: str) -> Pro
         return program
     if function in LIBMVEC:
         program = declare_simd(program, function, vector.element)
-    call = function_name(function, vector.element)
+    call = ("__builtin_" if function == "fabs" else "") + function_name(function, vector.element)
     return add_lines(
         program,
         [
             f"static inline {vector.name} {name}({vector.name} v) {{",
             f"  {vector.element} x[{vector.lanes}];",
             f"  ({vector.memory}&)x[0] = v;",
-            f"  for (int l = 0; l < {vector.lanes}; ++l) x[l] = {'__builtin_' if function == 'fabs' else ''}{call}(x[l]);",
+            f"  for (int l = 0; l < {vector.lanes}; ++l) x[l] = {call}(x[l]);",
             f"  return ({vector.memory}&)x[0];",
             "}",
         ],

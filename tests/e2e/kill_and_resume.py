@@ -32,7 +32,9 @@ def start(config: Path) -> "subprocess.Popen[bytes]":
     """Start `evokernel evolve` in a process group of its own."""
     command = [sys.executable, "-m", "evokernel", "evolve", str(config)]
     log = (config.parent / "log.txt").open("ab")
-    return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"})
+    return subprocess.Popen(
+        command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"}
+    )
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
@@ -41,26 +43,28 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def descendants_marked(mark: str) -> list[str]:
-    """Return the command lines of all living processes whose environment or arguments carry a mark."""
+def children() -> list[str]:
+    """Return the living children of this process, after collecting those that have ended."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            environment = (entry / "environ").read_bytes().decode(errors="replace")
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state != "Z" and (mark in arguments or mark in environment):
-            found.append(f"{entry.name} {arguments.strip()}")
+    for thread in Path("/proc/self/task").iterdir():
+        for name in (thread / "children").read_text().split():
+            try:
+                if os.waitpid(int(name), os.WNOHANG) == (0, 0):
+                    command = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ")
+                    found.append(f"{name} {command.decode(errors='replace')}")
+            except (ChildProcessError, OSError):
+                continue
     return found
 
 
-def wait_until_none(mark: str, *, seconds: float) -> list[str]:
-    """Wait for marked processes to end; return those that are left."""
+def wait_for_no_children(*, seconds: float) -> list[str]:
+    """Wait for every child and orphan to end; return those that are left."""
     end = time.monotonic() + seconds
-    while (left := descendants_marked(mark)) and time.monotonic() < end:
+    while (left := children()) and time.monotonic() < end:
         time.sleep(0.02)
     return left
+
+
+def log_of(config: Path) -> str:
+    """Return the end of what the search has printed."""
+    return (config.parent / "log.txt").read_text(errors="replace")[-4000:]

@@ -45,6 +45,9 @@ def test_it_ends_when_everything_was_tried(path: Path) -> None:
 
 def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
     _, search = run(path, InstantEvaluator(), budget={"evaluations": 25})
+    heard = Heard()
+    run(path, InstantEvaluator(), heard, budget={"evaluations": 25})
+    assert not any("another state" in note for note in heard.notes)
     state = replayed(path, toy_config(budget={"evaluations": 25}))
     assert state.fingerprint() == search.state.fingerprint()
     assert state.standing == search.standing

@@ -8,7 +8,16 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from .seal import PR_SET_CHILD_SUBREAPER, prctl, seal
+from .seal import (
+    CLONE_NEWPID,
+    LIBC,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    check,
+    prctl,
+    seal,
+    show_only_own_processes,
+)
 from .tree import end_strangers
 
 CANNOT_RUN = 127
@@ -18,7 +27,10 @@ def main(arguments: list[str]) -> None:
     """Run the program that the JSON text in `arguments[0]` describes; send its wait status on the control socket."""
     spec = json.loads(arguments[0])
     control = socket.socket(fileno=spec["control"])
+    if spec["own_pid_namespace"]:
+        _become_first_process(control)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_DUMPABLE, 0)  # the program may have our user id; it must not get at our memory
     control.send(b"started")
     pid = os.fork()
     if pid == 0:
@@ -38,6 +50,19 @@ def main(arguments: list[str]) -> None:
     if finished:
         control.send(json.dumps({"status": status, "max_rss_kib": usage.ru_maxrss}).encode())
     os._exit(0)
+
+
+def _become_first_process(control: socket.socket) -> None:
+    """Go on as the first process of a new PID namespace: beyond the program's signals, and its end ends the others."""
+    check(LIBC.unshare(CLONE_NEWPID), "unshare")
+    pid = os.fork()
+    if pid:
+        control.close()
+        for stream in (1, 2):
+            os.close(stream)
+        os.waitpid(pid, 0)
+        os._exit(0)
+    show_only_own_processes()
 
 
 def _become(spec: dict[str, Any], control: socket.socket) -> NoReturn:

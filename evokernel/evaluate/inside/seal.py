@@ -9,6 +9,8 @@ from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
+CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
+MOUNT_FLAGS = 2 | 4 | 8  # no set-user-id, no devices, no programs
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -53,6 +55,12 @@ def check(result: int, what: str) -> int:
 def prctl(option: int, value: int) -> None:
     """Set a process attribute. Raises `OSError`."""
     check(LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def show_only_own_processes() -> None:
+    """Mount a /proc of this process's own PID namespace, for this process and its children. Raises `OSError`."""
+    check(LIBC.unshare(CLONE_NEWNS), "unshare")
+    check(LIBC.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(MOUNT_FLAGS), None), "mount of /proc")
 
 
 def seal(spec: dict[str, Any], uid: int | None) -> None:

@@ -12,7 +12,7 @@ import signal
 import socket
 from typing import Any, NoReturn
 
-from .seal import LIBC, PR_SET_DUMPABLE, prctl, seal
+from .seal import LIBC, PR_SET_DUMPABLE, prctl, seal, show_only_own_processes
 
 STDERR, CHANNEL, ARTIFACT, FIRST_FREE = 2, 3, 4, 5
 OUT_OF_THE_WAY = 64
@@ -27,6 +27,8 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampolin
     try:
         channel = _keep_only(descriptors)
         os.setsid()
+        if spec["own_pid_namespace"]:
+            show_only_own_processes()
         if spec["cpus"]:
             os.sched_setaffinity(0, spec["cpus"])
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a talkative kernel loses text, not its life

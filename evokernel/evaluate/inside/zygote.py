@@ -11,10 +11,9 @@ import socket
 from typing import Any
 
 from . import worker
-from .seal import LIBC, PR_SET_CHILD_SUBREAPER, check, prctl
+from .seal import CLONE_NEWPID, LIBC, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, check, prctl
 from .tree import end_strangers
 
-CLONE_NEWPID = 0x20000000
 MESSAGE_BYTES = 65536
 
 
@@ -104,5 +103,7 @@ def main(arguments: list[str]) -> None:
     """Serve as the JSON text in `arguments[0]` says."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    zygote = Zygote(json.loads(arguments[0]))
+    prctl(PR_SET_DUMPABLE, 0)  # where a candidate has our user id, it must not get at our memory
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge died while being told something
-        Zygote(json.loads(arguments[0])).serve()
+        zygote.serve()

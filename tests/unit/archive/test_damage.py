@@ -22,7 +22,7 @@ def in_child(work):
     if child == 0:
         try:
             os.write(writing, str(work()).encode())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told to the parent
             os.write(writing, f"!{type(error).__name__}: {error}".encode())
         finally:
             os._exit(0)

@@ -1,9 +1,10 @@
 import math
 import sqlite3
+from dataclasses import replace
 
 import making
 import pytest
-from making import IDENTITY, bad, good, key, propose, proposal, result
+from making import IDENTITY, bad, good, key, proposal, propose, result
 
 from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Remeasured, Result, Stop
 from archive.store import Barren, Store, set_aside
@@ -13,18 +14,14 @@ from evokernel.evaluation import Budget, Speedup, Status
 from evokernel.fitness import fitness_of
 
 
-def replace(record, **changes):
-    import dataclasses
-
-    return dataclasses.replace(record, **changes)
-
-
 def test_a_proposal_and_its_result_come_back_as_they_were(store):
     result(store, 1)
     made = propose(store, 2, parents=(making.candidate(1).id,), rationale="ü\0\n", predicted_speedup=1.5)
-    verdict = replace(good(2), panel={"torch": Speedup(1.5, 1.0, 2.0)}, metrics={"x": math.inf, "n": 3}, feedback="日本")
+    verdict = replace(
+        good(2), panel={"torch": Speedup(1.5, 1.0, 2.0)}, metrics={"x": math.inf, "n": 3}, feedback="日本"
+    )
     seq = store.commit(2, verdict)
-    fact = list(store.facts(after=1))[0]
+    fact = next(store.facts(after=1))
     assert isinstance(fact, Result)
     assert (fact.seq, fact.proposal, fact.evaluation, fact.reused) == (seq, made, verdict, False)
     assert (fact.program_hash, fact.skeleton, fact.origin, fact.step) == ("p2", "s", "", 2)
@@ -34,7 +31,9 @@ def test_a_proposal_and_its_result_come_back_as_they_were(store):
 
 def test_every_kind_of_fact_comes_back_in_order(store, path):
     result(store, 1)
-    barren = Barren(2, "rewrite", "main", 1, "nothing left", parents=(making.candidate(1).id,), usage=Usage("m", 1, 2, 0.5))
+    barren = Barren(
+        2, "rewrite", "main", 1, "nothing left", parents=(making.candidate(1).id,), usage=Usage("m", 1, 2, 0.5)
+    )
     assert store.record_barren(barren) == 2
     final = good(1, budget=Budget.FINAL)
     assert store.add_evaluation(final) == 3

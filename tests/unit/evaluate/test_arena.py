@@ -1,3 +1,4 @@
+import itertools
 import mmap
 import os
 
@@ -30,7 +31,7 @@ def test_copies_are_aligned_apart_and_of_the_right_shape(arena):
             assert arena.offset(index, name) % 64 == 0
             assert arena.view(index, name).shape == buffer.shape
     ordered = sorted((arena.offset(k, n), arena.buffers[n].size_bytes) for k in range(3) for n in ("x", "c", "i", "e"))
-    assert all(a + size + GUARD_BYTES <= b for (a, size), (b, _) in zip(ordered, ordered[1:], strict=False))
+    assert all(a + size + GUARD_BYTES <= b for (a, size), (b, _) in itertools.pairwise(ordered))
     assert arena.view(0, "h").dtype == np.uint16
 
 

@@ -47,8 +47,9 @@ def test_the_level_is_the_strongest_allowed_and_says_what_it_leaves_open(sandbox
 
 
 def test_weaker_levels_have_more_holes():
-    count = [len(detect_sandbox(level).holes()) for level in Level]
-    assert count == sorted(count)
+    full, landlock, rlimits = (set(detect_sandbox(level).holes()) for level in Level)
+    assert full <= landlock & rlimits
+    assert any("files" in hole for hole in rlimits)
     bare = replace(detect_sandbox(Level.RLIMITS), seccomp=False)
     assert any("network" in hole for hole in bare.holes())
 
@@ -88,17 +89,23 @@ def test_files_outside_can_neither_be_read_nor_written(guarded, tmp_path):
     secret = tmp_path / "key"
     secret.write_text("top-secret")
     secret.chmod(0o644)
-    done = shell(f"cat {secret} /etc/passwd; ls /home; echo x > /tmp/evk-left; echo x > /evk-left; echo end", guarded)
+    left = Path(f"/tmp/evk-left-{os.getpid()}")
+    done = shell(f"cat {secret} /etc/passwd; ls /home; echo x > {left}; echo x > /evk-left; echo end", guarded)
     assert done.stdout == "end\n"
-    assert not Path("/tmp/evk-left").exists()
+    assert not left.exists()
+    assert not Path("/evk-left").exists()
+
+
+def test_a_program_sees_no_process_but_its_own(sandbox):
+    if sandbox.level is not Level.FULL:
+        pytest.skip("only namespaces hide processes")
+    assert shell("echo /proc/[0-9]*", sandbox).stdout.split() == ["/proc/1", "/proc/2"]
 
 
 def test_the_network_is_shut(sandbox):
     if not sandbox.seccomp:
         pytest.skip("without seccomp the network is open, as the sandbox says")
-    python = "import socket; socket.socket()"
-    code = f"for p in /usr/bin/python3 /usr/bin/perl; do [ -x $p ] && echo $p; done; exec 3<>/dev/tcp/127.0.0.1/9 # {python}"
-    done = run_confined(["bash", "-c", code], sandbox=sandbox)
+    done = run_confined(["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9"], sandbox=sandbox)
     assert "Operation not permitted" in done.stderr or "Permission denied" in done.stderr
 
 

@@ -245,7 +245,10 @@ def compiled(source: str, folder: Path, *flags: str) -> ctypes.CDLL:
     path, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     path.write_text(source)
     done = subprocess.run(
-        ["g++", *FLAGS, *(flags or ("-O2",)), str(path), "-o", str(library)], capture_output=True, text=True, check=False
+        ["g++", *FLAGS, *(flags or ("-O2",)), str(path), "-o", str(library)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{done.stderr}\n{source}"
     return ctypes.CDLL(str(library))

@@ -1,0 +1,110 @@
+"""`evokernel evaluate`: the verdict on one kernel file."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.tables import put, sheet, table
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, microseconds, one_line, stdout, styled_speedup
+from evokernel.evaluation import Budget, Evaluation, combined_speedup
+
+if TYPE_CHECKING:
+    from evokernel.judging import Judgement
+
+WRONG_EXIT = 1
+_STYLES = {"passed": GOOD, "failed": BAD, "not reached": DIM}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE")
+@click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
+@click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads it may use.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
+@click.pass_context
+def command(
+    context: click.Context, /, *, file: Path, task_spec: str, final: bool, threads: int, as_json: bool
+) -> None:
+    """Judge one kernel FILE as a search would: is it right, and how fast is it?
+
+    The exit code is 0 for a right kernel, 1 for a wrong one, 2 where it could not be judged.
+    """
+    from evokernel.config import EvaluationConfig
+    from evokernel.judging import judge, judgement_document, read_candidate
+
+    candidate = read_candidate(file)
+    budgets = (Budget.PRECISE, Budget.FINAL) if final else (Budget.PRECISE,)
+    judgement = judge(candidate, task_spec, budgets=budgets, settings=EvaluationConfig(), threads=threads)
+    if as_json:
+        click.echo(json.dumps(judgement_document(judgement, task=task_spec, file=str(file)), indent=2))
+    else:
+        _show(judgement, file)
+    context.exit(0 if judgement.ok else WRONG_EXIT)
+
+
+def _show(judgement: "Judgement", file: Path) -> None:
+    last = judgement.last
+    put(
+        stdout(),
+        _heading(judgement, file),
+        _stages(last),
+        Text(clean(last.feedback), style="" if last.ok else BAD) if last.feedback else None,
+        *(_timings(evaluation) for evaluation in judgement.evaluations if evaluation.ok),
+        _circumstances(judgement),
+    )
+
+
+def _heading(judgement: "Judgement", file: Path) -> Text:
+    last = judgement.last
+    if not last.ok:
+        return Text.assemble((clean(str(file)), STRONG), ("  wrong: ", BAD), (last.status.value, BAD))
+    speedup = combined_speedup(last.timings)
+    return Text.assemble(
+        (clean(str(file)), STRONG), ("  right, ", GOOD), styled_speedup(speedup),
+        f" over the fastest baseline of each workload ({interval(speedup)})",
+    )  # fmt: skip
+
+
+def _stages(evaluation: Evaluation) -> Table:
+    from evokernel.judging import stages_of
+
+    made = table("stage", "")
+    for stage, word in stages_of(evaluation):
+        made.add_row(stage.value, Text(word, style=_STYLES[word]))
+    return made
+
+
+def _timings(evaluation: Evaluation) -> Table:
+    held = "held-out workload" if evaluation.key.budget is Budget.FINAL else "search workload"
+    made = table(held, "kernel", "baseline", "", "speed-up", "95 % interval", "of the floor", right=(1, 2, 4, 5, 6))
+    for timing in evaluation.timings:
+        share = f"{timing.floor_us / timing.candidate_us:.0%}" if timing.floor_us else "-"
+        made.add_row(
+            one_line(timing.workload, width=28),
+            microseconds(timing.candidate_us),
+            microseconds(timing.baseline_us),
+            Text(one_line(timing.baseline, width=20), style=DIM),
+            styled_speedup(timing.speedup),
+            interval(timing.speedup),
+            share,
+        )
+    return made
+
+
+def _circumstances(judgement: "Judgement") -> Table:
+    identity, last = judgement.identity, judgement.last
+    described = ", ".join(f"{name} {value:g}" for name, value in last.descriptor.items())
+    return sheet(
+        {
+            "behaviour": described,
+            "mode": identity.mode.value,
+            "sandbox": one_line(identity.sandbox),
+            "device": one_line(identity.device),
+            "environment": one_line(identity.environment),
+            "candidate": judgement.candidate.id,
+        }
+    )

@@ -1,0 +1,89 @@
+"""`evokernel tasks`: what can be evolved as it is, and what a task asks for."""
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.tables import put, sheet, table
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, one_line, stdout
+
+if TYPE_CHECKING:
+    from evokernel.task import Task
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME|FILE.py]")
+@click.pass_context
+def command(context: click.Context, name: str | None) -> None:
+    """List the built-in tasks, or show one: signature, workloads, guide, and whether it can judge kernels.
+
+    The exit code is 1 for a task that cannot judge kernels.
+    """
+    from evokernel.tasks import builtin_tasks, load_task
+
+    if name is None:
+        made = table("task", "computes", "languages")
+        for known in builtin_tasks():
+            task = load_task(known)
+            made.add_row(Text(known, style=STRONG), clean(task.description), ", ".join(task.seeds))
+        put(stdout(), made, Text("more of one:  evokernel tasks NAME    your own:  evokernel init FILE.py", style=DIM))
+        return
+    task = load_task(name)
+    admitted, text = _admission(task)
+    put(stdout(), _heading(task), _facts(task), *_workloads(task), _guide(task), text)
+    context.exit(0 if admitted else 1)
+
+
+def _heading(task: "Task") -> Text:
+    return Text.assemble((clean(task.name), STRONG), (f"  {clean(task.description)}", DIM))
+
+
+def _facts(task: "Task") -> Table:
+    precision = task.precision
+    exact = ", exact on integers" if precision.exact_on_integers else ""
+    return sheet(
+        {
+            "flops": task.flops,
+            "bytes": task.bytes_moved or "each tensor touched once",
+            "precision": f"longest sum {precision.reduction}, slack {precision.slack:g}{exact}",
+            "baselines": ", ".join(task.baselines) if task.baselines else "the reference itself",
+            "checked on": ", ".join(task.distributions),
+            "seeds": ", ".join(f"{language}: {path}" for language, path in task.seeds.items()),
+        }
+    )
+
+
+def _workloads(task: "Task") -> list[Table]:
+    tables = []
+    for device, workloads in task.workloads.items():
+        made = table(f"{device} workload", "used for", "sizes", "weight", right=(3,))
+        for role, group in (("search", workloads.search), ("holdout", workloads.holdout)):
+            for workload in group:
+                sizes = ", ".join(f"{dim}={value}" for dim, value in workload.dims.items())
+                made.add_row(one_line(workload.name), role, sizes, f"{workload.weight:g}")
+        ranges = ", ".join(f"{dim} {low} to {high}" for dim, (low, high) in workloads.probe.items())
+        made.add_row(f"{workloads.probes} hidden ones", "probe", ranges, "")
+        tables.append(made)
+    return tables
+
+
+def _guide(task: "Task") -> Text:
+    from evokernel.languages import make_language
+    from evokernel.languages.toolchain import run_plain
+
+    return Text(make_language("cpp", run=run_plain).guide(task))
+
+
+def _admission(task: "Task") -> tuple[bool, Text]:
+    import numpy as np
+
+    from evokernel.errors import TaskError
+    from evokernel.evaluate.admission import admit
+
+    try:
+        found = [f"{device}: {admit(task, device, rng=np.random.default_rng()).message}" for device in task.workloads]
+    except TaskError as error:
+        return False, Text(f"cannot judge kernels: {clean(str(error))}", style=BAD)
+    return True, Text("fit to judge kernels: " + "; ".join(found), style=GOOD)

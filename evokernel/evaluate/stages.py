@@ -1,0 +1,172 @@
+"""The checks of the cascade, cheapest first: smoke, correctness everywhere, sanitizers."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from evokernel.errors import HarnessError, WorkerDied, WorkerError, WorkerTimeout
+from evokernel.evaluate.bench import Bench
+from evokernel.evaluate.confined import Completed, Limits, Paths, run_confined
+from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.session import LoadFailed, Worker
+from evokernel.evaluate.wire import Outcome
+from evokernel.evaluation import Stage, Status
+from evokernel.languages.checked_job import EXIT_FOUND, pack_job, read_sanitizer_report
+
+NEUTRAL = "outputs must be computed from the given inputs in each call"
+HELD_OUT = "failed on held-out inputs"
+_SANITIZED_PROBES = 3
+_SLOW_S = 0.05
+_CHECKS_PER_TIMEOUT = 3.0
+
+
+class Session:
+    """One candidate under judgement: its worker, and which buffers that worker has mapped."""
+
+    def __init__(self, bench: Bench, artifact: bytes) -> None:
+        self.bench = bench
+        self.worker: Worker = bench.load(artifact)
+        self._known: set[str] = set()
+
+    def attach(self, ground: Ground) -> None:
+        """Let the worker map a workload's buffers. Raises `WorkerError`."""
+        ground.attach(self.worker, self._known)
+
+    def close(self) -> None:
+        """End the worker and all it started."""
+        self.worker.close()
+
+
+def check(session: Session, executable: bytes | None) -> Outcome:
+    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`."""
+    bench, began = session.bench, time.monotonic()
+    smoke = bench.probes[min(1, len(bench.probes) - 1)]
+    found = _try(session, smoke, bench.task.distributions[:1], Stage.SMOKE)
+    deadline = began + _CHECKS_PER_TIMEOUT * bench.settings.timeout_s
+    for ground in bench.grounds:
+        found = found or _try(session, ground, bench.task.distributions, Stage.CORRECTNESS)
+        if not found and time.monotonic() > deadline:
+            text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
+            found = Outcome(Status.TIMEOUT, Stage.CORRECTNESS, text)
+    checked = time.monotonic()
+    if found is None and executable is not None:
+        found = sanitize(bench, executable)
+    seconds = {"check_s": checked - began, "sanitizer_s": time.monotonic() - checked}
+    found = found or Outcome(None, Stage.CORRECTNESS)
+    return Outcome(found.status, found.stage, found.feedback, metrics=seconds)
+
+
+def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
+    """Return the verdict on a candidate whose worker failed. `where` says on what, for its author."""
+    text = str(error)
+    match error:
+        case LoadFailed():
+            return Outcome(Status.LOAD_ERROR, stage, f"the compiled kernel could not be loaded: {text}")
+        case WorkerTimeout():
+            return Outcome(Status.TIMEOUT, stage, f"{where}: {text}")
+        case WorkerDied() if "bad_alloc" in text:
+            return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: memory could not be allocated; {text}")
+    hint = ""
+    if "SIGSEGV" in text or "SIGBUS" in text:
+        hint = " (it touched memory outside its arguments, or wrote to an input: inputs are read-only)"
+    if "SIGSYS" in text:
+        hint = " (it made a system call that kernels may not make)"
+    return Outcome(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
+
+
+def out_of_bounds(ground: Ground, stage: Stage) -> Outcome | None:
+    """Return the verdict where a guard bar was changed, after putting new ones up for the next candidate."""
+    names = ground.broken_guards()
+    if not names:
+        return None
+    ground.resize(ground.sets)
+    text = f"on {ground.label}: wrote beyond the bounds of {', '.join(names)}"
+    return Outcome(Status.OUT_OF_BOUNDS, stage, text)
+
+
+def _try(session: Session, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+    try:
+        found = _compare(session, ground, distributions, stage)
+    except WorkerError as error:
+        found = failure(error, stage, f"on {ground.label}")
+    found = out_of_bounds(ground, stage) or found
+    if found is not None and ground.kind is Kind.HOLDOUT:
+        return Outcome(Status.HOLDOUT_FAILED, stage, HELD_OUT)
+    return found
+
+
+def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+    session.attach(ground)
+    seconds = 0.0
+    for distribution in distributions:
+        seconds = _call(session, ground, distribution, 0)
+        case = ground.case(distribution)
+        finding = judge_output(
+            case.expected, ground.outputs(0), poison=ground.poison_word, hidden=ground.hidden
+        )
+        if finding is not None:
+            return Outcome(finding.status, stage, finding.feedback)
+    if stage is Stage.SMOKE or session.bench.threads > 1 or (ground.kind is Kind.SEARCH and seconds > _SLOW_S):
+        return None
+    first = [output.copy() for output in ground.outputs(0)]
+    _call(session, ground, distributions[-1], 1)
+    return _repeated(ground, first, stage)
+
+
+def _repeated(ground: Ground, first: list[np.ndarray], stage: Stage) -> Outcome | None:
+    """Return the verdict where a second run on the same inputs, in other buffers, gave other bits."""
+    for tensor, one, two in zip(ground.task.signature.outputs, first, ground.outputs(1), strict=False):
+        if one.tobytes() != two.tobytes():
+            text = f"on {ground.label}: two calls on equal inputs gave different values of {tensor.name!r}"
+            return Outcome(Status.NONDETERMINISTIC, stage, text)
+    return None
+
+
+def _call(session: Session, ground: Ground, distribution: str, set_index: int) -> float:
+    """Run one call on a case; returns seconds."""
+    limit = session.bench.settings.timeout_s
+    # Stopped before the inputs are there, the worker cannot prepare anything from them.
+    session.worker.prepare(ground.name, first_set=set_index, calls=1, timeout_s=limit)
+    ground.put(set_index, ground.case(distribution).inputs)
+    return session.worker.go(timeout_s=limit) / 1e9
+
+
+def sanitize(bench: Bench, executable: bytes) -> Outcome | None:
+    """Return the verdict of the sanitizers on a few hidden shapes. A run out of time says nothing.
+
+    Raises:
+        HarnessError: the executable could not be run at all.
+    """
+    for ground in bench.probes[:_SANITIZED_PROBES]:
+        inputs = ground.case(bench.task.distributions[0]).inputs
+        job = pack_job(bench.task.signature, ground.workload.dims, inputs)
+        done = _run_job(bench, executable, job)
+        if done.timed_out or done.ok:
+            continue
+        if done.exit_code == EXIT_FOUND:
+            return Outcome(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr))
+        if done.signal is None:
+            raise HarnessError(f"the sanitizer executable exited with {done.exit_code}: {done.stderr[-500:]}")
+        text = f"killed by signal {done.signal} under the sanitizers"
+        return Outcome(Status.SANITIZER, Stage.SANITIZER, text)
+    return None
+
+
+def _run_job(bench: Bench, executable: bytes, job: bytes) -> Completed:
+    with tempfile.TemporaryDirectory(prefix="evokernel-checked-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = folder / "checked"
+        program.write_bytes(executable)
+        program.chmod(0o755)
+        (folder / "job").write_bytes(job)
+        # Confined programs have no standard input; the shell gives this one its job.
+        return run_confined(
+            ["/bin/sh", "-c", "exec ./checked < job"],
+            sandbox=bench.sandbox,
+            paths=Paths(read_only=(folder,), folder=folder),
+            limits=Limits(timeout_s=bench.settings.timeout_s, memory_bytes=None),
+        )

@@ -1,0 +1,154 @@
+"""One kernel judged without a search: what `evokernel evaluate` and `evokernel export` rest on."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evokernel.candidate import Candidate
+from evokernel.config import EvaluationConfig
+from evokernel.errors import HarnessError, LanguageError
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluation import Budget, Evaluation, Speedup, Stage, Status, Timing, combined_speedup
+from evokernel.protocols import EvaluationRequest, EvaluatorIdentity
+
+FORMAT = 1
+SUFFIXES = {".cpp": "cpp"}
+"""Languages by the suffix of a file."""
+_WORKLOADS = {Budget.QUICK: "search", Budget.PRECISE: "search", Budget.FINAL: "holdout"}
+_TIMED = {Budget.QUICK: Stage.QUICK, Budget.PRECISE: Stage.PRECISE, Budget.FINAL: Stage.FINAL}
+_CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found about one kernel: an evaluation for each budget that was asked for, until one failed."""
+
+    candidate: Candidate
+    identity: EvaluatorIdentity
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the kernel is right, and was measured in every way asked for."""
+        return all(evaluation.ok for evaluation in self.evaluations)
+
+    @property
+    def last(self) -> Evaluation:
+        """The evaluation that has the last word."""
+        return self.evaluations[-1]
+
+
+def read_candidate(path: Path) -> Candidate:
+    """Return the kernel in a file; its suffix says the language.
+
+    Raises:
+        LanguageError: the suffix is not known, or the file cannot be read.
+    """
+    if path.suffix not in SUFFIXES:
+        known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())
+        raise LanguageError(f"{path}: the suffix says the language, and {path.suffix or 'none'} is not known: {known}")
+    try:
+        return Candidate(path.read_text(encoding="utf-8"), SUFFIXES[path.suffix])
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanguageError(f"cannot read the kernel {path}: {error}") from None
+
+
+def judge(
+    candidate: Candidate, task_spec: str, *, budgets: Sequence[Budget], settings: EvaluationConfig, threads: int = 1
+) -> Judgement:
+    """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
+
+    Raises:
+        TaskError, LanguageError, HarnessError: it could not be judged.
+    """
+    return asyncio.run(_judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads))
+
+
+async def _judge(
+    candidate: Candidate, task_spec: str, *, budgets: Sequence[Budget], settings: EvaluationConfig, threads: int
+) -> Judgement:
+    language = local_language(candidate.language, settings, threads=threads)
+    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads)
+    program = language.program_hash(candidate.source)
+    made: list[Evaluation] = []
+    try:
+        identity = await evaluator.start()
+        for budget in budgets:
+            request = EvaluationRequest(candidate, program, budget, workloads=_WORKLOADS[budget])
+            made.append(await evaluator.evaluate(request))
+            if made[-1].status is Status.HARNESS_ERROR:
+                raise HarnessError(made[-1].feedback)
+            if not made[-1].ok:
+                break
+    finally:
+        await evaluator.close()
+    return Judgement(candidate, identity, tuple(made))
+
+
+def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:
+    """Return the steps of the cascade with `passed`, `failed` or `not reached`."""
+    stages = [*_CHECKS, _TIMED[evaluation.key.budget]]
+    reached = stages.index(evaluation.stage) if evaluation.stage in stages else len(stages) - 1
+    words = ["passed"] * reached + ["passed" if evaluation.ok else "failed"]
+    return list(zip(stages, words + ["not reached"] * (len(stages) - len(words)), strict=True))
+
+
+def judgement_document(judgement: Judgement, *, task: str, file: str) -> dict[str, Any]:
+    """Return what `evaluate --json` prints; the fields are those of docs/json.md."""
+    identity = judgement.identity
+    return {
+        "format": FORMAT,
+        "file": file,
+        "task": task,
+        "candidate": judgement.candidate.id,
+        "language": judgement.candidate.language,
+        "ok": judgement.ok,
+        "mode": identity.mode.value,
+        "device": identity.device,
+        "environment": identity.environment,
+        "sandbox": identity.sandbox,
+        "evaluations": [_evaluation(evaluation) for evaluation in judgement.evaluations],
+    }
+
+
+def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "budget": evaluation.key.budget.value,
+        "workload_set": _WORKLOADS[evaluation.key.budget],
+        "status": evaluation.status.value,
+        "stage": evaluation.stage.value,
+        "stages": {stage.value: word for stage, word in stages_of(evaluation)},
+        "feedback": evaluation.feedback,
+        "speedup": _speedup(combined_speedup(evaluation.timings)) if evaluation.ok else None,
+        "baselines": {name: _speedup(speedup) for name, speedup in evaluation.panel.items()},
+        "workloads": [_timing(timing) for timing in evaluation.timings],
+        "descriptor": _numbers(dict(evaluation.descriptor)),
+        "metrics": _numbers(dict(evaluation.metrics)),
+        "duration_s": evaluation.duration_s,
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    return {
+        "name": timing.workload,
+        "baseline": timing.baseline,
+        "candidate_us": timing.candidate_us,
+        "baseline_us": timing.baseline_us,
+        "speedup": _speedup(timing.speedup),
+        "verdict": timing.verdict.value,
+        "pairs": timing.pairs,
+        "floor_us": timing.floor_us,
+        "floor_share": timing.floor_us / timing.candidate_us if timing.floor_us else None,
+    }
+
+
+def _speedup(speedup: Speedup) -> dict[str, float | None]:
+    return _numbers({"value": speedup.value, "low": speedup.low, "high": speedup.high})
+
+
+def _numbers(values: dict[str, float]) -> dict[str, float | None]:
+    """Return the numbers, with None for those that JSON cannot spell."""
+    return {name: value if value - value == 0 else None for name, value in values.items()}

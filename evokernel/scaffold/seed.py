@@ -1,0 +1,88 @@
+"""The plain kernel of a traced reference, and the proof that it computes the same."""
+
+import ctypes
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.correctness import expect, judge_output
+from evokernel.evaluate.inputs import draw, result_tensors
+from evokernel.languages import make_language
+from evokernel.languages.cpp_guide import entry_signature
+from evokernel.languages.toolchain import run_plain
+from evokernel.protocols import BuildFailure
+from evokernel.scaffold.emit import Emitter
+from evokernel.scaffold.plan import make_plan
+from evokernel.scaffold.trace import Traced
+from evokernel.task import Scalar, Signature, Task, Workload
+
+_C_SCALARS: dict[str, Any] = {"int64": ctypes.c_int64, "float32": ctypes.c_float, "float64": ctypes.c_double}
+_ALIGNMENT = 64
+
+
+def write_seed(traced: Traced, signature: Signature) -> str:
+    """Return a C++ kernel with one plain loop nest for each step."""
+    outputs = [tensor.name for tensor in signature.outputs]
+    arguments = [tensor.name for tensor in signature.inputs]
+    plan = make_plan(traced.outputs, tuple(outputs), traced.sizes)
+    taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
+    lines = Emitter(plan, arguments=arguments, taken=taken).body()
+    body = "\n".join(lines)
+    headers = ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
+    headers += ["vector"] * ("std::vector" in body)
+    includes = "".join(f"#include <{name}>\n" for name in headers)
+    return f"{includes}\n{entry_signature(signature)} {{\n{body}\n}}\n"
+
+
+def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
+    """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
+
+    Only for source that was written here: it runs in this process.
+
+    Raises:
+        HarnessError: it does not compile or computes something else.
+    """
+    built = make_language("cpp", run=run_plain).build(source)
+    if isinstance(built, BuildFailure):
+        raise HarnessError(f"the generated kernel does not compile: {built.message}")
+    with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
+        library = Path(folder) / "seed.so"
+        library.write_bytes(built.artifact)
+        run = ctypes.CDLL(str(library)).run
+        run.restype = None
+        for workload in workloads:
+            _compare(task, run, workload)
+
+
+def _compare(task: Task, run: Any, workload: Workload) -> None:
+    inputs = draw(task, workload, "normal", np.random.default_rng(0))
+    expected = expect(task, workload, inputs, distribution="normal")
+    aligned = {name: _aligned(np.asarray(array)) for name, array in inputs.items()}
+    outputs = [
+        _aligned(np.full(tensor.shape_at(workload.sizes), np.nan, np.float32)) for tensor in result_tensors(task)
+    ]
+    values: list[Any] = []
+    given = iter(outputs)
+    for argument in task.signature.arguments:
+        if isinstance(argument, Scalar):
+            values.append(_C_SCALARS[argument.dtype](workload.dims[argument.name]))
+        else:
+            array = aligned[argument.name] if argument in task.signature.inputs else next(given)
+            values.append(ctypes.c_void_p(array.ctypes.data))
+    run(*values)
+    finding = judge_output(expected, tuple(outputs))
+    if finding is not None:
+        raise HarnessError(f"the generated kernel is wrong on {dict(workload.dims)}: {finding.feedback}")
+
+
+def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy that begins at a multiple of 64 bytes, as kernels are promised."""
+    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

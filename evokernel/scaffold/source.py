@@ -1,0 +1,61 @@
+"""Loading a user's file, and noticing when it is no longer the file that a task was made from."""
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from evokernel.errors import TaskError
+
+
+def digest(path: Path) -> str:
+    """Return 16 hex digits over the text of a file. Raises `TaskError` where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise TaskError(f"cannot read {path}: {error.strerror}") from None
+
+
+def load_source(path: Path, *, sha256: str = "") -> ModuleType:
+    """Import a Python file that is in no package.
+
+    Args:
+        path: the file; its folder can be imported from while it loads.
+        sha256: what `digest` gave when a task was made from it; a stored result is worth nothing for another text.
+
+    Raises:
+        TaskError: it cannot be read, it raised something, or its text is another.
+    """
+    path = path.resolve()
+    found = digest(path)
+    if sha256 and found != sha256:
+        raise TaskError(
+            f"{path} has changed since the task was written from it; run `evokernel init` again, "
+            f'or check that shapes and arguments are the same and set sha256="{found}" in the task file'
+        )
+    name = f"_evokernel_source_{path.stem}_{found}"
+    loader = importlib.util.spec_from_file_location(name, path)
+    if loader is None or loader.loader is None:
+        raise TaskError(f"{path} cannot be imported as Python: expected a .py file")
+    module = importlib.util.module_from_spec(loader)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))  # it may import its neighbours, as a script would
+    try:
+        loader.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001 - a user's file may raise anything; it becomes one clear message
+        raise TaskError(f"{path}{_line(error, path)} raised {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Return `:line` of the innermost frame that lies in the file, or of a syntax error in it, or nothing."""
+    line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.filename == str(path) else ""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = f":{trace.tb_lineno}"
+        trace = trace.tb_next
+    return line

@@ -1,0 +1,104 @@
+"""Workloads around an example: what is searched on, what judges winners, what hidden checks draw from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from evokernel.scaffold.dims import Layout, outputs_of, shapes_at
+from evokernel.scaffold.subject import Subject
+
+FLOPS_CAP = 400_000_000
+"""A workload takes the plainest kernel well under a second, so that a search sees many candidates."""
+ELEMENTS_CAP = 8_000_000
+_PROBE_FLOPS = 20_000_000
+_PROBE_HIGHEST = 131
+_LEAST = (1, 2, 3, 4, 8, 16, 32)
+_SEARCH = ((1.0, 1.0), (2.0, 0.5), (0.5, 2.0))
+_HOLDOUT = ((0.76, 0.77), (1.3, 0.6), (0.4, 1.45))
+
+Dims = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Dimensions of the search and holdout workloads, the range of the probes, and whether the example was cut."""
+
+    search: tuple[Dims, ...]
+    holdout: tuple[Dims, ...]
+    probe: Mapping[str, tuple[int, int]]
+    cut: bool
+
+
+def plan_workloads(subject: Subject, layout: Layout, flops: Callable[[Mapping[str, int]], int]) -> Plan:
+    """Return workloads that the reference runs on, scaled around the example.
+
+    An example that would take a plain kernel long is halved until it does not.
+    """
+    least = _least(subject, layout)
+    base = _cut(layout, flops, least)
+    search = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
+    holdout = [dims for dims in _scaled(subject, layout, base, _HOLDOUT, odd=True, least=least) if dims not in search]
+    probe = {name: (least, max(least, _probe_high(layout, flops, value))) for name, value in base.items()}
+    return Plan(tuple(search), tuple(holdout) or (base,), probe, cut=base != layout.example)
+
+
+def elements(layout: Layout, dims: Mapping[str, int]) -> int:
+    """Return how many elements all inputs have together."""
+    return sum(prod(shape) for shape in shapes_at(layout, dims).values())
+
+
+def _cut(layout: Layout, flops: Callable[[Mapping[str, int]], int], least: int) -> Dims:
+    dims = layout.example
+    while flops(dims) > FLOPS_CAP or elements(layout, dims) > ELEMENTS_CAP:
+        largest = max(dims, key=lambda name: dims[name])
+        if dims[largest] <= 2 * least:
+            break
+        dims = {**dims, largest: dims[largest] // 2}
+    return dims
+
+
+def _scaled(
+    subject: Subject, layout: Layout, base: Dims, factors: Sequence[tuple[float, float]], *, odd: bool, least: int
+) -> list[Dims]:
+    """Return the base with its dimensions scaled in turn by one factor and the other; those that run, each once."""
+    made: list[Dims] = []
+    for pair in factors:
+        dims = {
+            name: max(least, int(value * pair[place % 2]) | int(odd)) for place, (name, value) in enumerate(base.items())
+        }
+        if dims not in made and _finite(subject, layout, dims, data=False):
+            made.append(dims)
+    return made
+
+
+def _least(subject: Subject, layout: Layout) -> int:
+    """Return the smallest size at which the reference gives finite numbers."""
+    for least in _LEAST:
+        if _finite(subject, layout, dict.fromkeys(layout.example, least), data=True):
+            return least
+    return min(layout.example.values(), default=1)
+
+
+def _finite(subject: Subject, layout: Layout, dims: Mapping[str, int], *, data: bool) -> bool:
+    shapes = shapes_at(layout, dims)
+    try:
+        if not data:
+            outputs_of(subject, shapes)
+            return True
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            result = subject.call({name: torch.randn(shape, generator=generator) for name, shape in shapes.items()})
+    except Exception:  # noqa: BLE001 - a user's function may raise anything; then it does not run at this size
+        return False
+    flat = result if isinstance(result, (tuple, list)) else (result,)
+    return all(bool(torch.isfinite(item).all()) for item in flat)
+
+
+def _probe_high(layout: Layout, flops: Callable[[Mapping[str, int]], int], value: int) -> int:
+    """Return how far a dimension's probes go: odd, near the example for small ones, cheap where all are that high."""
+    high = _PROBE_HIGHEST
+    while high > 2 and flops(dict.fromkeys(layout.example, high)) > _PROBE_FLOPS:
+        high = high * 3 // 4
+    return min(high, 2 * value + 1) | 1

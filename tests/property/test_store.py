@@ -1,0 +1,244 @@
+"""The store gives back what it was given: any record, any order of operations, however often it is reopened."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Remeasured, Result, Stop
+from archive.store import Barren, Store
+from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.evaluation import (
+    Budget,
+    Evaluation,
+    EvaluationKey,
+    Mode,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
+
+words = st.text(max_size=20)
+any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
+ids = st.text("0123456789abcdef", min_size=16, max_size=16)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+positive = st.floats(min_value=0, exclude_min=True)
+odd = st.floats()
+counts = st.integers(0, 2**53)
+numbers = st.dictionaries(any_text, odd, max_size=4)
+timings = st.builds(
+    Timing,
+    workload=any_text,
+    baseline=any_text,
+    weight=odd,
+    candidate_us=positive,
+    baseline_us=positive,
+    log_speedup=finite,
+    log_error=odd,
+    pairs=counts,
+    verdict=st.sampled_from(Verdict),
+    floor_us=st.none() | odd,
+)
+keys = st.builds(
+    EvaluationKey,
+    program_hash=ids,
+    task_hash=words,
+    device=words,
+    environment=words,
+    evaluator_version=words,
+    mode=st.sampled_from(Mode),
+    budget=st.sampled_from(Budget),
+)
+
+
+@st.composite
+def evaluations(draw, candidate_id):
+    status = draw(st.sampled_from(Status))
+    return Evaluation(
+        key=draw(keys),
+        candidate_id=candidate_id,
+        status=status,
+        stage=draw(st.sampled_from(Stage)),
+        timings=tuple(draw(st.lists(timings, min_size=1, max_size=3))) if status is Status.OK else (),
+        panel=draw(st.dictionaries(any_text, st.builds(Speedup, odd, odd, odd), max_size=3)),
+        descriptor=draw(numbers),
+        metrics=draw(numbers),
+        feedback=draw(words),
+        artifact_hash=draw(ids | st.just("")),
+        stopped_early=draw(st.booleans()),
+        duration_s=draw(odd),
+        sandbox=draw(words),
+    )
+
+
+usages = st.builds(Usage, words, counts, counts, odd, odd)
+
+
+def same(one, other):
+    return repr(one) == repr(other)  # unlike ==, this holds for NaN, and tells -0.0 from 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_records_come_back_as_they_were(data):
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "run.db", write=True) as store:
+        parent = Proposal(Candidate("parent", "cpp"), 1, "a", "seed", 0)
+        store.propose(parent, program_hash="p", skeleton="s")
+        made = Proposal(
+            candidate=Candidate(data.draw(words), data.draw(words)),
+            step=2,
+            island=data.draw(words),
+            operator=data.draw(words),
+            asked_seq=data.draw(counts),
+            parents=(parent.candidate.id,) * data.draw(st.integers(0, 2)),
+            inspirations=(parent.candidate.id,) * data.draw(st.integers(0, 2)),
+            rationale=data.draw(words),
+            predicted_speedup=data.draw(st.none() | st.floats(allow_nan=False)),
+            usage=data.draw(usages),
+        )
+        verdict = data.draw(evaluations(made.candidate.id))
+        store.propose(made, program_hash=verdict.key.program_hash, skeleton="s")
+        assert same(store.open_leases(), [parent, made])
+        store.commit(2, verdict)
+        (fact,) = store.facts()
+        assert same(fact.proposal, made)
+        assert same(fact.evaluation, verdict)
+        found = store.find_evaluation(verdict.key)
+        assert (found is None) == (verdict.status is Status.HARNESS_ERROR)
+        assert found is None or same(found.evaluation, verdict)
+        assert store.verify() == []
+        store.counts()
+
+
+@settings(max_examples=25, deadline=None)
+@given(any_text)
+def test_any_text_can_be_stored(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.db"
+        with Store.open(path, write=True) as store:
+            store.propose(
+                Proposal(Candidate("x", "cpp"), 1, text, text, 0, rationale=text, usage=Usage(text)),
+                program_hash="p",
+                skeleton="s",
+            )
+            store.record_barren(Barren(2, text, text, 0, text))
+            Store.inbox_put(path, text, {text: text}, author=text)
+            (entry,) = store.take_inbox()
+            assert entry.payload == {text: text}
+            store.config_edit(text, text, text)
+            store.set_meta("x", text)
+            store.session_start()
+            store.session_end(text)
+            assert len(list(store.facts())) == 4
+            assert store.verify() == []
+
+
+operations = st.sampled_from(
+    [
+        "propose",
+        "propose",
+        "commit",
+        "commit",
+        "reuse",
+        "barren",
+        "remeasure",
+        "inbox",
+        "edit",
+        "stop",
+        "skip",
+        "reopen",
+    ]
+)
+
+
+class Model:
+    """What a store should hold, kept in plain lists."""
+
+    def __init__(self):
+        self.facts, self.flying, self.tried, self.step = [], [], [], 1
+        self.missing, self.evaluated = [], []
+
+
+def key_of(candidate):
+    return EvaluationKey("p" + candidate.id[:4], "t", "d", "e", "1", Mode.WORKER, Budget.QUICK)
+
+
+def verdict_of(candidate, n):
+    return Evaluation(key_of(candidate), candidate.id, Status.NUMERICAL, Stage.SMOKE, feedback=str(n))
+
+
+def apply(store, path, model, operation, n):
+    seq = len(model.facts) + 1
+    if operation == "propose":
+        parents = tuple(model.tried[-(n % 3) :]) if model.tried and n % 3 else ()
+        made = Proposal(Candidate(str(n), "cpp"), model.step, "main", "tune", seq - 1, parents)
+        store.propose(made, program_hash=key_of(made.candidate).program_hash, skeleton="s")
+        model.flying.append(made)
+        model.tried.append(made.candidate.id)
+        model.step += 1
+    elif operation in ("commit", "reuse") and model.flying:
+        made = model.flying.pop(n % len(model.flying))
+        stored = store.find_evaluation(key_of(made.candidate)) if operation == "reuse" else None
+        verdict = stored.evaluation if stored else verdict_of(made.candidate, n)
+        assert store.commit(made.step, verdict, reused_from=stored.seq if stored else None) == seq
+        used = stored.seq if stored else seq
+        model.facts.append(Result(seq, 0.0, made, verdict.key.program_hash, "s", verdict, used, ""))
+    elif operation == "barren":
+        barren = Barren(model.step, "tune", "main", seq - 1, str(n))
+        assert store.record_barren(barren) == seq
+        model.facts.append(BarrenStep(seq, 0.0, barren))
+        model.step += 1
+    elif operation == "remeasure" and model.tried:
+        verdict = verdict_of(store.candidate(model.tried[n % len(model.tried)]).candidate, n)
+        assert store.add_evaluation(verdict) == seq
+        model.facts.append(Remeasured(seq, 0.0, verdict, ""))
+    elif operation == "inbox":
+        number = Store.inbox_put(path, "hint", n, author="me")
+        (entry,) = store.take_inbox()
+        model.facts.append(InboxEntry(seq, 0.0, number, "hint", n, "me", entry.created))
+    elif operation == "edit":
+        store.config_edit("x", None, n)
+        model.facts.append(ConfigEdit(seq, 0.0, "x", None, n))
+    elif operation == "stop":
+        store.session_start()
+        store.session_end(str(n))
+        model.facts.append(Stop(seq, 0.0, str(n)))
+    elif operation == "skip":
+        model.missing.append(model.step)
+        model.step += 1
+
+
+def check(store, model):
+    assert [replace(fact, at=0.0) for fact in store.facts()] == model.facts
+    assert store.open_leases() == sorted(model.flying, key=lambda made: made.step)
+    skipped = [step for step in model.missing if step < store.next_step()]
+    assert store.missing_steps() == skipped
+    assert store.last_seq() == len(model.facts)
+    middle = len(model.facts) // 2
+    assert [fact.seq for fact in store.facts(after=middle)] == list(range(middle + 1, len(model.facts) + 1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(operations, st.integers(0, 12)), max_size=40))
+def test_any_sequence_of_operations_gives_the_same_facts_after_reopening(plan):
+    with tempfile.TemporaryDirectory() as folder:
+        path, model = Path(folder) / "run.db", Model()
+        store = Store.open(path, write=True)
+        try:
+            for operation, n in plan:
+                if operation == "reopen":
+                    store.close()
+                    store = Store.open(path, write=True)
+                    check(store, model)
+                else:
+                    apply(store, path, model, operation, n)
+            check(store, model)
+            assert store.verify() == []
+        finally:
+            store.close()
+        with Store.open(path, write=False) as reader:
+            check(reader, model)

@@ -1,0 +1,69 @@
+"""The fields of docs/json.md, which scripts rely on."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Call
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "json.md"
+SPEEDUP = {"value", "low", "high"}
+WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs"}
+FIELDS = {
+    "best": {
+        "format", "store", "task", "candidate", "language", "kind", "holdout", "mode", "speedup", "speedup_over_seed",
+        "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox", "contender",
+    },
+    "status": {
+        "format", "store", "run_id", "forked_from", "task", "language", "seed", "mode", "device", "environment",
+        "sandbox", "results", "correct", "in_flight", "by_status", "seconds", "cost_usd", "last_stop", "operators",
+        "islands", "best",
+    },
+    "show": {
+        "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
+        "speedup_over_seed", "over_seed", "proposal", "evaluations", "source",
+    },
+}  # fmt: skip
+
+
+def document(call: Call, command: str) -> dict[str, Any]:
+    parsed = json.loads(call(command, "--json").output)
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+@pytest.mark.parametrize("command", list(FIELDS))
+def test_fields_stay(ids: dict[str, str], call: Call, command: str) -> None:
+    found = document(call, command)
+    assert set(found) == FIELDS[command]
+    assert found["format"] == 1
+
+
+@pytest.mark.parametrize("command", list(FIELDS))
+def test_every_field_is_described(command: str) -> None:
+    section = DOCUMENT.read_text().split(f"\n## {command}\n")[1].split("\n## ")[0]
+    described = set(
+        re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in section.splitlines() if "|" in line))
+    )
+    assert described == FIELDS[command]
+
+
+def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
+    best, status, show = (document(call, command) for command in ("best", "status", "show"))
+    assert set(best["speedup"]) == SPEEDUP
+    assert set(best["over_seed"]) == {"seed", "kind", *SPEEDUP}
+    assert set(best["baselines"]["torch"]) == {"speedup", "low", "high"}
+    assert set(best["workloads"][0]) == WORKLOAD
+    assert set(status["operators"]["tune"]) == {"results", "correct", "improvements", "barren", "cost_usd"}
+    assert set(status["islands"]["tuners"]) == {"results", "correct", "best_speedup"}
+    assert set(status["best"]) == FIELDS["best"]
+    assert set(show["proposal"]) == {
+        "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "model", "cost_usd",
+    }  # fmt: skip
+    assert set(show["evaluations"][0]) == {
+        "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",
+        "metrics", "feedback", "stopped_early", "origin",
+    }  # fmt: skip

@@ -1,0 +1,161 @@
+"""The views of a running search, fed with events and snapshots."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from evokernel.candidate import Candidate, Proposal
+from evokernel.cli.live import LiveView, PlainView, make_view
+from evokernel.cli.pace import Pace
+from evokernel.cli.panel import Improvement, PanelState, panel
+from evokernel.cli.snapshot import IslandState, Snapshot
+from evokernel.evaluation import Budget as EvaluationBudget
+from evokernel.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
+from evokernel.protocols import Judged, Note, Progress, Proposed
+from tests.stores import make_timing
+
+EVIL = "[bold red]gotcha[/] \x1b[2J \u202eabc\n second line"
+
+
+def console(*, width: int = 80, height: int = 40, terminal: bool = False) -> Console:
+    return Console(
+        file=io.StringIO(), width=width, height=height, force_terminal=terminal, color_system=None, markup=False,
+        emoji=False, highlight=False,
+    )  # fmt: skip
+
+
+def output(of: Console) -> str:
+    assert isinstance(of.file, io.StringIO)
+    return of.file.getvalue()
+
+
+def make_proposal(rationale: str = "tile: by 8", operator: str = "rewrite") -> Proposal:
+    return Proposal(Candidate("// x\n", "cpp"), 3, "builders", operator, 0, rationale=rationale)
+
+
+def judged(proposal: Proposal, *, improved: bool = True) -> Judged:
+    key = EvaluationKey("p", "t", "d", "e", "1", Mode.WORKER, EvaluationBudget.QUICK)
+    evaluation = Evaluation(key, proposal.candidate.id, Status.OK, Stage.QUICK, timings=(make_timing("w", 2.0),))
+    return Judged(proposal, evaluation, 5, improved, False)
+
+
+def snapshot(*, islands: int = 3, remaining: float | None = 0.5) -> Snapshot:
+    return Snapshot(
+        progress=Progress(120, 60.0, 0.25, 7, 1.5, 0.6),
+        remaining=remaining,
+        correct=90,
+        best="0123456789abcdef",
+        over_seed=41.2,
+        baselines={"torch": 1.12},
+        islands=tuple(IslandState(f"island-{n}", n, None if n == 0 else 1.0 + n, 4) for n in range(islands)),
+    )
+
+
+def state(view: Snapshot, *, note: str = "migration: 2 elites settled", improvements: int = 5) -> PanelState:
+    found = tuple(Improvement("0123456789abcdef", 2.0, "rewrite", "builders", EVIL) for _ in range(improvements))
+    return PanelState(
+        title=f"gemm {EVIL}",
+        snapshot=view,
+        elapsed_s=65,
+        left_s=61,
+        rate=2.34,
+        in_flight=3,
+        valid_share=0.75,
+        improvements=found,
+        note=Note(note),
+    )
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+@pytest.mark.parametrize("remaining", [0.5, None])
+def test_the_panel_fits_any_width(width: int, remaining: float | None) -> None:
+    target = console(width=width)
+    target.print(panel(state(snapshot(remaining=remaining), note="long " * 80), width=width, height=40))
+    assert max(len(line) for line in output(target).splitlines()) <= width
+    assert "\x1b" not in output(target)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_panel_says_what_matters(width: int) -> None:
+    target = console(width=width)
+    target.print(panel(state(snapshot()), width=width, height=40))
+    text = output(target)
+    for expected in ("50%", "about 1 min 01 s left", "41.20x seed", "1.12x torch", "60% of the floor", "island-2",
+                     "120 judged", "2.3 candidates/s", "[bold red]gotcha[/]", "$0.25", "migration: 2"):  # fmt: skip
+        assert expected in text
+    side_by_side = [line for line in text.splitlines() if "island-0" in line and "gotcha" in line]
+    assert bool(side_by_side) == (width == 200)
+
+
+def test_a_panel_with_nothing_yet() -> None:
+    target = console()
+    empty = Snapshot(progress=Progress(0, 0.0, 0.0, 0, 0.0, None), remaining=1.0)
+    target.print(panel(state(empty, note="", improvements=0), width=80, height=40))
+    assert "no correct kernel yet" in output(target)
+
+
+def test_many_islands_on_a_low_terminal() -> None:
+    target = console(height=12)
+    target.print(panel(state(snapshot(islands=9)), width=80, height=12))
+    assert "6 more" in output(target)
+
+
+def test_plain_lines() -> None:
+    target, now = console(), [0.0]
+    view = PlainView(target, title="gemm", clock=lambda: now[0])
+    with view:
+        view.hear(Proposed(make_proposal()))
+        view.hear(judged(make_proposal()))
+        view.hear(judged(make_proposal("nothing"), improved=False))
+        view.hear(Note(EVIL, warning=True))
+        for second in range(25):
+            now[0] = float(second)
+            view.tick(snapshot(remaining=1 - second / 100))
+    lines = output(target).splitlines()
+    assert lines[0].endswith("gemm")
+    assert "new best 2.00x" in lines[1]
+    assert "rewrite: tile: by 8" in lines[1]
+    assert "nothing" not in output(target)
+    assert "warning: [bold red]gotcha[/] [2J abc second line" in lines[2]
+    assert sum("judged" in line for line in lines) == 2
+    assert "about 1 min 20 s left" in lines[-1]
+
+
+def test_plain_lines_end_when_the_terminal_goes() -> None:
+    target = console()
+    view = PlainView(target, title="gemm")
+    view.hang_up()
+    view.hear(Note("unheard"))
+    assert output(target) == ""
+
+
+def test_the_live_view_restores_the_terminal() -> None:
+    target = console(terminal=True)
+    with LiveView(target, title="gemm") as view:
+        view.hear(Proposed(make_proposal()))
+        view.hear(judged(make_proposal(EVIL)))
+        view.hear(Note(EVIL, warning=True))
+        view.tick(snapshot())
+    text = output(target)
+    assert text.index("\x1b[?25l") < text.index("\x1b[?25h")
+    assert "[bold red]gotcha[/]" in text
+    assert "\u202e" not in text
+
+
+def test_the_view_fits_where_output_goes() -> None:
+    assert isinstance(make_view(console(terminal=True), title=""), LiveView)
+    assert isinstance(make_view(console(), title=""), PlainView)
+
+
+def test_pace() -> None:
+    pace = Pace()
+    for second in range(120):
+        pace.result(float(second), valid=second % 4 == 0)
+    assert pace.per_second(119.0, since=0.0) == pytest.approx(1.0, rel=0.05)
+    assert pace.valid_share() == pytest.approx(0.25, abs=0.02)
+    assert pace.left_s(0.0, 0.9) is None
+    assert pace.left_s(10.0, 0.8) == pytest.approx(80.0)
+    assert pace.left_s(10.0, None) is None
+    assert Pace().valid_share() is None
+    assert Pace().per_second(0.0, since=0.0) == 0.0

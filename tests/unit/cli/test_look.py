@@ -1,0 +1,143 @@
+"""status, best, show, diff, lineage and fork on a small store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evokernel.evaluation import Status
+from tests.stores import StoreBuilder, fill_store
+from tests.unit.cli.conftest import Call
+
+EVIL = "[bold red]gotcha[/] \x1b[2J\x1b]0;title\x07 \u202edesrever :smiley: [link=http://x]y[/link]"
+
+
+def test_best_shows_final_numbers_and_never_those_that_selected(ids: dict[str, str], call: Call) -> None:
+    text = call("best").output
+    assert ids["best"] in text
+    assert "5.00x" in text  # torch, from the panel
+    assert "49.00x" in text  # 4.9 / 0.1, final over final
+    assert "6.00x" not in text
+    assert "passed" in text
+
+
+def test_best_json(ids: dict[str, str], call: Call) -> None:
+    document = json.loads(call("best", "--json").output)
+    assert document["candidate"] == ids["best"]
+    assert document["holdout"] == "passed"
+    assert document["mode"] == "worker"
+    assert document["speedup_over_seed"] == pytest.approx(49.0)
+    torch = document["baselines"]["torch"]
+    assert torch["speedup"] == pytest.approx(5.0)
+    assert torch["low"] < torch["speedup"] < torch["high"]
+
+
+def test_best_without_a_correct_kernel(project: Path, call: Call) -> None:
+    StoreBuilder(project / "runs" / "empty.db").store.close()
+    result = call("best", "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "holds no correct kernel yet" in result.stderr
+
+
+def test_status(ids: dict[str, str], call: Call) -> None:
+    text = call("status").output
+    assert "budget of 4 evaluations used" in text
+    assert "BLOCK_K 8 -> 16" in text
+    assert "1 numerical" in text
+    assert "tuners" in text
+
+
+def test_status_of_a_store_without_results(project: Path, call: Call) -> None:
+    StoreBuilder(project / "runs" / "empty.db", begin=False).store.close()
+    result = call("status")
+    assert result.exit_code == 0
+    assert "no correct kernel yet" in result.output
+    assert json.loads(call("status", "--json").output)["best"] is None
+
+
+def test_show_by_prefix(ids: dict[str, str], call: Call) -> None:
+    text = call("show", ids["wrong"][:6]).output
+    assert "output differs by 3.5 at [0, 1]" in text
+    assert "numerical" in text
+    assert "// wrong" in text
+
+
+def test_show_source_alone_is_exact(ids: dict[str, str], call: Call) -> None:
+    assert call("show", "seed", "--source").output == "// seed\nvoid run() {}\n"
+
+
+def test_show_json(ids: dict[str, str], call: Call) -> None:
+    document = json.loads(call("show", "best", "--json").output)
+    assert document["proposal"]["parents"] == [ids["tiled"], ids["seed"]]
+    assert [evaluation["budget"] for evaluation in document["evaluations"]] == ["quick", "final"]
+
+
+def test_diff(ids: dict[str, str], call: Call) -> None:
+    lines = call("diff", "seed", "best").output.splitlines()
+    assert "-// seed" in lines
+    assert "+// best" in lines
+    assert "equal" in call("diff", "best", ids["best"]).output
+
+
+def test_lineage_tells_gains_from_the_seed_on(ids: dict[str, str], call: Call) -> None:
+    text = call("lineage").output
+    positions = [text.rindex(ids[name][:8]) for name in ("seed", "tiled", "best")]
+    assert positions == sorted(positions)
+    assert "10.00x" in text
+    assert ids["wrong"][:8] not in text
+
+
+def test_lineage_of_all_ancestors(ids: dict[str, str], call: Call) -> None:
+    assert f"({ids['wrong'][:8]})" in call("lineage", "--all").output
+
+
+def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
+    result = call("fork", "runs/gemm.db", "best", "runs/next.db")
+    assert result.exit_code == 0
+    document = json.loads(call("best", "runs/next.db", "--json").output)
+    assert document["candidate"] == ids["best"]
+    assert call("fork", "runs/gemm.db", "best", "runs/next.db").exit_code == 2
+
+
+def test_several_stores_ask_for_a_name(ids: dict[str, str], call: Call, project: Path) -> None:
+    fill_store(project / "runs" / "other.db")
+    result = call("best")
+    assert result.exit_code == 2
+    assert "runs/gemm.db, runs/other.db" in result.stderr
+
+
+def test_a_store_moved_aside_is_not_counted(ids: dict[str, str], call: Call, project: Path) -> None:
+    fill_store(project / "runs" / "gemm.2026-01-02T03-04-05.db")
+    assert call("best").exit_code == 0
+
+
+def test_a_config_names_its_store(ids: dict[str, str], call: Call, project: Path) -> None:
+    text = "task: gemm\nstore: runs/gemm.db\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {tune: 1}}]\n"
+    (project / "mine.yaml").write_text(text)
+    assert json.loads(call("best", "mine.yaml", "--json").output)["candidate"] == ids["best"]
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("best",), ("show",), ("lineage",), ("lineage", "--all"), ("diff", "seed", "best")]
+)
+def test_words_of_strangers_are_only_text(project: Path, call: Call, command: tuple[str, ...]) -> None:
+    with StoreBuilder(project / "runs" / "gemm.db") as builder:
+        seed = builder.seed(source=f"// {EVIL}\n")
+        builder.add(f"// best {EVIL}\n", speedup=2.0, parents=(seed,), operator=EVIL, island=EVIL, rationale=EVIL)
+        builder.add("// bad\n", speedup=None, parents=(seed,), status=Status.COMPILE_ERROR, feedback=EVIL)
+    result = call(*command)
+    assert result.exit_code == 0
+    assert not set(result.output) & set("\x1b\x07\u202e")
+    if command != ("best",):
+        assert "[bold" in result.output
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+@pytest.mark.parametrize("command", ["status", "best", "show", "lineage"])
+def test_no_line_is_wider_than_the_terminal(
+    ids: dict[str, str], call: Call, monkeypatch: pytest.MonkeyPatch, command: str, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    lines = call(command).output.splitlines()
+    assert max(len(line) for line in lines) <= int(width)
+    assert not any(line.endswith(" ") for line in lines)

@@ -1,0 +1,41 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evokernel.languages import make_language
+from evokernel.languages.elf import read_shared_object
+from evokernel.languages.toolchain import run_plain
+from evokernel.protocols import Built
+
+SOURCE = 'static int z[9] = {1};\nextern "C" void run(int* y) { for (int i = 0; i < 9; ++i) y[i] = z[i]; }\n'
+MADE = make_language("cpp", run=run_plain).build(SOURCE)
+IMAGE = MADE.artifact if isinstance(MADE, Built) else b""
+
+
+def test_reads_what_was_compiled():
+    found = read_shared_object(IMAGE)
+    assert found.exports("run")
+    assert not found.exports("walk")
+    assert 0 < found.code_bytes <= found.section_bytes(".text")
+    assert found.section_bytes(".nothing") == 0
+
+
+@pytest.mark.parametrize("image", [b"", b"\x7fELF", b"MZ" + bytes(200), IMAGE[:64], IMAGE[:-100]])
+def test_not_such_a_file(image: bytes):
+    with pytest.raises(ValueError, match="ELF"):
+        read_shared_object(image)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_damage_is_a_value_error_or_harmless(changes: list[tuple[int, int]]):
+    image = bytearray(IMAGE)
+    tables = len(image) - 2048  # the section headers are at the end, the file header at the start
+    for place, value in changes:
+        image[place % 64 if place % 2 else tables + place % 2048] = value
+    try:
+        found = read_shared_object(bytes(image))
+    except ValueError:
+        return
+    assert len(found.loaded_hash) == 16
+    assert found.code_bytes >= 0
