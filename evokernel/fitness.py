@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.evaluation import Budget, Evaluation, Status, combined_speedup
 
 _RANK = {Budget.QUICK: 0, Budget.PRECISE: 1, Budget.FINAL: 2}
 
@@ -24,10 +24,11 @@ class Fitness:
 def fitness_of(evaluations: Sequence[Evaluation]) -> Fitness | None:
     """Return the fitness of one program from all its evaluations on the search workloads; None if it has failed any.
 
-    The largest budget speaks; among equals the newest.
+    The largest budget speaks; among equals the newest. Faults of our own are no verdict and do not count.
     """
-    timed = [evaluation for evaluation in evaluations if evaluation.key.budget is not Budget.FINAL]
-    if not timed or any(not evaluation.ok for evaluation in evaluations):
+    verdicts = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
+    timed = [evaluation for evaluation in verdicts if evaluation.key.budget is not Budget.FINAL]
+    if not timed or any(not evaluation.ok for evaluation in verdicts):
         return None
     best = max(enumerate(timed), key=lambda item: (_RANK[item[1].key.budget], item[0]))[1]
     speedup = combined_speedup(best.timings)

@@ -127,7 +127,7 @@ class Search:
 
     def replay(self) -> None:
         """Apply every committed fact in seq order, and compare with the state the last session ended in."""
-        self.state.replay(self._parts.store.facts())
+        self.state.replay(self._parts.store.facts(), task_hash=self._identity_of_evaluator().task_hash)
         noted = self._parts.store.meta("fingerprint") or ""
         if noted.split()[:1] == self._fingerprint().split()[:1] and noted != self._fingerprint():
             self._tell(Note("replaying the store gave another state than the last session ended in", warning=True))

@@ -30,11 +30,17 @@ class State:
         """Return the hash that decides whether an evaluation can be used again."""
         return self._language.program_hash(candidate.source)
 
-    def replay(self, facts: Iterable[Fact]) -> None:
-        """Apply committed facts, in seq order."""
+    def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None) -> None:
+        """Apply committed facts, in seq order.
+
+        A fork may bring results of another task along: with `task_hash` given, the candidates of such results are
+        taken as handed in, to be judged anew.
+        """
         for fact in facts:
             self.seq = fact.seq
             match fact:
+                case Result() if task_hash not in (None, fact.evaluation.key.task_hash):
+                    self._injected[fact.proposal.candidate.id] = fact.proposal.candidate
                 case Result():
                     self.apply_result(fact.seq, fact.proposal, fact.evaluation)
                 case BarrenStep(barren=barren):

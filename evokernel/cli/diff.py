@@ -40,7 +40,8 @@ def command(first: str, second: str, store: Path | None) -> None:
 def _side(store: Store, name: str) -> tuple[str, str]:
     """Return the heading and the source of one side."""
     found = portrait(store, candidate_id(store, name))
-    speedup = f"  {times(found.speedup.value)} over the fastest baseline" if found.speedup else ""
+    mode = found.verdicts.reported.key.mode.value if found.verdicts.reported else ""
+    speedup = f"  {times(found.speedup.value)} over the fastest baseline, {mode} mode" if found.speedup else ""
     return f"{found.stored.candidate.id}{speedup}", clean(found.stored.candidate.source)
 
 

@@ -26,9 +26,7 @@ _STYLES = {"passed": GOOD, "failed": BAD, "not reached": DIM}
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads it may use.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
 @click.pass_context
-def command(
-    context: click.Context, /, *, file: Path, task_spec: str, final: bool, threads: int, as_json: bool
-) -> None:
+def command(context: click.Context, /, *, file: Path, task_spec: str, final: bool, threads: int, as_json: bool) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?
 
     The exit code is 0 for a right kernel, 1 for a wrong one, 2 where it could not be judged.
@@ -63,9 +61,10 @@ def _heading(judgement: "Judgement", file: Path) -> Text:
     if not last.ok:
         return Text.assemble((clean(str(file)), STRONG), ("  wrong: ", BAD), (last.status.value, BAD))
     speedup = combined_speedup(last.timings)
+    where = "held-out" if last.key.budget is Budget.FINAL else "search"
     return Text.assemble(
         (clean(str(file)), STRONG), ("  right, ", GOOD), styled_speedup(speedup),
-        f" over the fastest baseline of each workload ({interval(speedup)})",
+        f" ({interval(speedup)}) over the fastest baseline on {where} workloads",
     )  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def _stages(evaluation: Evaluation) -> Table:
 
 def _timings(evaluation: Evaluation) -> Table:
     held = "held-out workload" if evaluation.key.budget is Budget.FINAL else "search workload"
-    made = table(held, "kernel", "baseline", "", "speed-up", "95 % interval", "of the floor", right=(1, 2, 4, 5, 6))
+    made = table(held, "kernel", "baseline", "", "speed-up", "95 % interval", "of floor", right=(1, 2, 4, 5, 6))
     for timing in evaluation.timings:
         share = f"{timing.floor_us / timing.candidate_us:.0%}" if timing.floor_us else "-"
         made.add_row(

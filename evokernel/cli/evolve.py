@@ -10,19 +10,21 @@ from rich.text import Text
 from archive.store import Store, set_aside
 from evokernel.budget import stopper_from
 from evokernel.cli.live import make_view
-from evokernel.cli.session import SIGNAL_EXIT, Ended, run_session
-from evokernel.cli.snapshot import Watch
+from evokernel.cli.session import SIGNAL_EXIT, Ended, let_go_of_stdout, run_session
+from evokernel.cli.snapshot import NOTHING, Watch
 from evokernel.cli.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
-from evokernel.cli.text import DIM, duration, one_line, stdout
+from evokernel.cli.text import DIM, duration, stdout
 from evokernel.config import RunConfig, load_config
 from evokernel.errors import ConfigError
+from evokernel.protocols import Note
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
 
 @click.command(
     epilog="Exit codes: 0 a limit of the budget was reached or nothing is left to try; 2 an error, said on stderr; "
-    "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP. After a signal what is in flight is finished first, a second "
+    "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP; "
+    "141 the reader of the output went away. After a signal what is in flight is finished first, a second "
     "signal stops at once. Nothing finished is ever lost: run the same command to go on."
 )
 @click.argument("config", type=click.Path(path_type=Path, dir_okay=False))
@@ -65,16 +67,22 @@ def budget_override(text: str) -> str:
 
 
 async def _evolve(settings: RunConfig, path: Path) -> Ended:
-    from evokernel.assemble import assemble  # imports torch through the task
-
-    view = make_view(stdout(), title=f"{one_line(settings.task)}  {settings.language}  {path}")
+    view = make_view(stdout(), title=f"{settings.task} in {settings.language}, {path}")
     with Store.open(path, write=True) as store:
-        engine = assemble(settings, store, listeners=(view,))
-        watch = Watch(engine, store, stopper_from(settings.budget))
-        ended = await run_session(engine, view, watch.snapshot)
+        with view:
+            view.hear(Note("loading the task and its tool chain"))
+            view.tick(NOTHING)
+            from evokernel.assemble import assemble  # takes a second, which the view explains
+
+            engine = assemble(settings, store, listeners=(view,))
+            watch = Watch(engine, store, stopper_from(settings.budget))
+            ended = await run_session(engine, view, watch.snapshot)
         best, run, spent = find_best(store), run_facts(store), store.spent()
-    summary = f"{ended.reason}; {spent.evaluations} evaluations in {duration(spent.seconds)} over all sessions"
-    if not ended.hung_up:
+    judged = engine.state.standing.results
+    summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
+    if ended.hung_up:
+        let_go_of_stdout()
+    else:
         show_end(best, run, summary=summary, interrupted=bool(ended.signal))
     return ended
 
@@ -96,8 +104,8 @@ def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, interrupte
         contender_line(best),
         sheet(
             {
-                "look": f"evokernel best {run.path}",
-                "why": f"evokernel lineage --store {run.path}",
+                "best": f"evokernel best {run.path}",
+                "how": f"evokernel lineage --store {run.path}",
                 "take": f"evokernel export --store {run.path}",
                 "go on": f"the same command again{larger}",
             }

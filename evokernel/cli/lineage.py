@@ -37,9 +37,10 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
 
 def _heading(chapters: list[Chapter], everyone: bool) -> str:
     steps = len(chapters) - 1
+    modes = ", ".join(sorted({f"{chapter.mode} mode" for chapter in chapters if chapter.mode}))
     if everyone:
-        return f"{chapters[-1].candidate} and its {steps} ancestors, oldest first"
-    return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed"
+        return f"{chapters[-1].candidate} and its {steps} ancestors, oldest first; {modes}"
+    return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
 
 
 def _speedup(chapter: Chapter) -> Text:

@@ -2,7 +2,8 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -12,7 +13,7 @@ from rich.live import Live
 from evokernel.cli.pace import Pace
 from evokernel.cli.panel import Improvement, PanelState, panel
 from evokernel.cli.snapshot import Snapshot
-from evokernel.cli.text import DIM, STRONG, WARN, duration, one_line, reason, times
+from evokernel.cli.text import DIM, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.evaluation import combined_speedup
 from evokernel.protocols import Event, Judged, Note, Proposed
 
@@ -32,9 +33,8 @@ class View(Protocol):
         """Bring what is shown up to date."""
         ...
 
-    def hang_up(self) -> None:
-        """Draw nothing more: the terminal has gone."""
-        ...
+    gone: bool
+    """Nobody looks any more: the terminal was closed, or the reader of a pipe has left."""
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -98,17 +98,18 @@ class LiveView:
         self._title = title
         self._session = Session(clock, clock())
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
-        self._gone = False
+        self.gone = False
 
     def hear(self, event: Event) -> None:
         """Take note of one event; warnings stay on the terminal above the panel."""
         self._session.hear(event)
-        if isinstance(event, Note) and event.warning and not self._gone:
-            self._console.print(one_line(event.text), style=WARN)
+        if isinstance(event, Note) and event.warning and not self.gone:
+            with self._watching():
+                self._console.print(one_line(event.text), style=WARN)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Redraw."""
-        if self._gone:
+        if self.gone:
             return
         session = self._session
         state = PanelState(
@@ -122,11 +123,16 @@ class LiveView:
             improvements=tuple(reversed(session.improvements)),
             note=session.note,
         )
-        self._live.update(panel(state, width=self._console.width, height=self._console.height), refresh=True)
+        drawn = panel(state, width=self._console.width, height=self._console.height)
+        with self._watching():
+            self._live.update(drawn, refresh=True)
 
-    def hang_up(self) -> None:
-        """Draw nothing more."""
-        self._gone = True
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self.gone = True
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -135,7 +141,7 @@ class LiveView:
 
     def __exit__(self, *details: object) -> None:
         """Remove the panel and show the cursor again."""
-        if not self._gone:
+        with suppress(OSError):
             self._live.stop()
 
 
@@ -147,7 +153,7 @@ class PlainView:
         self._title = title
         self._session = Session(clock, clock())
         self._last_progress = clock()
-        self._gone = False
+        self.gone = False
 
     def hear(self, event: Event) -> None:
         """Print an improvement or a note."""
@@ -167,17 +173,16 @@ class PlainView:
             return
         self._last_progress = now
         done = snapshot.progress.evaluations
-        parts = [f"{done} judged", f"{snapshot.correct / done:.0%} right" if done else "", f"{session.rate():.2g}/s"]
+        if not done:
+            self._line("nothing judged yet", style=DIM)
+            return
+        parts = [f"{done} judged", f"{snapshot.correct / done:.0%} right", rate(session.rate())]
         if snapshot.over_seed is not None:
             parts.append(f"best {times(snapshot.over_seed)} seed")
-        parts += [f"{times(value)} {one_line(name)}" for name, value in snapshot.baselines.items()]
+        parts += [f"{times(value)} {one_line(name)} ({snapshot.mode})" for name, value in snapshot.baselines.items()]
         left = session.pace.left_s(now, snapshot.remaining)
         parts.append(f"about {duration(left)} left" if left is not None else "")
         self._line(", ".join(part for part in parts if part), style=DIM)
-
-    def hang_up(self) -> None:
-        """Print nothing more."""
-        self._gone = True
 
     def __enter__(self) -> Self:
         """Say what begins."""
@@ -188,9 +193,12 @@ class PlainView:
         """Nothing is left to clear away."""
 
     def _line(self, text: str, *, style: str = "") -> None:
-        if not self._gone:
+        if not self.gone:
             line = f"{duration(self._session.elapsed_s):>12}  {one_line(text)}"
-            self._console.print(line, style=style, soft_wrap=True)
+            try:
+                self._console.print(line, style=style, soft_wrap=True)
+            except OSError:
+                self.gone = True
 
 
 def make_view(console: Console, *, title: str) -> View:

@@ -10,10 +10,12 @@ class Pace:
 
     def __init__(self) -> None:
         self._results: deque[tuple[float, bool]] = deque()
+        self._begun = False
         self._first: tuple[float, float] | None = None
 
     def result(self, at: float, *, valid: bool) -> None:
         """Count one result at a time in seconds."""
+        self._begun = True
         self._results.append((at, valid))
         self._trim(at)
 
@@ -28,13 +30,13 @@ class Pace:
         return sum(valid for _, valid in self._results) / len(self._results) if self._results else None
 
     def left_s(self, now: float, remaining: float | None) -> float | None:
-        """Return the seconds left, or None until the budget has visibly shrunk.
+        """Return the seconds left, or None until the budget has visibly shrunk since the first result.
 
         Args:
             now: the time in seconds.
             remaining: the share of the budget left, 0 to 1.
         """
-        if remaining is None:
+        if remaining is None or not self._begun:
             return None
         if self._first is None:
             self._first = (now, remaining)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from evokernel.cli.snapshot import Snapshot
 from evokernel.cli.tables import speedup_or_dash, table
-from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, times
+from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.protocols import Note
 
 WIDE = 120
@@ -92,7 +92,7 @@ def _best(state: PanelState) -> Text:
         parts += [("   ", ""), (times(value), GOOD if value > 1 else ""), (f" {one_line(name, width=24)}", DIM)]
     if snapshot.progress.roofline_share is not None:
         parts += [("   ", ""), (f"{snapshot.progress.roofline_share:.0%}", ""), (" of the floor", DIM)]
-    parts += [("   ", ""), (_ago(snapshot.progress.since_improvement), DIM)]
+    parts += [("   ", ""), (_ago(snapshot.progress.since_improvement), DIM), (f"   {snapshot.mode} mode", DIM)]
     return Text.assemble(*parts)
 
 
@@ -105,7 +105,7 @@ def _pace(state: PanelState) -> Text:
     parts = [f"{progress.evaluations} judged"]
     if progress.evaluations:
         parts.append(f"{state.snapshot.correct / progress.evaluations:.0%} right")
-    parts.append(f"{state.rate:.2g} candidates/s")
+    parts.append(rate(state.rate))
     if state.valid_share is not None:
         parts.append(f"{state.valid_share:.0%} right of late")
     parts.append(f"{state.in_flight} in flight")

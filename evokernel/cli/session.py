@@ -1,14 +1,14 @@
 """Running one session of a search: drawing while it runs, and what signals do.
 
-The first SIGINT, SIGTERM or SIGHUP finishes what is in flight; the second stops at once. Nothing is lost either way: a
-result is in the store before anybody hears of it.
+The first SIGINT, SIGTERM or SIGHUP finishes what is in flight; the second stops at once. A reader of the output that
+goes away counts as a SIGPIPE. Nothing is lost either way: a result is in the store before anybody hears of it.
 """
 
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from evokernel.cli.live import View
@@ -32,7 +32,7 @@ class Ended:
     @property
     def hung_up(self) -> bool:
         """Whether the terminal has gone, so that nobody can be told anything."""
-        return self.signal == signal.SIGHUP
+        return self.signal in (signal.SIGHUP, signal.SIGPIPE)
 
     @property
     def exit_code(self) -> int:
@@ -55,16 +55,17 @@ class _Signals:
         for number in SIGNALS:
             if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # nohup: the search is meant to outlive its terminal
-            self._loop.add_signal_handler(number, self._caught, number)
+            self._loop.add_signal_handler(number, self.caught, number)
         return self
 
     def __exit__(self, *details: object) -> None:
         for number in SIGNALS:
             self._loop.remove_signal_handler(number)
 
-    def _caught(self, number: signal.Signals) -> None:
+    def caught(self, number: signal.Signals) -> None:
+        """Act on a signal."""
         if number is signal.SIGHUP:
-            self._view.hang_up()
+            self._view.gone = True
         if not self.first:
             self.first = int(number)
             self._engine.stop(f"stopped by {number.name}")
@@ -76,23 +77,31 @@ class _Signals:
             self._loop.call_later(GRACE_S, os._exit, SIGNAL_EXIT + int(number))
 
 
+def let_go_of_stdout() -> None:
+    """Send what is still to be written to stdout nowhere: its reader has gone, and Python would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 async def run_session(engine: Engine, view: View, look: Callable[[], Snapshot]) -> Ended:
     """Run the engine to its end while the view is kept up to date.
 
     Args:
         engine: the search.
-        view: what shows it.
+        view: what shows it, already on display.
         look: takes a snapshot of the engine.
 
     Raises:
         EvokernelError: whatever the engine raises.
     """
     work = asyncio.create_task(engine.run())
-    with view, _Signals(engine, view, work) as signals:
+    with _Signals(engine, view, work) as signals:
         while not work.done():
             await asyncio.wait([work], timeout=REDRAW_S)
-            with suppress(BrokenPipeError):
-                view.tick(look())
+            view.tick(look())
+            if view.gone and not signals.first:
+                signals.caught(signal.SIGPIPE)
         if work.cancelled():
             return Ended("stopped at once", signals.first, cut_off=True)
         return Ended(work.result(), signals.first, signals.cut_off)

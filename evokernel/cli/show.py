@@ -85,13 +85,14 @@ def _origin(found: Portrait) -> Table:
 
 
 def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> Table:
-    made = table("evaluation", "budget", "status", "reached", "took", right=(0, 4))
+    made = table("evaluation", "budget", "mode", "status", "reached", "took", right=(0, 5))
     for stored in evaluations:
         evaluation = stored.evaluation
         style = GOOD if evaluation.ok else BAD
         made.add_row(
             str(stored.seq),
             evaluation.key.budget.value,
+            evaluation.key.mode.value,
             Text(evaluation.status.value, style=style),
             evaluation.stage.value,
             f"{evaluation.duration_s:.2f} s",

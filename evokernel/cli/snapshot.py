@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from archive.store import Store
+from evokernel.evaluation import Evaluation
 from evokernel.fitness import Elite
 from evokernel.protocols import Progress, Stopper
 from evokernel.report.best import verdicts_of
@@ -44,17 +45,21 @@ class IslandState:
 class Snapshot:
     """Where a run stands. `remaining` is the share of the budget left, 0 to 1, or None where no rule knows it.
 
-    `best` is the id of the best kernel, empty without one; `baselines` its speed-up over each baseline it was paired
-    with; `correct` counts the right kernels among all results.
+    `best` is the id of the best kernel, empty without one, `mode` how it was run, `baselines` its speed-up over each
+    baseline it was paired with; `correct` counts the right kernels among all results.
     """
 
     progress: Progress
     remaining: float | None = None
     correct: int = 0
     best: str = ""
+    mode: str = ""
     over_seed: float | None = None
     baselines: Mapping[str, float] = field(default_factory=dict)
     islands: tuple[IslandState, ...] = ()
+
+
+NOTHING = Snapshot(Progress(0, 0.0, 0.0, 0, 0.0, None))
 
 
 class Watch:
@@ -64,12 +69,13 @@ class Watch:
         self._engine = engine
         self._store = store
         self._stopper = stopper
-        self._baselines: tuple[str, dict[str, float]] = ("", {})
+        self._search: tuple[str, Evaluation | None] = ("", None)
 
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
         standing, spent = self._engine.state.standing, self._store.spent()
         best, seed = standing.best, standing.seed
+        search = self._search_evaluation(best) if best else None
         progress = Progress(
             evaluations=standing.results,
             seconds=spent.seconds,
@@ -83,17 +89,16 @@ class Watch:
             remaining=self._stopper.remaining(progress),
             correct=standing.correct,
             best=best.candidate.id if best else "",
+            mode=search.key.mode.value if search else "",
             over_seed=math.exp(best.fitness.log_speedup - seed.fitness.log_speedup) if best and seed else None,
-            baselines=self._over_baselines(best) if best else {},
+            baselines={name: speedup.value for name, speedup in over_baselines(search).items()} if search else {},
             islands=self._islands(),
         )
 
-    def _over_baselines(self, best: Elite) -> dict[str, float]:
-        if self._baselines[0] != best.candidate.id:
-            search = verdicts_of(self._store, best.program_hash).search
-            values = {name: speedup.value for name, speedup in over_baselines(search).items()} if search else {}
-            self._baselines = (best.candidate.id, values)
-        return self._baselines[1]
+    def _search_evaluation(self, best: Elite) -> Evaluation | None:
+        if self._search[0] != best.candidate.id:
+            self._search = (best.candidate.id, verdicts_of(self._store, best.program_hash).search)
+        return self._search[1]
 
     def _islands(self) -> tuple[IslandState, ...]:
         return tuple(

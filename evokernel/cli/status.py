@@ -8,10 +8,20 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.locate import json_option, open_store, store_argument
-from evokernel.cli.tables import comparison, contender_line, holdout_text, put, sheet, speedup_or_dash, table, title
-from evokernel.cli.text import DIM, STRONG, duration, one_line, reason, stdout, times
+from evokernel.cli.tables import (
+    comparison,
+    contender_line,
+    holdout_text,
+    put,
+    sandbox_text,
+    sheet,
+    speedup_or_dash,
+    table,
+    title,
+)
+from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.report.documents import status_document
-from evokernel.report.status import RunStatus, read_status
+from evokernel.report.status import RunState, RunStatus, read_status
 
 
 @click.command()
@@ -55,14 +65,23 @@ def _facts(status: RunStatus) -> Table:
             "judged": f"{status.results}{share} in {duration(spent.seconds)}{cost}",
             "failed": ", ".join(failures[:6]),
             "in flight": str(status.in_flight) if status.in_flight else "",
-            "last stop": one_line(status.last_stop) or "never in an orderly way: running, or killed",
-            "mode": f"{status.mode.value}, sandbox: {one_line(run.sandbox) or 'not said'}" if status.mode else "",
+            "state": _state(status),
+            "mode": status.mode.value if status.mode else "",
+            "sandbox": sandbox_text(run.sandbox) if status.mode else "",
             "device": one_line(run.device),
             "environment": one_line(run.environment),
             "forked from": one_line(run.forked_from),
             "store": str(run.path),
         }
     )
+
+
+def _state(status: RunStatus) -> Text:
+    if status.state is RunState.RUNNING:
+        return Text("running", style=GOOD)
+    if status.state is RunState.KILLED:
+        return Text("killed; `evokernel evolve` goes on", style=WARN)
+    return Text(one_line(status.last_stop) or status.state.value)
 
 
 def _improvements(status: RunStatus) -> Table:

@@ -28,9 +28,9 @@ from evokernel.report.status import RunFacts
 from evokernel.report.verdicts import Holdout, Kind
 
 _HOLDOUT = {
-    Holdout.PASSED: (GOOD, "passed: right and fast on inputs the search never saw, measured anew"),
+    Holdout.PASSED: (GOOD, "passed: measured anew on inputs the search never saw"),
     Holdout.FAILED: (BAD, "failed: does not hold on inputs the search never saw"),
-    Holdout.PENDING: (WARN, "pending: not measured anew yet; these numbers selected it and flatter it"),
+    Holdout.PENDING: (WARN, "pending: these numbers selected it and flatter it"),
 }
 
 
@@ -117,10 +117,16 @@ def circumstances(best: BestKernel, run: RunFacts) -> Table:
             "floor": share,
             "device": one_line(key.device),
             "environment": one_line(key.environment),
-            "mode": f"{key.mode.value}, sandbox: {one_line(best.evaluation.sandbox or run.sandbox) or 'not said'}",
+            "mode": key.mode.value,
+            "sandbox": sandbox_text(best.evaluation.sandbox or run.sandbox),
             "store": str(run.path),
         }
     )
+
+
+def sandbox_text(said: str) -> str:
+    """Return what the sandbox says of itself."""
+    return one_line(said).removeprefix("sandbox ") or "not said"
 
 
 def contender_line(best: BestKernel) -> Text | None:

@@ -32,7 +32,9 @@ def command(context: click.Context, name: str | None) -> None:
         return
     task = load_task(name)
     admitted, text = _admission(task)
-    put(stdout(), _heading(task), _facts(task), *_workloads(task), _guide(task), text)
+    put(stdout(), _heading(task), _facts(task), *_workloads(task))
+    stdout().print(_guide(task), soft_wrap=True)  # its lines are made to be copied, or given to a model
+    put(stdout(), text)
     context.exit(0 if admitted else 1)
 
 

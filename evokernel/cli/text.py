@@ -35,14 +35,22 @@ def reason(operator: str, rationale: str) -> str:
     return rationale.removeprefix(f"{operator}:").strip() or rationale
 
 
-def stdout(*, width: int | None = None) -> Console:
-    """Return a console for results. Markup and emoji codes are off: whatever is printed is only text."""
-    return Console(markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
+class PlainConsole(Console):
+    """A console on which whatever is printed is only text; a reader that goes away is an error to its caller."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller decide: the console's own answer would end the process in the middle of a search."""
+        raise
+
+
+def stdout() -> Console:
+    """Return a console for results."""
+    return PlainConsole(markup=False, emoji=False, highlight=False)
 
 
 def stderr() -> Console:
     """Return a console for messages."""
-    return Console(markup=False, emoji=False, highlight=False, stderr=True)
+    return PlainConsole(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def times(value: float) -> str:
@@ -77,6 +85,11 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def rate(per_second: float) -> str:
+    """Return how often something happens, for example `2.3/s` or `14/min`."""
+    return f"{per_second:.2g}/s" if per_second >= 0.5 else f"{per_second * 60:.2g}/min"
 
 
 def microseconds(value: float) -> str:

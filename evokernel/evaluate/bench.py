@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.admission import admit
 from evokernel.evaluate.baseline import REFERENCE, BaselineProcess
+from evokernel.evaluate.compilers import sandbox_for
 from evokernel.evaluate.device import best_of, measure_device
 from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluate.inputs import FreshInputs, probe_workloads
-from evokernel.evaluate.sandbox import Level, Sandbox, detect_sandbox
+from evokernel.evaluate.sandbox import Sandbox
 from evokernel.evaluate.session import Worker, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
 from evokernel.task import Task, WorkloadSet
@@ -44,7 +44,7 @@ class Bench:
         self.task: Task = load_task(setup["task"])
         self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
         workloads = self._workloads(admitted=not setup["admit"])
-        self.sandbox: Sandbox = detect_sandbox(None if self.settings.sandbox == "auto" else Level(self.settings.sandbox))
+        self.sandbox: Sandbox = sandbox_for(self.settings)
         self.sheet: dict[str, float] = setup.get("sheet") or measure_device(self.cores)
         self.pool = self._stack.enter_context(self._worker_pool())
         self._baseline_known: set[str] = set()
@@ -146,19 +146,19 @@ class Bench:
         ground.baseline_us = {name: self._baseline_ns(ground, name, calls) / 1e3 for name in self.panel}
 
     def _baseline_ns(self, ground: Ground, name: str, calls: int) -> float:
-        """Return the median time of one call in ns."""
+        """Return the least time of one call in ns: a busy machine can only make it look slower."""
         self.baseline.select(name)
-        self._batch_ns(ground, calls=calls, batches=1)
         return max(self._batch_ns(ground, calls=calls, batches=_ANCHOR_BATCHES) - self.wake_ns, 1.0) / calls
 
     def _batch_ns(self, ground: Ground, *, calls: int, batches: int) -> float:
+        """Return the least time of a batch in ns."""
         times = []
         for _ in range(batches):
             self.baseline.prepare(
                 ground.name, first_set=0, calls=calls, warm_set=calls, timeout_s=self.settings.timeout_s
             )
             times.append(self.baseline.go(timeout_s=self.settings.timeout_s))
-        return median(times)
+        return min(times)
 
 
 def _cache_folder() -> Path:

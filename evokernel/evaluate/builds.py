@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from evokernel.candidate import Candidate
 from evokernel.evaluate.gate import Gate
-from evokernel.protocols import Built, BuildFailure, Language
+from evokernel.protocols import BuildFailure, Built, Language
 from evokernel.task import Task
 
 _REMEMBERED = 32

@@ -64,7 +64,11 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """What a program sees beside the system's own folders. Under root the writable ones change their owner."""
+    """What a program sees beside the system's own folders.
+
+    Where programs get a user id of their own, the writable paths change their owner, and the read-only ones must be
+    readable by everybody.
+    """
 
     read_only: Sequence[Path] = ()
     writable: Sequence[Path] = ()

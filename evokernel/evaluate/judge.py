@@ -5,7 +5,9 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from evokernel.errors import HarnessError, WorkerError
@@ -73,9 +75,10 @@ class Judge:
             raise HarnessError("time before check")
         plan = Plan(message["budget_s"], half_width=message["half_width"], incumbent=message["incumbent"])
         request = Request(_STAGES[Budget(message["budget"])], plan, message["confirm_s"])
+        began = time.monotonic()
         outcome = time_candidate(self._session, request)
         self._drop()
-        return outcome.as_message()
+        return replace(outcome, metrics={"time_s": time.monotonic() - began}).as_message()
 
     def _drop(self) -> None:
         if self._session is not None:

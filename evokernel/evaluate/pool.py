@@ -24,6 +24,8 @@ from evokernel.task import Task
 from evokernel.tasks import load_task, task_hash, task_path
 
 _ANSWER_LIMIT_S = 900.0
+_CORES = tuple(sorted(os.sched_getaffinity(0)))
+"""Taken before any evaluator keeps its thread off some of them."""
 _HALF_WIDTH = {Budget.QUICK: 0.005, Budget.PRECISE: 0.005, Budget.FINAL: 0.002}
 
 
@@ -39,7 +41,7 @@ class LocalEvaluator:
         self._language = language
         self._settings = settings
         self._threads = threads
-        self._cores = sorted(os.sched_getaffinity(0))
+        self._cores = _CORES
         self._gate = Gate()
         self._builder = Builder(language, self._gate, self._cores)
         self._starting = asyncio.Lock()

@@ -234,7 +234,7 @@ class WorkerPool:
                 socket.send_fds(self._control, [request], descriptors)
                 while (handle := self._read_control(time.monotonic() + START_TIMEOUT_S)) is None:
                     pass
-            except (BrokenPipeError, ConnectionResetError, _ZygoteGone):
+            except (BrokenPipeError, ConnectionResetError, TimeoutError, _ZygoteGone):
                 self._stop()
                 continue
             return handle
@@ -245,7 +245,10 @@ class WorkerPool:
         if self._control is None:
             raise _ZygoteGone("the zygote is gone")
         self._control.settimeout(max(0.001, deadline - time.monotonic()))
-        message, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
+        except ConnectionResetError:
+            raise _ZygoteGone("the zygote is gone") from None
         if not message:
             raise _ZygoteGone("the zygote is gone")
         report: dict[str, Any] = json.loads(message)

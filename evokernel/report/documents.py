@@ -45,6 +45,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "format": FORMAT,
         "store": str(run.path),
         "run_id": run.run_id,
+        "state": status.state.value,
         "forked_from": run.forked_from or None,
         "task": run.task,
         "language": run.language,

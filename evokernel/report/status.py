@@ -1,16 +1,20 @@
 """Where a run stands: what it is, what it has used, what its operators and islands gave."""
 
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
+from archive.facts import Kind as JournalKind
 from archive.sessions import Spent
 from archive.store import Store
 from evokernel.evaluation import Mode, Status
 from evokernel.report.best import BestKernel, find_best
 
 RECENT = 8
+SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,15 @@ class RunFacts:
     environment: str
     sandbox: str
     config: str
+
+
+class RunState(StrEnum):
+    """Whether a search is at work on a store. `killed`: its last session neither ended nor has been heard of."""
+
+    NEW = "new"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    KILLED = "killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +80,10 @@ class Improvement:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at a glance. `last_stop` is why its last session ended, empty while it never ended in an orderly way."""
+    """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has."""
 
     run: RunFacts
+    state: RunState
     mode: Mode | None
     spent: Spent
     results: int
@@ -109,6 +123,7 @@ def read_status(store: Store) -> RunStatus:
     mode = store.database.row("SELECT mode FROM evaluations ORDER BY seq DESC LIMIT 1")
     return RunStatus(
         run=run_facts(store),
+        state=_state(store),
         mode=Mode(mode["mode"]) if mode else None,
         spent=store.spent(),
         results=sum(counts.by_status.values()),
@@ -121,6 +136,19 @@ def read_status(store: Store) -> RunStatus:
         islands=_islands(store),
         improvements=improvements[-RECENT:],
     )
+
+
+def _state(store: Store) -> RunState:
+    row = store.database.row(
+        "SELECT s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id AND j.kind = ?) AS ended "
+        "FROM sessions s ORDER BY s.id DESC LIMIT 1",
+        (JournalKind.STOP.value,),
+    )
+    if row is None:
+        return RunState.NEW
+    if row["ended"]:
+        return RunState.STOPPED
+    return RunState.RUNNING if time.time() - row["last_seen"] < SILENT_S else RunState.KILLED
 
 
 _JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"

@@ -26,6 +26,7 @@ class Chapter:
     parents: tuple[str, ...]
     inspirations: tuple[str, ...]
     origin: str
+    mode: str
     speedup: float | None
     gain: float | None
     status: str
@@ -91,6 +92,7 @@ def _chapter(store: Store, name: str) -> Chapter:
         parents=parents,
         inspirations=proposal.inspirations if proposal else (),
         origin=stored.origin,
+        mode=verdicts.search.key.mode.value if verdicts.search else "",
         speedup=speedup,
         gain=speedup / before if speedup and before else None,
         status=verdicts.failure.status.value if verdicts.failure else "ok" if verdicts.search else "not judged",

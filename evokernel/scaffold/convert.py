@@ -136,7 +136,9 @@ class Converter:
         name = str(node.target)
         position = 0 if "scalar_tensor" in name else 1
         kind, item = self._kind(node), node.args[position]
-        text = self._literal(item) if kind == "float" else str(int(item)) if kind == "int64_t" else str(bool(item)).lower()
+        text = (
+            self._literal(item) if kind == "float" else str(int(item)) if kind == "int64_t" else str(bool(item)).lower()
+        )
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
 
     def _iota(self, node: Any) -> Node:

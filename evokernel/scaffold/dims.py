@@ -110,7 +110,9 @@ def _classes(example: Shapes) -> dict[int, list[Axis]]:
     return classes
 
 
-def _groups(subject: Subject, example: Shapes, axes: Sequence[Axis], extent: int) -> Iterator[tuple[tuple[Axis, ...], int]]:
+def _groups(
+    subject: Subject, example: Shapes, axes: Sequence[Axis], extent: int
+) -> Iterator[tuple[tuple[Axis, ...], int]]:
     """Yield the smallest sets of equal axes that can change together, with the steps they can change in."""
     left = list(axes)
     for size in range(1, len(axes) + 1):
@@ -126,7 +128,9 @@ def _groups(subject: Subject, example: Shapes, axes: Sequence[Axis], extent: int
 
 def _unit(subject: Subject, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
     """Return the smallest divisor of the extent that the axes can grow by, or 0 where they must stay."""
-    if not _runs(subject, _changed(example, group, 2 * extent)) and not _runs(subject, _changed(example, group, extent + 1)):
+    if not _runs(subject, _changed(example, group, 2 * extent)) and not _runs(
+        subject, _changed(example, group, extent + 1)
+    ):
         return 0
     divisors = [number for number in range(1, extent + 1) if extent % number == 0]
     for unit in divisors:

@@ -11,7 +11,9 @@ VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "sl
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
 LEAVES = frozenset({"input", "number", "iota"})
 EXPENSIVE = frozenset(
-    ("exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan asin acos atan erf erfc pow rsqrt sqrt div").split()
+    (
+        "exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan asin acos atan erf erfc pow rsqrt sqrt div"
+    ).split()
 )
 
 
@@ -42,7 +44,9 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: dict[tuple[object, ...], Node] = {}
 
-    def node(self, op: str, args: tuple[Node, ...], *, attrs: tuple[Attribute, ...] = (), shape: Shape, kind: Kind) -> Node:
+    def node(
+        self, op: str, args: tuple[Node, ...], *, attrs: tuple[Attribute, ...] = (), shape: Shape, kind: Kind
+    ) -> Node:
         """Return the node, or the argument it would be equal to."""
         if args and _changes_nothing(op, args, attrs, shape, kind):
             return args[0] if not (args[0].op == "number" and len(args) > 1) else args[1]
@@ -69,9 +73,7 @@ class Graph:
         return self.node("broadcast", (arg,), attrs=(dims,), shape=shape, kind=arg.kind)
 
 
-def _changes_nothing(
-    op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ...], shape: Shape, kind: Kind
-) -> bool:
+def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ...], shape: Shape, kind: Kind) -> bool:
     first = args[0]
     if op in ("mul", "add", "div", "sub"):
         neutral = "1.0f" if op in ("mul", "div") else "0.0f"

@@ -46,7 +46,9 @@ class Stage:
         """Return what one innermost step reads, for loop variables of the outer and then of the inner loops."""
         index = loop_index(self.node.shape, variables[: len(self.outer)])
         if not self.reduces:
-            return [(self.node, index)] if self.output else [(arg, index if arg.shape else ()) for arg in self.node.args]
+            return (
+                [(self.node, index)] if self.output else [(arg, index if arg.shape else ()) for arg in self.node.args]
+            )
         inner = variables[len(self.outer) :]
         source = self.node.args[0]
         if self.node.op == "matmul":

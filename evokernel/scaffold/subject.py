@@ -144,7 +144,9 @@ def _choose(source: ModuleType, path: Path, name: str) -> tuple[str, Any]:
         return next(iter(own.items()))
     if not own:
         raise TaskError(f"{path} defines no function and no nn.Module: expected one that computes tensors from tensors")
-    raise TaskError(f"{path} defines several: {', '.join(own)}; say which one with --name, e.g. --name {next(iter(own))}")
+    raise TaskError(
+        f"{path} defines several: {', '.join(own)}; say which one with --name, e.g. --name {next(iter(own))}"
+    )
 
 
 def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Module, str]:
@@ -184,7 +186,7 @@ def _example(source: ModuleType, forward: Any, name: str, text: str) -> dict[str
     if missing:
         example = ", ".join(f"{key}: 1024x1024" for key in missing)
         raise TaskError(
-            f"{name} needs an example of {', '.join(missing)}: pass --inputs \"{example}\" with the shapes you use, or "
+            f'{name} needs an example of {", ".join(missing)}: pass --inputs "{example}" with the shapes you use, or '
             "define get_inputs() in the file that returns them as a list"
         )
     return values

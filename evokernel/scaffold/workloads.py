@@ -66,7 +66,8 @@ def _scaled(
     made: list[Dims] = []
     for pair in factors:
         dims = {
-            name: max(least, int(value * pair[place % 2]) | int(odd)) for place, (name, value) in enumerate(base.items())
+            name: max(least, int(value * pair[place % 2]) | int(odd))
+            for place, (name, value) in enumerate(base.items())
         }
         if dims not in made and _finite(subject, layout, dims, data=False):
             made.append(dims)

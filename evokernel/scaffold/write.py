@@ -82,7 +82,9 @@ def init_project(path: Path, *, name: str = "", inputs: str = "", out: Path, for
     task_file.write_text(_task_text(subject, layout, analysis, plan, stem=stem, out=out), encoding="utf-8")
     task = load_task(str(task_file))
     seedless = _make_seed(task, analysis, seed_file, layout)
-    config_file.write_text(_template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), encoding="utf-8")
+    config_file.write_text(
+        _template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), encoding="utf-8"
+    )
     admission, unfit = _admission(task)
     return Project(
         files=(task_file, *((seed_file,) if not seedless else ()), config_file),
@@ -186,9 +188,7 @@ def _template(template: str, /, **values: str) -> str:
     return Template(text).substitute(values)
 
 
-def _task_text(
-    subject: Subject, layout: Layout, analysis: _Analysis, plan: Plan, *, stem: str, out: Path
-) -> str:
+def _task_text(subject: Subject, layout: Layout, analysis: _Analysis, plan: Plan, *, stem: str, out: Path) -> str:
     outputs = _output_names(subject, layout)
     module = bool(subject.construct)
     tensor = "torch.Tensor"
@@ -240,7 +240,9 @@ def _output_names(subject: Subject, layout: Layout) -> list[str]:
 
 
 def _call_text(subject: Subject) -> str:
-    given = [name if name in subject.inputs else _constant_text(name, subject.constants[name]) for name in subject.call_names]
+    given = [
+        name if name in subject.inputs else _constant_text(name, subject.constants[name]) for name in subject.call_names
+    ]
     if not subject.construct:
         return f"return source.{subject.name}({', '.join(given)})"
     pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
@@ -251,8 +253,10 @@ def _call_text(subject: Subject) -> str:
 def _constant_text(name: str, value: Any) -> str:
     if isinstance(value, float) and not value - value == 0:
         return f'float("{value}")'
-    if value is None or isinstance(value, (bool, int, float, str)) or (
-        isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value)
+    if (
+        value is None
+        or isinstance(value, (bool, int, float, str))
+        or (isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value))
     ):
         return repr(value)
     raise TaskError(
@@ -287,7 +291,6 @@ def _workloads_text(all_dims: tuple[Dims, ...], *, weigh_first: bool = False) ->
     made = []
     for place, dims in enumerate(all_dims):
         values = ", ".join(str(value) for value in dims.values())
-        weight = ("weight=2.0" if weigh_first and place == 0 else "")
+        weight = "weight=2.0" if weigh_first and place == 0 else ""
         made.append(f"_size({', '.join(filter(None, (values, weight)))})")
     return f"({', '.join(made)},)" if len(made) == 1 else f"({', '.join(made)})"
-

@@ -13,12 +13,11 @@ from operators.loops.ir import (
     Var,
     all_exprs,
     expr_names,
-    main_body,
     map_body,
     map_expr,
     walk_stmts,
-    with_body,
 )
+from operators.loops.paths import main_body, with_body
 
 
 def resolve_views(body: tuple[Stmt, ...], arrays: frozenset[str]) -> tuple[Stmt, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from operators.loops.dependence import constants
 from operators.loops.ir import (
     ONE,
     ZERO,
@@ -22,9 +21,10 @@ from operators.loops.ir import (
     Var,
     expr_names,
     names_in,
-    paths,
     walk_stmts,
 )
+from operators.loops.paths import paths
+from operators.loops.scan import constants
 
 
 @dataclass(frozen=True, slots=True)

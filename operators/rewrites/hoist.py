@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from operators.loops.dependence import has_raw, math_function
+from operators.loops.dependence import has_raw
 from operators.loops.ir import (
     Assign,
     Binary,
@@ -23,12 +23,12 @@ from operators.loops.ir import (
     Stmt,
     Var,
     all_exprs,
-    at,
     expr_names,
     map_body,
-    splice,
     walk_stmts,
 )
+from operators.loops.paths import at, splice
+from operators.loops.reductions import math_function
 from operators.rewrites.base import Site, fresh, innermost, loops
 from operators.rewrites.vectorize import scalar_types
 

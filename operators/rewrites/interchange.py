@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from operators.loops.affine import ONE as UNIT
 from operators.loops.affine import Poly, to_poly
-from operators.loops.dependence import facts, has_raw, reduction_of
+from operators.loops.dependence import facts, has_raw
 from operators.loops.ir import (
     ONE,
     Assign,
@@ -24,13 +24,13 @@ from operators.loops.ir import (
     Stmt,
     Var,
     all_exprs,
-    at,
     expr_names,
     map_body,
     names_in,
     own_exprs,
-    splice,
 )
+from operators.loops.paths import at, splice
+from operators.loops.reductions import reduction_of
 from operators.rewrites.base import Site, constant_trip, element_types, innermost, loops
 
 

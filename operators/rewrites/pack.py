@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from operators.loops.affine import Poly, to_poly
-from operators.loops.dependence import ALLOCATE, has_raw
+from operators.loops.dependence import has_raw
 from operators.loops.ir import (
     ONE,
     ZERO,
@@ -29,15 +29,15 @@ from operators.loops.ir import (
     RefCast,
     Stmt,
     Var,
-    at,
     expr_names,
     map_body,
     map_expr,
     own_exprs,
-    splice,
     walk,
     walk_stmts,
 )
+from operators.loops.paths import at, splice
+from operators.loops.scan import ALLOCATE
 from operators.rewrites.base import Site, add, add_include, constant_trip, element_types, fresh, loops, mul
 from operators.rewrites.vector_types import VECTORS
 

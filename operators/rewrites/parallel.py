@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from operators.loops.dependence import facts
-from operators.loops.ir import For, Program, at, splice, walk_stmts
+from operators.loops.ir import For, Program, walk_stmts
+from operators.loops.paths import at, splice
 from operators.rewrites.base import Site, constant_trip, loops
 
 PRAGMA = "omp parallel for schedule(static)"

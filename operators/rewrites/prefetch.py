@@ -22,12 +22,11 @@ from operators.loops.ir import (
     Program,
     Var,
     all_exprs,
-    at,
     expr_names,
     map_expr,
-    splice,
     walk_stmts,
 )
+from operators.loops.paths import at, splice
 from operators.rewrites.base import Site, Tunable, add_tunables, constant_trip, fresh, inside_tile, loops
 
 

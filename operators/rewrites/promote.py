@@ -19,10 +19,9 @@ from operators.loops.ir import (
     all_exprs,
     expr_names,
     map_body,
-    splice,
     walk_stmts,
-    with_body,
 )
+from operators.loops.paths import splice, with_body
 from operators.rewrites.base import Site, element_types, fresh, innermost, loops
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from operators.loops.dependence import Scan, facts, has_raw
+from operators.loops.dependence import facts, has_raw
 from operators.loops.ir import (
     ONE,
     ZERO,
@@ -30,15 +30,15 @@ from operators.loops.ir import (
     Stmt,
     Ternary,
     Var,
-    at,
     expr_names,
     map_body,
     names_in,
     own_exprs,
-    splice,
     substitute,
     walk_stmts,
 )
+from operators.loops.paths import at, splice
+from operators.loops.scan import Scan
 from operators.rewrites.base import (
     Site,
     Tunable,
@@ -212,7 +212,7 @@ class RegisterTile:
                     and self._fits(program, inner.body, loop)
                 ):
                     pairs.append(Site(path, f"loops {loop.var}, {inner.var}", ("2",)))
-            if self._fits(program, loop.body, loop):
+            if self._fits(program, loop.body, loop) and self._pays(program, path, loop):
                 singles.append(Site(path, f"loop {loop.var}", ("1",)))
         covered = [site.path for site in pairs] + [(*site.path, 0) for site in pairs]
         return [*reversed(pairs), *(site for site in reversed(singles) if site.path not in covered)]
@@ -232,6 +232,11 @@ class RegisterTile:
         jams = any(p.loop is not None and not constant_trip(program, p.loop) for p in phases)
         nested = any(isinstance(s, (Block, If)) and any(isinstance(t, For) for t in walk_stmts((s,))) for s in body)
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
+
+    def _pays(self, program: Program, path: Path, loop: For) -> bool:
+        """Whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
+        inner = [s for s in loop.body if isinstance(s, For)]
+        return _has_lanes(loop.body) or any(_unit_stride(program, (*path, loop.body.index(s)), loop.var) for s in inner)
 
     def _variant(self, phases: tuple[_Phase, ...]) -> bool:
         return any(isinstance(s, For) for group in _groups(phases) for s in group)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from operators.loops.dependence import Access, facts, has_raw
+from operators.loops.dependence import facts, has_raw
 from operators.loops.ir import (
     ONE,
     Assign,
@@ -26,11 +26,11 @@ from operators.loops.ir import (
     Stmt,
     Ternary,
     Var,
-    at,
     map_body,
-    splice,
     substitute,
 )
+from operators.loops.paths import at, splice
+from operators.loops.scan import Access
 from operators.rewrites.base import (
     Site,
     Tunable,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from operators.loops.dependence import facts, has_raw
-from operators.loops.ir import ONE, ZERO, Binary, Call, For, Path, Program, Stmt, Var, at, splice
+from operators.loops.ir import ONE, ZERO, Binary, Call, For, Path, Program, Stmt, Var
+from operators.loops.paths import at, splice
 from operators.rewrites.base import (
     Site,
     Tunable,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from operators.loops.dependence import facts, has_raw
-from operators.loops.ir import ONE, ZERO, For, Program, at, splice, walk_stmts
+from operators.loops.ir import ONE, ZERO, For, Program, walk_stmts
+from operators.loops.paths import at, splice
 from operators.rewrites.base import Site, Tunable, add_tunables, constant_trip, fresh, inside_tile, loops
 
 

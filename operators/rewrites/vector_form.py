@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from operators.loops.affine import ONE, Poly, to_poly
-from operators.loops.dependence import extremum, math_function, reduction_of
 from operators.loops.ir import (
     Assign,
     Binary,
@@ -23,6 +22,7 @@ from operators.loops.ir import (
     Var,
     expr_names,
 )
+from operators.loops.reductions import extremum, math_function, reduction_of
 from operators.rewrites.vector_types import LIBMVEC, VectorType
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from operators.loops.dependence import math_function
 from operators.loops.ir import Call, Expr, Program, all_exprs, map_body
+from operators.loops.reductions import math_function
 from operators.rewrites.base import Site, element_types
 from operators.rewrites.vector_types import LIBMVEC, declare_simd, function_name
 

@@ -65,20 +65,19 @@ def declare_reduce(program: Program, vector: VectorType, op: str) -> Program:
     name = reduce_name(vector, op)
     if f" {name}(" in program.head:
         return program
-    pair = {"+": "x[l] + x[l + w]", "*": "x[l] * x[l + w]"}.get(op)
-    if pair is None:
-        pair = f"x[l] {'>' if op == 'max' else '<'} x[l + w] ? x[l] : x[l + w]"
+    joined = {"+": "v + t", "*": "v * t", "max": "t > v ? t : v", "min": "t < v ? t : v"}[op]
     return add_lines(
         program,
         [
             f"static inline {vector.element} {name}({vector.name} v) {{",
-            f"  {vector.element} x[{vector.lanes}];",
-            f"  ({vector.memory}&)x[0] = v;",
             "#pragma GCC unroll 8",
-            f"  for (int w = {vector.lanes} / 2; w > 0; w /= 2)",
+            f"  for (int w = {vector.lanes} / 2; w > 0; w /= 2) {{",
+            f"    {vector.name} t = v;",
             "#pragma GCC unroll 16",
-            f"    for (int l = 0; l < w; ++l) x[l] = {pair};",
-            "  return x[0];",
+            f"    for (int l = 0; l < {vector.lanes}; ++l) t[l] = v[l ^ w];",
+            f"    v = {joined};",
+            "  }",
+            "  return v[0];",
             "}",
         ],
     )

@@ -31,13 +31,12 @@ from operators.loops.ir import (
     Stmt,
     Var,
     all_exprs,
-    at,
     expr_names,
     map_body,
-    splice,
     substitute,
     walk_stmts,
 )
+from operators.loops.paths import at, splice
 from operators.rewrites.base import (
     Site,
     add_include,

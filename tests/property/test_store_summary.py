@@ -36,7 +36,7 @@ def fitnesses(evaluations):
     return {name: fitness for name, fitness in found.items() if fitness is not None}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(measured, max_size=25), st.integers(1, 4))
 def test_the_best_and_the_curve_are_those_of_a_full_look(plan, count):
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "run.db", write=True) as store:

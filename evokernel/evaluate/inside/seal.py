@@ -65,7 +65,7 @@ def show_only_own_processes() -> None:
 
 def seal(spec: dict[str, Any], uid: int | None) -> None:
     """Apply limits, identity, landlock and seccomp, in the order in which each is still allowed. Raises `OSError`."""
-    os.umask(0o077)
+    os.umask(0o022)  # what a compiler makes is run under another user id
     for name, value in spec["limits"].items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
     if uid is not None:

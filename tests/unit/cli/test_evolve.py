@@ -56,7 +56,8 @@ class Toys:
     def close(self) -> None:
         for process in self._started:
             process.kill()
-            process.communicate()
+            with process:  # closes its pipes and waits
+                pass
 
 
 @pytest.fixture
@@ -102,6 +103,27 @@ def test_a_second_signal_stops_at_once_and_the_next_session_goes_on(toys: Toys) 
         assert store.open_leases()
     out, _ = toys.start(0.0).communicate(timeout=30)
     assert "budget of 12 evaluations used" in out
+
+
+def test_a_reader_that_goes_away_ends_the_session_in_order(toys: Toys) -> None:
+    process = toys.start(0.2)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    with Store.open(toys.store, write=False) as store:
+        assert read_status(store).last_stop == "stopped by SIGPIPE"
+
+
+def test_a_store_in_use_is_a_message(ids: dict[str, str], project: Path, call: Call) -> None:
+    (project / "c.yaml").write_text(CONFIG.format(task="gemm"))
+    with Store.open(project / "runs" / "gemm.db", write=True):
+        for arguments in ((), ("--fresh",)):
+            result = call("evolve", "c.yaml", *arguments)
+            assert result.exit_code == 2
+            assert "another evokernel" in result.stderr
 
 
 def test_budget_option() -> None:

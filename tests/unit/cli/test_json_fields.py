@@ -18,9 +18,9 @@ FIELDS = {
         "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox", "contender",
     },
     "status": {
-        "format", "store", "run_id", "forked_from", "task", "language", "seed", "mode", "device", "environment",
-        "sandbox", "results", "correct", "in_flight", "by_status", "seconds", "cost_usd", "last_stop", "operators",
-        "islands", "best",
+        "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
+        "environment", "sandbox", "results", "correct", "in_flight", "by_status", "seconds", "cost_usd", "last_stop",
+        "operators", "islands", "best",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

@@ -46,6 +46,7 @@ def snapshot(*, islands: int = 3, remaining: float | None = 0.5) -> Snapshot:
         remaining=remaining,
         correct=90,
         best="0123456789abcdef",
+        mode="worker",
         over_seed=41.2,
         baselines={"torch": 1.12},
         islands=tuple(IslandState(f"island-{n}", n, None if n == 0 else 1.0 + n, 4) for n in range(islands)),
@@ -81,8 +82,8 @@ def test_the_panel_says_what_matters(width: int) -> None:
     target = console(width=width)
     target.print(panel(state(snapshot()), width=width, height=40))
     text = output(target)
-    for expected in ("50%", "about 1 min 01 s left", "41.20x seed", "1.12x torch", "60% of the floor", "island-2",
-                     "120 judged", "2.3 candidates/s", "[bold red]gotcha[/]", "$0.25", "migration: 2"):  # fmt: skip
+    for expected in ("50%", "about 1 min 01 s left", "41.20x seed", "1.12x torch", "60% of the floor", "worker mode",
+                     "island-2", "120 judged", "2.3/s", "[bold red]gotcha[/]", "$0.25", "migration: 2"):  # fmt: skip
         assert expected in text
     side_by_side = [line for line in text.splitlines() if "island-0" in line and "gotcha" in line]
     assert bool(side_by_side) == (width == 200)
@@ -125,7 +126,7 @@ def test_plain_lines() -> None:
 def test_plain_lines_end_when_the_terminal_goes() -> None:
     target = console()
     view = PlainView(target, title="gemm")
-    view.hang_up()
+    view.gone = True
     view.hear(Note("unheard"))
     assert output(target) == ""
 

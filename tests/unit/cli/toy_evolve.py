@@ -8,7 +8,7 @@ from archive.store import Store
 from evokernel.budget import stopper_from
 from evokernel.cli.evolve import show_end
 from evokernel.cli.live import make_view
-from evokernel.cli.session import Ended, run_session
+from evokernel.cli.session import Ended, let_go_of_stdout, run_session
 from evokernel.cli.snapshot import Watch
 from evokernel.cli.text import stdout
 from evokernel.evaluation import Evaluation
@@ -36,9 +36,13 @@ async def evolve(path: Path, seconds: float) -> Ended:
     config, view = toy_config(), make_view(stdout(), title="toy")
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, SlowEvaluator(seconds), heard=view)
-        ended = await run_session(engine, view, Watch(engine, store, stopper_from(config.budget)).snapshot)
+        watch = Watch(engine, store, stopper_from(config.budget))
+        with view:
+            ended = await run_session(engine, view, watch.snapshot)
         best, run = find_best(store), run_facts(store)
-    if not ended.hung_up:
+    if ended.hung_up:
+        let_go_of_stdout()
+    else:
         show_end(best, run, summary=ended.reason, interrupted=bool(ended.signal))
     return ended
 

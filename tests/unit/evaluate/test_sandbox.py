@@ -145,11 +145,32 @@ def test_the_compiler_works_and_cannot_include_what_is_outside(sandbox, tmp_path
         subprocess.run(["rm", "-rf", folder], check=True)
 
 
+def test_a_sanitizer_build_runs_and_tells(sandbox):
+    folder = _scratch(sandbox)
+    (folder / "a.cpp").write_text("int main(int n, char**) { volatile int* p = new int[4]; p[3 + n] = 1; }\n")
+    build = ["g++", "-fsanitize=address", "-o", "a", "a.cpp"]
+    try:
+        built = run_confined(build, sandbox=sandbox, paths=Paths(writable=(folder,), folder=folder))
+        ran = run_confined(
+            [str(folder / "a")],
+            sandbox=sandbox,
+            paths=Paths(read_only=(folder,)),
+            limits=Limits(memory_bytes=None),
+            environment={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0"},
+        )
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
+    if "cannot find" in built.stderr:
+        pytest.skip("this compiler has no address sanitizer")
+    assert built.ok, built.stderr
+    assert "heap-buffer-overflow" in ran.stderr
+
+
 def test_time_runs_out_for_the_whole_tree(sandbox):
     begin = time.monotonic()
     done = shell(f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=Limits(timeout_s=0.3))
     assert done.timed_out
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 5
     assert gone(MARK)
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,78 +14,10 @@ import pytest
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
 from evokernel.evaluate.arena import Arena
-from evokernel.evaluate.baseline import BaselineProcess
-from evokernel.evaluate.confined import run_confined  # noqa: F401  used by the script run as somebody else
 from evokernel.evaluate.sandbox import Level, detect_sandbox
 from evokernel.evaluate.session import LoadFailed, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
-from evokernel.task import Role, Scalar, Signature, Tensor
-
-N = 64
-SETS = 4
-SCALARS = {"N": N, "f": 2.5}
-SIGNATURE = Signature(
-    (Tensor("a", ("N",)), Tensor("s", ("N",), role=Role.INOUT)),
-    (Scalar("N"), Scalar("f", "float32")),
-    (Tensor("c", ("N",), role=Role.OUTPUT),),
-)
-HEAD = r"""
-#include <cerrno>
-#include <csetjmp>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#define RUN extern "C" void run(const float* a, float* s, int64_t n, float f, float* c)
-"""
-SCALE = "for (int64_t i = 0; i < n; i++) c[i] = a[i] * f + s[i];"
-SOURCES = {
-    "good": f"RUN {{ {SCALE} }}",
-    "null": "RUN {}",
-    "loop": "RUN { for (volatile int i = 0;; i = 1); }",
-    "segfault": "RUN { *(volatile int*)8 = 1; }",
-    "abort": 'RUN { fputs("out of luck\\n", stderr); abort(); }',
-    "exit": "RUN { _exit(0); }",
-    "throw": "RUN { throw 1; }",
-    "longjmp": "static jmp_buf b; static int k; RUN { if (k++ == 0) { if (setjmp(b) == 0) return; } longjmp(b, 1); }",
-    "daemons": "static int k; RUN { for (int i = 0; i < 3; i++) { pid_t p = fork(); if (p < 0) k++;"
-    " if (p == 0) { setsid(); if (fork() == 0) for (;;) pause(); for (;;) pause(); } } c[0] = k; }",
-    "daemons_and_loop": "RUN { for (int i = 0; i < 3; i++) if (fork() == 0) { setsid(); for (;;) pause(); }"
-    " for (volatile int i = 0;; i = 1); }",
-    "memory": "RUN { char* p = (char*)malloc(100ull << 30); c[0] = p != 0; }",
-    "eat": "RUN { for (;;) { char* p = (char*)malloc(64 << 20); memset(p, 1, 64 << 20); } }",
-    "write_input": "RUN { ((float*)a)[0] = 1; }",
-    "make_input_writable": "RUN { c[0] = mprotect((void*)((uintptr_t)a & ~4095ull), 4096, PROT_READ | PROT_WRITE); }",
-    "out_of_bounds": f"RUN {{ {SCALE} c[n] = 0; }}",
-    "secret": 'RUN { c[0] = getenv("EVK_TEST_API_KEY") != 0; c[1] = environ[0] ? strncmp(environ[0], "PWD", 3) : 0; }',
-    "socket": "RUN { for (int k = 0; k < 3; k++) c[k] = socket((int[]){1, 2, 10}[k], SOCK_STREAM, 0); c[3] = errno; }",
-    "read_file": 'RUN { c[0] = open("/etc/hostname", O_RDONLY); c[1] = open("/etc/passwd", O_RDONLY);'
-    ' c[2] = open("/evk-left", O_CREAT | O_RDWR, 0600); c[3] = open("/tmp/evk-left", O_CREAT | O_RDWR, 0600);'
-    ' c[4] = open("/dev/shm/evk-left", O_CREAT | O_RDWR, 0600); c[5] = open("/proc/1/environ", O_RDONLY); }',
-    "thread": "static void* t(void*) { for (;;) sleep(1); }"
-    " RUN { pthread_t p; c[0] = pthread_create(&p, 0, t, 0) == 0; }",
-    "privileges": "RUN { c[0] = setuid(0); c[1] = unshare(CLONE_NEWUSER); c[2] = kill(-1, 9);"
-    ' c[3] = syscall(321, 0, 0, 0); c[4] = execl("/bin/true", "true", nullptr); cpu_set_t m; CPU_ZERO(&m); CPU_SET(0, &m);'
-    ' c[5] = sched_setaffinity(0, sizeof m, &m); c[6] = memfd_create("x", 0); }',
-    "constructor": "__attribute__((constructor)) static void hang() { for (volatile int i = 0;; i = 1); } RUN {}",
-    "no_run": 'extern "C" void walk() {}',
-    "unresolved": "extern void nowhere(); RUN { nowhere(); }",
-    "early_done": 'RUN { send(3, "done", 4, 0); for (int64_t i = 0; i < n; i++) { usleep(20000); c[i] = 1; } }',
-    "nonsense": 'RUN { send(3, "what?", 5, 0); }',
-    "hang_up": "RUN { close(3); for (;;) pause(); }",
-    "peek": "static volatile const float* in; static volatile float* out;"
-    " static void ahead(int) { out[0] = in[0]; }"
-    " RUN { if (!in) { in = a; out = c; signal(SIGALRM, ahead); ualarm(1000, 1000); } }",
-    "chatter": 'RUN { for (int i = 0; i < 100000; i++) fputs("blah blah\\n", stderr); c[0] = 7; }',
-}
+from tests.unit.evaluate.kernels import SCALARS, SETS, SIGNATURE, N, build_all, load, run
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +27,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def artifacts(folder):
-    def build(item):
-        name, text = item
-        path = folder / f"{name}.so"
-        command = ["g++", "-O1", "-shared", "-fPIC", "-w", "-x", "c++", "-", "-o", str(path)]
-        subprocess.run(command, input=(HEAD + text).encode(), check=True)
-        return name, path.read_bytes()
-
-    with ThreadPoolExecutor(2) as builders:
-        return dict(builders.map(build, SOURCES.items()))
+    return build_all(folder)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +40,7 @@ def pool(request, trampoline):
     sandbox = detect_sandbox(request.param)
     if sandbox.level is not request.param:
         pytest.skip(f"this machine does not allow level {request.param}: {sandbox.describe()}")
-    with WorkerPool(trampoline, sandbox=sandbox, limits=WorkerLimits(memory_bytes=512 << 20)) as pool:
+    with WorkerPool(trampoline, sandbox=sandbox, limits=WorkerLimits(memory_bytes=256 << 20)) as pool:
         yield pool
 
 
@@ -137,26 +60,13 @@ def arena():
         yield arena
 
 
-def load(pool, artifacts, name, arena, timeout_s=2.0):
-    worker = pool.load(artifacts[name], timeout_s=timeout_s)
-    worker.attach("w", arena, SCALARS)
-    return worker
-
-
-def run(pool, artifacts, name, arena, timeout_s=2.0):
-    """One call on set 0; returns its output."""
-    with load(pool, artifacts, name, arena) as worker:
-        worker.call("w", first_set=0, calls=1, timeout_s=timeout_s)
-    return arena.view(0, "c")
-
-
 def assert_next_is_fine(pool, artifacts, arena):
     assert (run(pool, artifacts, "good", arena) == 3).all()
 
 
 def test_a_good_candidate_computes_in_consecutive_sets_and_is_timed(pool, artifacts, arena):
     with load(pool, artifacts, "good", arena) as worker:
-        elapsed_ns = worker.call("w", first_set=3, calls=2, timeout_s=2)
+        elapsed_ns = worker.call("w", first_set=3, calls=2, timeout_s=15)
         assert 0 < elapsed_ns < 1e9
         assert (arena.view(3, "c") == 10.5).all()
         assert (arena.view(0, "c") == 3).all()
@@ -173,21 +83,21 @@ def test_one_worker_serves_several_arenas_and_many_batches(pool, artifacts, aren
         small.view(0, "a")[...] = 1
         worker.attach("small", small, {"N": 5, "f": 1.0})
         for _ in range(5):
-            worker.prepare("small", first_set=0, calls=1, warm_set=0, timeout_s=1)
-            worker.go(timeout_s=1)
-            worker.prepare("w", first_set=0, calls=SETS, timeout_s=1)
-            worker.go(timeout_s=1)
+            worker.prepare("small", first_set=0, calls=1, warm_set=0, timeout_s=15)
+            worker.go(timeout_s=15)
+            worker.prepare("w", first_set=0, calls=SETS, timeout_s=15)
+            worker.go(timeout_s=15)
         assert (small.view(0, "c") == 1).all()
         assert (arena.view(2, "c") == 8).all()
 
 
 def test_inputs_filled_between_prepare_and_go_are_the_ones_used(pool, artifacts, arena):
     with load(pool, artifacts, "good", arena) as worker:
-        worker.prepare("w", first_set=1, calls=1, warm_set=1, timeout_s=1)
+        worker.prepare("w", first_set=1, calls=1, warm_set=1, timeout_s=15)
         assert (arena.view(1, "c") == 5.5).all()
         arena.view(1, "a")[...] = 40
         arena.poison_outputs(1)
-        worker.go(timeout_s=1)
+        worker.go(timeout_s=15)
     assert (arena.view(1, "c") == 100.5).all()
 
 
@@ -231,7 +141,7 @@ def test_an_endless_loop_is_ended_in_time(pool, artifacts, arena):
     begin = time.monotonic()
     with pytest.raises(WorkerTimeout, match=r"0\.2 s"):
         run(pool, artifacts, "loop", arena, timeout_s=0.2)
-    assert time.monotonic() - begin < 1.5
+    assert time.monotonic() - begin < 5
     assert_next_is_fine(pool, artifacts, arena)
 
 
@@ -244,10 +154,10 @@ def test_a_constructor_that_hangs_is_ended_in_time(pool, artifacts, arena):
 @pytest.mark.parametrize(("name", "message"), [("no_run", "run"), ("unresolved", "nowhere")])
 def test_what_cannot_be_loaded_is_told_in_the_loaders_words(pool, artifacts, name, message):
     with pytest.raises(LoadFailed, match=message) as caught:
-        pool.load(artifacts[name], timeout_s=2)
+        pool.load(artifacts[name], timeout_s=15)
     assert "/proc" not in str(caught.value)
     with pytest.raises(LoadFailed):
-        pool.load(b"this is no library", timeout_s=2)
+        pool.load(b"this is no library", timeout_s=15)
 
 
 def test_no_process_can_be_started(pool, artifacts, arena):
@@ -265,14 +175,14 @@ def test_no_thread_can_be_started_in_a_single_threaded_worker(pool, artifacts, a
 @pytest.mark.parametrize("level", list(Level))
 def test_daemons_are_gone_even_where_nothing_forbids_them(trampoline, artifacts, arena, level):
     sandbox = replace(detect_sandbox(level), seccomp=False)
-    before = _processes()
     with WorkerPool(trampoline, sandbox=sandbox, limits=WorkerLimits(threads=16)) as pool:
         with pytest.raises(WorkerTimeout):
             run(pool, artifacts, "daemons_and_loop", arena, timeout_s=0.2)
         assert run(pool, artifacts, "daemons", arena)[0] == 0
         assert_next_is_fine(pool, artifacts, arena)
         assert _soon(lambda: len(_descendants(pool)) <= 3), _descendants(pool)  # bubblewrap twice and the zygote
-    assert _soon(lambda: _processes() <= before | {os.getpid()})
+        last = _descendants(pool)
+    assert _soon(lambda: not any(map(_alive, last)))
 
 
 def _descendants(pool):
@@ -291,18 +201,6 @@ def _descendants(pool):
     return found
 
 
-def _processes():
-    """Our own kind of processes, zombies aside: interpreters that run what is inside a sandbox."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if "inside.zygote" in path.read_text():
-                found.add(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 def _soon(condition):
     for _ in range(150):
         if condition():
@@ -317,11 +215,11 @@ def test_a_worker_with_threads_may_start_them_and_they_are_counted(trampoline, a
         WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
         load(pool, artifacts, "thread", arena) as worker,
     ):
-        worker.call("w", first_set=0, calls=1, timeout_s=1)
+        worker.call("w", first_set=0, calls=1, timeout_s=15)
         assert arena.view(0, "c")[0] == 1
         assert worker.threads() == 2
         if pool.sandbox.as_root:
-            worker.call("w", first_set=0, calls=1, timeout_s=1)
+            worker.call("w", first_set=0, calls=1, timeout_s=15)
             assert arena.view(0, "c")[0] == 0  # a third is one too many
 
 
@@ -369,7 +267,7 @@ def test_privileges_are_gone(pool, artifacts, arena):
 
 def test_a_lie_about_being_done_freezes_the_outputs_as_they_are(pool, artifacts, arena):
     with load(pool, artifacts, "early_done", arena) as worker:
-        worker.call("w", first_set=0, calls=1, timeout_s=2)
+        worker.call("w", first_set=0, calls=1, timeout_s=15)
         left = arena.unwritten(0, "c")
         time.sleep(0.1)
         assert arena.unwritten(0, "c") == left >= N - 1
@@ -377,7 +275,7 @@ def test_a_lie_about_being_done_freezes_the_outputs_as_they_are(pool, artifacts,
 
 def test_nothing_runs_ahead_between_prepare_and_go(pool, artifacts, arena):
     with load(pool, artifacts, "peek", arena) as worker:
-        worker.prepare("w", first_set=0, calls=1, warm_set=0, timeout_s=1)
+        worker.prepare("w", first_set=0, calls=1, warm_set=0, timeout_s=15)
         arena.view(0, "a")[...] = 77
         arena.poison_outputs(0)
         time.sleep(0.05)
@@ -397,7 +295,7 @@ def test_hanging_up_is_dying(pool, artifacts, arena):
 
 def test_a_talkative_kernel_loses_its_text_only(pool, artifacts, arena):
     with load(pool, artifacts, "chatter", arena) as worker:
-        worker.call("w", first_set=0, calls=1, timeout_s=5)
+        worker.call("w", first_set=0, calls=1, timeout_s=15)
         assert len(worker.stderr()) <= 2000
     assert arena.view(0, "c")[0] == 7
 
@@ -407,7 +305,7 @@ def test_an_arena_beyond_the_memory_limit_is_told(trampoline, artifacts):
     with (
         Arena.for_signature(SIGNATURE, {"N": 48 << 20}, sets=1) as big,
         WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
-        pool.load(artifacts["good"], timeout_s=2) as worker,
+        pool.load(artifacts["good"], timeout_s=15) as worker,
         pytest.raises(WorkerDied, match="memory limit"),
     ):
         worker.attach("big", big, SCALARS)
@@ -416,20 +314,20 @@ def test_an_arena_beyond_the_memory_limit_is_told(trampoline, artifacts):
 def test_two_workers_live_side_by_side(pool, artifacts, arena):
     with load(pool, artifacts, "good", arena) as one, load(pool, artifacts, "null", arena) as two:
         for worker in (one, two, one):
-            worker.call("w", first_set=0, calls=1, timeout_s=1)
+            worker.call("w", first_set=0, calls=1, timeout_s=15)
 
 
 def test_misuse_of_the_handshake_is_told(full_pool, artifacts, arena):
     worker = load(full_pool, artifacts, "good", arena)
     with pytest.raises(HarnessError, match="without prepare"):
-        worker.go(timeout_s=1)
-    worker.prepare("w", first_set=0, calls=1, timeout_s=1)
+        worker.go(timeout_s=15)
+    worker.prepare("w", first_set=0, calls=1, timeout_s=15)
     with pytest.raises(HarnessError, match="between prepare and go"):
         worker.attach("again", arena, SCALARS)
     worker.close()
     worker.close()
     with pytest.raises(HarnessError, match="closed"):
-        worker.prepare("w", first_set=0, calls=1, timeout_s=1)
+        worker.prepare("w", first_set=0, calls=1, timeout_s=15)
 
 
 def test_a_dead_zygote_is_replaced(trampoline, artifacts, arena):
@@ -457,13 +355,17 @@ def test_nothing_survives_a_killed_judge(trampoline, folder, artifacts, level):
     (folder / "loop.so").write_bytes(artifacts["loop"])
     text = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_worker import *
+from pathlib import Path
+from tests.unit.evaluate.kernels import *
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.session import WorkerPool
+from evokernel.evaluate.trampoline import build_trampoline
 arena = Arena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS)
 pool = WorkerPool(build_trampoline(SIGNATURE, Path({str(folder)!r})), sandbox=detect_sandbox(Level("{level}")))
 pool.__enter__()
 workers = [load(pool, {{"loop": Path({str(folder)!r}, "loop.so").read_bytes()}}, "loop", arena) for _ in range(2)]
-workers[0].prepare("w", first_set=0, calls=1, timeout_s=1)
+workers[0].prepare("w", first_set=0, calls=1, timeout_s=15)
 print(*[worker._pid for worker in workers], pool._process.pid, flush=True)
 workers[1].call("w", first_set=0, calls=1, timeout_s=60)
 """
@@ -503,7 +405,14 @@ def test_a_round_trip_takes_milliseconds(full_pool, artifacts, arena):
 USER_SCRIPT = """
 import os, sys
 sys.path[:0] = {paths!r}
-from test_worker import *
+from pathlib import Path
+from tests.unit.evaluate.kernels import *
+from evokernel.errors import WorkerTimeout
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.confined import run_confined
+from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.session import WorkerPool
+from evokernel.evaluate.trampoline import build_trampoline
 os.chdir("/")
 for level in Level:
     sandbox = detect_sandbox(level)
@@ -538,7 +447,7 @@ def test_an_ordinary_user_is_protected_at_all_levels(folder, trampoline, artifac
         (home / f"{name}.so").write_bytes(artifacts[name])
         (home / f"{name}.so").chmod(0o644)
     subprocess.run(["cp", trampoline.path, home], check=True)
-    script = USER_SCRIPT.format(paths=[str(Path(__file__).parent), *filter(None, sys.path)], folder=str(home))
+    script = USER_SCRIPT.format(paths=list(filter(None, sys.path)), folder=str(home))
     interpreter = Path(sys._base_executable).resolve()
     opened = ["--dev-bind", "/", "/"]
     if interpreter.is_relative_to("/root"):
@@ -554,70 +463,6 @@ def test_an_ordinary_user_is_protected_at_all_levels(folder, trampoline, artifac
         subprocess.run(["rm", "-rf", home], check=True)
     assert "all well" in done.stdout, done.stdout + done.stderr
     assert "True" not in done.stdout
-
-
-TASK = """
-import torch
-from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
-
-def reference(a, s, N, f):
-    return s + 1, a * f + s
-
-def fast(inputs, outputs):
-    outputs[0].add_(1)
-    torch.add(outputs[0] - 1, inputs["a"], alpha=inputs["f"], out=outputs[1])
-
-def slow(inputs, outputs):
-    while True:
-        pass
-
-w = (Workload("w", {"N": 64, "f": 2.5}),)
-task = Task(
-    name="scale",
-    reference=reference,
-    signature=Signature(
-        (Tensor("a", ("N",), "bfloat16"), Tensor("s", ("N",), "bfloat16", role=Role.INOUT)),
-        (Scalar("N"), Scalar("f", "float32")),
-        (Tensor("c", ("N",), "bfloat16", role=Role.OUTPUT),),
-    ),
-    workloads={"cpu": WorkloadSet(w, w, {})},
-    flops="N",
-    baselines={"fast": fast, "slow": slow},
-)
-"""
-
-
-def test_baselines_run_on_the_same_buffers_with_the_same_handshake(folder):
-    pytest.importorskip("torch")
-    path = folder / "scale.py"
-    path.write_text(TASK)
-    from evokernel.tasks import load_task
-
-    one = 0x3F80  # 1.0 in bfloat16
-    signature = load_task(str(path)).signature
-    with Arena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
-        baseline.attach("w", arena, SCALARS)
-        for name in ("fast", "reference"):
-            baseline.select(name)
-            baseline.prepare("w", first_set=0, calls=2, warm_set=1, timeout_s=20)
-            for index in range(2):
-                arena.view(index, "a")[...] = one
-                arena.view(index, "s")[...] = one
-                arena.poison_outputs(index)
-            assert baseline.go(timeout_s=20) > 0
-            for index in range(2):
-                assert (arena.view(index, "s") == 0x4000).all()
-                assert (arena.view(index, "c") == 0x4060).all()  # 3.5
-        assert baseline.threads() >= 1
-        baseline.select("slow")
-        with pytest.raises(WorkerTimeout):
-            baseline.call("w", first_set=0, calls=1, timeout_s=0.2)
-        assert arena.broken_guards() == ()
-
-
-def test_a_baseline_that_cannot_start_is_our_own_fault(folder):
-    with pytest.raises(HarnessError, match="nowhere"):
-        BaselineProcess("nowhere/task.py")
 
 
 def test_numpy_sees_what_the_kernel_saw(full_pool, artifacts, arena):

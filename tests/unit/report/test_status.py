@@ -7,7 +7,7 @@ import pytest
 from archive.store import Store
 from evokernel.candidate import Usage
 from evokernel.errors import StoreError
-from evokernel.report.status import read_status
+from evokernel.report.status import RunState, read_status
 from evokernel.report.story import portrait, story
 from tests.stores import StoreBuilder, fill_store
 
@@ -39,7 +39,18 @@ def test_a_run_in_progress(tmp_path: Path) -> None:
         with Store.open(tmp_path / "a.db", write=False) as store:  # while the engine writes
             status = read_status(store)
     assert (status.in_flight, status.last_stop, status.spent.cost_usd) == (1, "", 0.5)
+    assert status.state is RunState.RUNNING
     assert {row.name: row.cost_usd for row in status.operators}["rewrite"] == 0.5
+
+
+def test_state_of_a_run(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.store.database.execute("UPDATE sessions SET last_seen = last_seen - 1000")
+        assert read_status(builder.store).state is RunState.KILLED
+        builder.store.session_end("enough")
+        assert read_status(builder.store).state is RunState.STOPPED
+    with Store.open(tmp_path / "b.db", write=True) as store:
+        assert read_status(store).state is RunState.NEW
 
 
 def test_story_follows_first_parents(tmp_path: Path) -> None:

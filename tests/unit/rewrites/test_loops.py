@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 
 from operators.loops.affine import Poly
-from operators.loops.dependence import facts, reduction_of
-from operators.loops.ir import For, paths
+from operators.loops.dependence import facts
+from operators.loops.ir import For
+from operators.loops.paths import paths
 from operators.loops.reader import ReadError, read
+from operators.loops.reductions import reduction_of
 from operators.loops.writer import write, write_expr
 from tests.unit.rewrites.nests import NESTS, Nest
 

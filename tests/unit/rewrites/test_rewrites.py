@@ -12,6 +12,8 @@ from tests.unit.rewrites.nests import BY_NAME, check, compiled
 CASES = (
     ("gemm", ("register_tile",)),
     ("conv1d", ("register_tile",)),
+    ("double_gemm_tn", ("register_tile", "pack", "vectorize")),
+    ("int_stats", ("vectorize", "split_accumulator")),
     ("batched", ("register_tile", "vectorize", "pack")),
     ("gemm_nt_bias", ("register_tile", "pack", "vectorize")),
     ("gemm_nt_bias", ("vectorize", "register_tile")),
@@ -35,8 +37,8 @@ CASES = (
     ("batched", ("register_tile", "prefetch")),
     ("gemm", ("parallel", "register_tile")),
     ("layernorm", ("parallel",)),
-    ("outer_products", ("interchange", "interchange:1", "promote")),
-    ("outer_products", ("interchange", "interchange:1", "register_tile")),
+    ("outer_products", ("interchange", "interchange", "promote")),
+    ("outer_products", ("interchange", "interchange", "register_tile")),
 )
 
 

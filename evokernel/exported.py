@@ -1,0 +1,78 @@
+"""Runs the files of an export once: in a process of their own, confined, without evokernel, against the reference."""
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from evokernel.evaluate.confined import Limits, Paths, run_confined
+from evokernel.evaluate.correctness import expect, judge_output
+from evokernel.evaluate.inputs import draw, numpy_dtype, result_tensors
+from evokernel.evaluate.sandbox import detect_sandbox
+from evokernel.task import Task, Workload
+
+_LIMIT_S = 120.0
+_SCRIPT = """\
+import json, sys
+sys.modules["evokernel"] = None  # the files must do without it
+sys.path.insert(0, ".")
+import torch
+import kernel
+job = json.load(open("job.json"))
+def load(name, dtype, shape):
+    made = torch.empty(shape, dtype=getattr(torch, dtype))
+    data = bytearray(open(name + ".in", "rb").read())
+    return made.copy_(torch.frombuffer(data, dtype=made.dtype).reshape(shape)) if data else made
+tensors = [load(*row) for row in job["inputs"]]
+results = kernel.run(*tensors, **job["numbers"])
+results = results if isinstance(results, tuple) else (results,)
+for place, result in enumerate(results):
+    open(f"{place}.out", "wb").write(bytes(result.reshape(-1).view(torch.uint8).tolist()))
+"""
+
+
+def check_exported(folder: Path, task: Task) -> str:
+    """Run the kernel through its `kernel.py` on a held-out workload; return what is wrong, or nothing."""
+    workloads = next(iter(task.workloads.values()))
+    workload = min(workloads.holdout, key=task.bytes_at)
+    with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
+        Path(name).chmod(0o711)  # the confined process is another user's, and enters only the folder inside
+        inside = Path(name) / "export"
+        shutil.copytree(folder, inside)
+        inside.chmod(0o711)
+        return _run(inside, task, workload)
+
+
+def _run(folder: Path, task: Task, workload: Workload) -> str:
+    inputs = draw(task, workload, "normal", np.random.default_rng())
+    expected = expect(task, workload, inputs, distribution="normal")
+    job: dict[str, Any] = {"inputs": [], "numbers": {}}
+    shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
+    for tensor in task.signature.inputs:
+        (folder / f"{tensor.name}.in").write_bytes(np.ascontiguousarray(inputs[tensor.name]).tobytes())
+        job["inputs"].append((tensor.name, tensor.dtype, tensor.shape_at(workload.sizes)))
+    for scalar in task.signature.scalars:
+        if not any(extent.split(" * ")[-1] == scalar.name for extent in shaped):
+            job["numbers"][scalar.name] = workload.dims[scalar.name]
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    (folder / "check.py").write_text(_SCRIPT, encoding="utf-8")
+    done = run_confined(
+        [sys.executable, "-I", "-B", "check.py"],
+        sandbox=detect_sandbox(),
+        paths=Paths(read_only=(Path(torch.__file__).parent.parent,), writable=(folder,), folder=folder),
+        limits=Limits(timeout_s=_LIMIT_S, memory_bytes=None),
+        environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
+    )
+    if not done.ok:
+        return (done.stderr.strip() or f"the process ended with {done.exit_code or done.signal}")[-2000:]
+    answers = []
+    for place, tensor in enumerate(result_tensors(task)):
+        raw = (folder / f"{place}.out").read_bytes()
+        answers.append(np.frombuffer(raw, numpy_dtype(tensor.dtype)).reshape(tensor.shape_at(workload.sizes)))
+    finding = judge_output(expected, tuple(answers))
+    return "" if finding is None else f"the result is wrong: {finding.feedback}"

@@ -1,0 +1,69 @@
+import pytest
+
+from evokernel.errors import HarnessError, WorkerTimeout
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.baseline import BaselineProcess
+
+N = 64
+TASK = """
+import torch
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+def reference(a, s, N, f):
+    return s + 1, a * f + s
+
+def fast(inputs, outputs):
+    outputs[0].add_(1)
+    torch.add(outputs[0] - 1, inputs["a"], alpha=inputs["f"], out=outputs[1])
+
+def slow(inputs, outputs):
+    while True:
+        pass
+
+w = (Workload("w", {"N": 64, "f": 2.5}),)
+task = Task(
+    name="scale",
+    reference=reference,
+    signature=Signature(
+        (Tensor("a", ("N",), "bfloat16"), Tensor("s", ("N",), "bfloat16", role=Role.INOUT)),
+        (Scalar("N"), Scalar("f", "float32")),
+        (Tensor("c", ("N",), "bfloat16", role=Role.OUTPUT),),
+    ),
+    workloads={"cpu": WorkloadSet(w, w, {})},
+    flops="N",
+    baselines={"fast": fast, "slow": slow},
+)
+"""
+
+
+def test_baselines_run_on_the_same_buffers_with_the_same_handshake(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "scale.py"
+    path.write_text(TASK)
+    from evokernel.tasks import load_task
+
+    one = 0x3F80  # 1.0 in bfloat16
+    signature = load_task(str(path)).signature
+    with Arena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+        baseline.attach("w", arena, {"N": N, "f": 2.5})
+        for name in ("fast", "reference"):
+            baseline.select(name)
+            baseline.prepare("w", first_set=0, calls=2, warm_set=1, timeout_s=20)
+            for index in range(2):
+                arena.view(index, "a")[...] = one
+                arena.view(index, "s")[...] = one
+                arena.poison_outputs(index)
+            assert baseline.go(timeout_s=20) > 0
+            for index in range(2):
+                assert (arena.view(index, "s") == 0x4000).all()
+                assert (arena.view(index, "c") == 0x4060).all()  # 3.5
+        assert baseline.threads() >= 1
+        baseline.select("slow")
+        with pytest.raises(WorkerTimeout):
+            baseline.call("w", first_set=0, calls=1, timeout_s=0.2)
+        assert arena.broken_guards() == ()
+
+
+def test_a_baseline_that_cannot_start_is_our_own_fault():
+    with pytest.raises(HarnessError, match="nowhere"):
+        BaselineProcess("nowhere/task.py")

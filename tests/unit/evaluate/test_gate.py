@@ -1,0 +1,94 @@
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evokernel.evaluate.gate import Gate
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 10))
+
+
+def test_those_who_share_are_together_and_the_clock_is_alone():
+    async def story() -> None:
+        gate, inside, seen = Gate(), set(), []
+
+        async def visit(name: str, alone: bool) -> None:
+            async with gate.alone() if alone else gate.shared():
+                inside.add(name)
+                seen.append(frozenset(inside))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                inside.discard(name)
+
+        await asyncio.gather(*(visit(name, name.isupper()) for name in "abCdeFG"))
+        assert all(len(together) == 1 for together in seen if any(name.isupper() for name in together))
+        assert frozenset("ab") in seen
+        assert frozenset("de") in seen
+
+    run(story())
+
+
+def test_nobody_overtakes_so_neither_side_starves():
+    async def story() -> None:
+        gate, order = Gate(), []
+
+        async def visit(name: str, alone: bool) -> None:
+            async with gate.alone() if alone else gate.shared():
+                order.append(name)
+                await asyncio.sleep(0)
+
+        async with gate.shared():
+            tasks = [asyncio.create_task(visit(name, name.isupper())) for name in ("A", "b", "C", "d")]
+            await asyncio.sleep(0)
+            assert order == []  # the compiler "b" waits behind the clock "A", though it could be let in
+        await asyncio.gather(*tasks)
+        assert order == ["A", "b", "C", "d"]
+
+    run(story())
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_cancelled_visitors_leave_no_trace(visits: list[tuple[bool, int]]):
+    async def story() -> None:
+        gate = Gate()
+
+        async def visit(alone: bool) -> None:
+            async with gate.alone() if alone else gate.shared():
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+
+        tasks = [asyncio.create_task(visit(alone)) for alone, _ in visits]
+        for turn in range(4):
+            await asyncio.sleep(0)
+            for task, (_, when) in zip(tasks, visits, strict=True):
+                if when == turn and turn % 2:
+                    task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        async with gate.alone():  # waits for ever if somebody's place was lost
+            pass
+
+    run(story())
+
+
+def test_cancelled_in_the_turn_it_was_admitted():
+    async def story() -> None:
+        gate = Gate()
+
+        async def visit() -> None:
+            async with gate.alone():
+                pass
+
+        async with gate.alone():
+            task = asyncio.create_task(visit())
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        async with gate.alone():
+            pass
+
+    run(story())
