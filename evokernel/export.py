@@ -22,7 +22,6 @@ from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
 from evokernel.exported import check_exported
 from evokernel.judging import Judgement, judge, judgement_document
 from evokernel.languages.cpp_guide import entry_signature
-from evokernel.report.best import find_best
 from evokernel.report.documents import portrait_document
 from evokernel.report.story import portrait, story
 from evokernel.report.status import RunFacts, run_facts
@@ -47,12 +46,12 @@ class Exported:
     evaluation: Evaluation
 
 
-def export(store: Store, *, name: str, out: Path) -> Exported:
+def export(store: Store, name: str, *, out: Path) -> Exported:
     """Write a kernel of a run to a folder, after it has held once more on held-out inputs with fresh seeds.
 
     Args:
         store: opened for reading.
-        name: id of the candidate or its beginning; empty for the best.
+        name: id of the candidate, or its beginning.
         out: the folder; must be new, empty, or an earlier export.
 
     Raises:
@@ -60,11 +59,6 @@ def export(store: Store, *, name: str, out: Path) -> Exported:
         NotExported: it does not hold, or the files do not work on their own.
     """
     _check_folder(out)
-    if not name:
-        best = find_best(store)
-        if best is None:
-            raise StoreError(f"{store.database.path} holds no correct kernel yet")
-        name = best.candidate.id
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, _config(run)
     task = load_task(config.task)

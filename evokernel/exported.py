@@ -20,10 +20,10 @@ _LIMIT_S = 120.0
 _SCRIPT = """\
 import json, sys
 sys.modules["evokernel"] = None  # the files must do without it
-sys.path.insert(0, ".")
+job = json.load(open("job.json"))
+sys.path[:0] = [".", job["packages"]]
 import torch
 import kernel
-job = json.load(open("job.json"))
 def load(name, dtype, shape):
     made = torch.empty(shape, dtype=getattr(torch, dtype))
     data = bytearray(open(name + ".in", "rb").read())
@@ -51,7 +51,8 @@ def check_exported(folder: Path, task: Task) -> str:
 def _run(folder: Path, task: Task, workload: Workload) -> str:
     inputs = draw(task, workload, "normal", np.random.default_rng())
     expected = expect(task, workload, inputs, distribution="normal")
-    job: dict[str, Any] = {"inputs": [], "numbers": {}}
+    packages = Path(torch.__file__).parent.parent
+    job: dict[str, Any] = {"inputs": [], "numbers": {}, "packages": str(packages)}
     shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
     for tensor in task.signature.inputs:
         (folder / f"{tensor.name}.in").write_bytes(np.ascontiguousarray(inputs[tensor.name]).tobytes())
@@ -64,7 +65,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
     done = run_confined(
         [sys.executable, "-I", "-B", "check.py"],
         sandbox=detect_sandbox(),
-        paths=Paths(read_only=(Path(torch.__file__).parent.parent,), writable=(folder,), folder=folder),
+        paths=Paths(read_only=(packages,), writable=(folder,), folder=folder),
         limits=Limits(timeout_s=_LIMIT_S, memory_bytes=None),
         environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.tables import put, sheet
@@ -42,7 +43,7 @@ def _heading(project: "Project") -> Text:
     return Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM))
 
 
-def _facts(project: "Project") -> object:
+def _facts(project: "Project") -> Table:
     layout = project.layout
     workloads = project.task.workloads["cpu"]
     dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]

@@ -152,8 +152,8 @@ class Emitter:
             return _iota(node, value_of(index[0], sizes))
         level = self._level(index)
         named = self._counts.get((node, index), 0) > 1 or level < around
-        scope = level if named else around
-        made = combine(node, [self._text(arg, index if arg.shape else (), inside=scope) for arg in node.args])
+        home = level if named else around
+        made = combine(node, [self._text(arg, index if arg.shape else (), inside=home) for arg in node.args])
         return Text(self._name(node, index, made.text, level), ATOM) if named else made
 
     def _number(self, node: Node, around: int) -> Text:

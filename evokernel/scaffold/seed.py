@@ -83,6 +83,6 @@ def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a copy that begins at a multiple of 64 bytes, as kernels are promised."""
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy

@@ -18,7 +18,6 @@ from operators.loops.ir import (
     Path,
     Program,
     Stmt,
-    Var,
     expr_names,
     names_in,
     walk_stmts,
@@ -172,13 +171,3 @@ def whole_steps(loop: For, part: Expr) -> Expr:
 def tile_loop(var: str, trip: Expr, body: tuple[Stmt, ...], *, unroll: bool = False) -> For:
     """A constant-trip loop over a local tile."""
     return For(var, ZERO, trip, ONE, body, "int", ("GCC unroll 16",) if unroll else ())
-
-
-def name_of(stem: str, text: str = "") -> Var:
-    """A variable."""
-    return Var(stem + text)
-
-
-def number(value: int) -> Num:
-    """An integer literal."""
-    return Num(str(value))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from operators.loops.affine import ONE as UNIT
 from operators.loops.dependence import facts, has_raw
 from operators.loops.ir import (
     ONE,
@@ -179,17 +180,17 @@ def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple
     return tuple(out)
 
 
-def _unit_stride(program: Program, path: Path, var: str) -> bool:
-    """Whether the loops at `path` touch some array with unit stride in `var`."""
+def _unit_strides(program: Program, path: Path, var: str) -> int:
+    """How many accesses in the loop at `path` have unit stride in `var`."""
     scan: Scan = facts(program, path).scan
+    count = 0
     for access in scan.accesses:
         if access.index is None:
             continue
         own = [s for s in access.loops if s.startswith(f"{var}@")]
         stride = access.index.stride(own[-1]) if own else None
-        if stride is not None and stride.terms == (((), 1),):
-            return True
-    return False
+        count += stride == UNIT
+    return count
 
 
 class RegisterTile:
@@ -236,7 +237,9 @@ class RegisterTile:
     def _pays(self, program: Program, path: Path, loop: For) -> bool:
         """Whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
         inner = [s for s in loop.body if isinstance(s, For)]
-        return _has_lanes(loop.body) or any(_unit_stride(program, (*path, loop.body.index(s)), loop.var) for s in inner)
+        return _has_lanes(loop.body) or any(
+            _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner
+        )
 
     def _variant(self, phases: tuple[_Phase, ...]) -> bool:
         return any(isinstance(s, For) for group in _groups(phases) for s in group)
@@ -274,9 +277,9 @@ class RegisterTile:
     def _dims(self, program: Program, site: Site, tiled: list[For]) -> tuple[_Dim, ...]:
         dims: list[_Dim] = []
         lanes = _has_lanes(tiled[-1].body)
-        tiled = sorted(tiled, key=lambda loop: _unit_stride(program, site.path, loop.var))
+        tiled = sorted(tiled, key=lambda loop: _unit_strides(program, site.path, loop.var))
         for loop in tiled:
-            wide = not lanes and _unit_stride(program, site.path, loop.var) and loop is tiled[-1]
+            wide = not lanes and loop is tiled[-1] and _unit_strides(program, site.path, loop.var) > 0
             size = fresh(program, "NR" if wide or dims else "MR", *(d.size for d in dims))
             index = fresh(program, "s" if wide or dims else "r", *(d.index for d in dims))
             origin, tile = fresh(program, f"{loop.var}0"), fresh(program, f"{loop.var}t")
