@@ -71,9 +71,13 @@ def _packages() -> Finding:
     missing = [name for name, place in places.items() if place is None]
     found = ", ".join(f"{name}: {place or 'not found'}" for name, place in places.items())
     if missing:
-        return Finding("packages", State.MISSING, found, f"{', '.join(missing)} cannot be imported; install evokernel again")
+        return Finding(
+            "packages", State.MISSING, found, f"{', '.join(missing)} cannot be imported; install evokernel again"
+        )
     if len({place.parent for place in places.values() if place}) > 1:
-        advice = "they come from different places, so another project's package has one of these names; use a fresh venv"
+        advice = (
+            "they come from different places, so another project's package has one of these names; use a fresh venv"
+        )
         return Finding("packages", State.MISSING, found, advice)
     return Finding("packages", State.OK, found)
 
@@ -138,7 +142,9 @@ def _cores() -> Finding:
     if len(cores) < 2:
         return Finding("cores", State.WARNING, found, "compiling and timing share one core; two or more are better")
     if load > len(cores) / 2:
-        return Finding("cores", State.WARNING, found, "the machine is busy: times will scatter, and searches take longer")
+        return Finding(
+            "cores", State.WARNING, found, "the machine is busy: times will scatter, and searches take longer"
+        )
     return Finding("cores", State.OK, found)
 
 
@@ -178,4 +184,6 @@ def _memory() -> Finding:
 def _gpu() -> Finding:
     cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*"))
     found = f"{len(cards)} NVIDIA GPU(s) found" if cards else "none found"
-    return Finding("gpu", State.OK, f"{found}; GPU languages are not part of this version, which evolves C++ for the CPU")
+    return Finding(
+        "gpu", State.OK, f"{found}; GPU languages are not part of this version, which evolves C++ for the CPU"
+    )

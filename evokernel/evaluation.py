@@ -176,6 +176,13 @@ def combined_speedup(timings: tuple[Timing, ...]) -> Speedup:
     return Speedup.from_log(mean, error)
 
 
+def floor_share(timings: tuple[Timing, ...]) -> float | None:
+    """Return floor time / candidate time, the weighted geometric mean over workloads with a known floor, or None."""
+    known = [(t.weight, math.log(t.floor_us / t.candidate_us)) for t in timings if t.floor_us]
+    total = sum(weight for weight, _ in known)
+    return math.exp(sum(weight * share for weight, share in known) / total) if total else None
+
+
 def harness_failure(key: EvaluationKey, candidate_id: str, reason: str) -> Evaluation:
     """Return the record of a fault of our own: no verdict on the candidate, never used again."""
     return Evaluation(key, candidate_id, Status.HARNESS_ERROR, Stage.STATIC, feedback=reason)

@@ -23,8 +23,8 @@ from evokernel.exported import check_exported
 from evokernel.judging import Judgement, judge, judgement_document
 from evokernel.languages.cpp_guide import entry_signature
 from evokernel.report.documents import portrait_document
-from evokernel.report.story import portrait, story
 from evokernel.report.status import RunFacts, run_facts
+from evokernel.report.story import portrait, story
 from evokernel.task import Role, Task, Tensor
 from evokernel.tasks import load_task, task_hash
 
@@ -140,7 +140,7 @@ def _module(task: Task, judgement: Judgement) -> str:
     keywords = [*(f"{name}: float" for name in numbers), "out: Any = None"]
     return _fill(
         "kernel.py.txt",
-        description=task.description or task.name,
+        description=(task.description or task.name).replace("\\", "/").replace('"', "'"),
         candidate=judgement.candidate.id,
         example=_example(task),
         flags=repr(compiler_flags(judgement.identity.environment)),
@@ -209,7 +209,9 @@ def _readme(task: Task, judgement: Judgement, config: RunConfig) -> str:
         environment=identity.environment,
         mode=identity.mode.value,
         sandbox=identity.sandbox,
-        threads="One thread" if config.threads == 1 else f"{config.threads} threads; set OMP_NUM_THREADS={config.threads}",
+        threads="One thread"
+        if config.threads == 1
+        else f"{config.threads} threads; set OMP_NUM_THREADS={config.threads}",
     )
 
 

@@ -106,6 +106,12 @@ class Search:
             RunMismatch: the store belongs to another search.
             HarnessError: our own machinery failed again and again.
         """
+        try:
+            return await self._run()
+        finally:
+            await self._parts.evaluator.close()
+
+    async def _run(self) -> str:
         self._tell(Note("starting the evaluator: admission of the task, device, baselines"))
         self._evaluator_identity = await self._parts.evaluator.start()
         store = self._parts.store

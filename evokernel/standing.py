@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from evokernel.candidate import Proposal
-from evokernel.evaluation import Evaluation
+from evokernel.evaluation import Evaluation, floor_share
 from evokernel.fitness import Elite, fitness_of
 
 
@@ -46,7 +46,7 @@ class Standing:
         if self.best is not None and fitness.value <= self.best.fitness.value:
             return False
         self.best = elite
-        self.roofline_share = roofline_share(evaluation)
+        self.roofline_share = floor_share(evaluation.timings)
         self.since_improvement = 0
         return True
 
@@ -60,10 +60,3 @@ class Standing:
     def best_speedup(self) -> float:
         """The best kernel's combined speed-up over the anchor baseline; 0 without one."""
         return math.exp(self.best.fitness.log_speedup) if self.best else 0.0
-
-
-def roofline_share(evaluation: Evaluation) -> float | None:
-    """Return floor time / candidate time as a weighted geometric mean over workloads; None where no floor is known."""
-    known = [(t.weight, t.floor_us / t.candidate_us) for t in evaluation.timings if t.floor_us]
-    total = sum(weight for weight, _ in known)
-    return math.exp(sum(weight * math.log(share) for weight, share in known) / total) if total else None

@@ -11,7 +11,9 @@ from evokernel.cli.text import BAD, DIM, GOOD, WARN, clean, stdout
 
 
 @click.command()
-@click.option("--runs", type=click.Path(path_type=Path), default=RUNS, show_default=True, help="Where stores are written.")
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=RUNS, show_default=True, help="Where stores are written."
+)
 @click.pass_context
 def command(context: click.Context, runs: Path) -> None:
     """Look at everything a search needs, and say what to do about what is missing.

@@ -12,7 +12,9 @@ from evokernel.cli.text import GOOD, STRONG, clean, interval, stdout, times
 
 @click.command()
 @click.argument("place", required=False, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]")
-@click.option("--id", "name", default="", metavar="ID", help="A candidate, or the beginning of its id; default: the best.")
+@click.option(
+    "--id", "name", default="", metavar="ID", help="A candidate, or the beginning of its id; default: the best."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
 )

@@ -16,7 +16,7 @@ from evokernel.cli.snapshot import Engine, Snapshot
 from evokernel.protocols import Note
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-REDRAW_S = 0.25
+REDRAW_S = 0.5
 GRACE_S = 3.0
 SIGNAL_EXIT = 128
 

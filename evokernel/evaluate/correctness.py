@@ -120,8 +120,7 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
         moved = [shift[index] for shift in shifts] if is_float(tensor.dtype) else []
         output = ExpectedOutput(tensor, high[index], native[index], Limits(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
         exact = demanded and _fits_exactly(output, reduction=reduction)
-        limits = _limits(task, output, moved=moved, growth=growth)
-        outputs.append(replace(output, limits=limits, exact=exact))
+        outputs.append(replace(output, limits=_limits(task, output, moved=moved, growth=growth), exact=exact))
     return Expected(workload, distribution, tuple(outputs))
 
 
@@ -160,7 +159,6 @@ def _limits(task: Task, output: ExpectedOutput, *, moved: Sequence[Array], growt
     usable = np.isfinite(output.high) & np.isfinite(native)
     size, scale = np.abs(output.high[usable]), _rms(output.high[usable])
     error = np.abs(native[usable] - output.high[usable])
-    native_rms = _rms(error)
     native_peak = float((error / (size + scale)).max(initial=0.0)) if scale > 0 else 0.0
     unit = _working_roundoff(task, dtype)
     sensitivity = _rms(np.concatenate([shift[usable & np.isfinite(shift)] for shift in moved])) if moved else 0.0
@@ -172,12 +170,12 @@ def _limits(task: Task, output: ExpectedOutput, *, moved: Sequence[Array], growt
     rounding = growth * max(unit * scale, sensitivity)
     narrow = ROUNDOFF[dtype] > ROUNDOFF["float32"]
     least_rms = rounding + (1.5 * ROUNDOFF[dtype] * scale if narrow else 0.0)
-    rms = max(task.precision.slack * native_rms, least_rms)
+    rms = max(task.precision.slack * _rms(error), least_rms)
     least_floor = 3 * ROUNDOFF[dtype] * scale + 4 * rounding if narrow else 4 * rms
     # where all of r is 0, the native operation's own residue is all there is to go by
     residue = native_peak * scale if scale > 0 else float(error.max(initial=0.0))
     floor = max(task.precision.slack * residue, least_floor)
-    return Limits(rms, floor / scale if scale > 0 else 0.0, floor, scale, native_rms, native_peak)
+    return Limits(rms, floor / scale if scale > 0 else 0.0, floor, scale, _rms(error), native_peak)
 
 
 def _growth(reduction: int, *, alike: bool) -> float:
@@ -277,17 +275,15 @@ def _quickly_right(output: ExpectedOutput, actual: Array, native: Array) -> bool
 def _judge(output: ExpectedOutput, actual: Array, *, poison: Poison | None, place: str, hidden: bool) -> Finding | None:
     subject = f"output {output.tensor.name!r} {place}"
     if poison is not None:
-        unwritten = is_poison(actual, poison) & ~is_poison(output.native, poison)
-        if unwritten.any():
+        unwritten = is_poison(actual, poison)
+        if unwritten.any() and (unwritten := unwritten & ~is_poison(output.native, poison)).any():
             seen = describe(unwritten, hidden=hidden)
             text = f"{subject}: {seen.text} never written, or added to without being set first"
             return Finding(Status.UNWRITTEN_OUTPUT, text, share=seen.share)
     if not is_float(output.tensor.dtype):
         return _unequal((actual != output.high) & (actual != output.native), subject, hidden=hidden)
-    values, rounded, native = (
-        widen(stored, output.tensor.dtype)
-        for stored in (actual, store(output.high, output.tensor.dtype), output.native)
-    )
+    stored = (actual, store(output.high, output.tensor.dtype), output.native)
+    values, rounded, native = (widen(array, output.tensor.dtype) for array in stored)
     strange = _misplaced(values, rounded, native)
     if strange.any():
         return _nonfinite(values, strange, subject, hidden=hidden)
@@ -302,7 +298,7 @@ def _judge_errors(output: ExpectedOutput, values: Array, due: Array, *, subject:
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(usable, np.abs(values - output.high), 0.0)
         allowed = np.where(usable, limits.peak * np.abs(output.high) + limits.floor, math.inf)
-    rms, bad = _rms(error), ~(error <= allowed)
+    rms, bad = _rms(error), ~(error <= allowed)  # written so that NaN is bad
     if rms <= limits.rms and not bad.any():
         return None
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -44,7 +44,7 @@ class Gate:
         except asyncio.CancelledError:
             if ticket.done() and not ticket.cancelled():  # admitted in the same turn: give the place back
                 self._leave(alone=alone)
-            else:
+            elif entry in self._queue:
                 self._queue.remove(entry)
             self._admit()
             raise
@@ -59,6 +59,9 @@ class Gate:
         """Let the head of the queue in, and all that may come with it."""
         while self._queue and not self._alone:
             alone, ticket = self._queue[0]
+            if ticket.cancelled():  # its visitor has not yet noticed
+                self._queue.popleft()
+                continue
             if alone and self._sharing:
                 return
             self._queue.popleft()

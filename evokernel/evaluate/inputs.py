@@ -272,7 +272,8 @@ def fill_poison(array: Array, *, poison: Poison) -> None:
 
 
 def _pattern(bits: Array, poison: Poison) -> Array:
-    return np.resize(np.array([poison, poison]).view(bits.dtype), bits.size)
+    words = np.array([poison, poison]).view(bits.dtype)
+    return np.tile(words, -(-bits.size // words.size))[: bits.size]
 
 
 def is_poison(array: Array, poison: Poison) -> Array:

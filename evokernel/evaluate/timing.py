@@ -64,7 +64,7 @@ class Estimate:
 
 
 def t_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's distribution; within 0.002 of the tables."""
+    """Return the 97.5 % quantile of Student's distribution; within 0.2 % of the tables."""
     if freedom <= len(_T975):
         return _T975[max(freedom, 1) - 1]
     z = 1.959964

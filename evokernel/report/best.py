@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from archive.store import Store
 from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
-from evokernel.report.verdicts import Holdout, Kind, Verdicts, floor_share, over_baselines, quotient
+from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup, floor_share
+from evokernel.report.verdicts import Holdout, Kind, Verdicts, over_baselines, quotient
 
 SEED = "seed"
 
@@ -85,7 +85,7 @@ def find_best(store: Store) -> BestKernel | None:
         speedup=combined_speedup(evaluation.timings),
         baselines=over_baselines(evaluation),
         over_seed=over_seed(store, chosen.verdicts),
-        floor_share=floor_share(evaluation),
+        floor_share=floor_share(evaluation.timings),
         contender=_contender(chosen, fittest),
     )
 

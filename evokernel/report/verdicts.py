@@ -96,10 +96,3 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 def _log_error(speedup: Speedup) -> float:
     return math.log(speedup.high / speedup.low) / (2 * Z95)
-
-
-def floor_share(evaluation: Evaluation) -> float | None:
-    """Return floor time / candidate time, the weighted geometric mean over workloads with a known floor, or None."""
-    known = [(t.weight, math.log(t.floor_us / t.candidate_us)) for t in evaluation.timings if t.floor_us]
-    total = sum(weight for weight, _ in known)
-    return math.exp(sum(weight * share for weight, share in known) / total) if total else None

@@ -1,6 +1,7 @@
 """torch's primitive operations, one by one, as nodes of the graph."""
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,10 +13,39 @@ from evokernel.scaffold.sizes import NotGeneral, Sizes
 _KINDS: dict[Any, Kind] = {torch.float32: "float", torch.int64: "int64_t", torch.bool: "bool"}
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 _FUNCTIONS = frozenset(
-    (
-        "exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan asin acos atan erf erfc pow rsqrt sqrt abs floor "
-        "ceil trunc round reciprocal maximum minimum fmod atan2"
-    ).split()
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "tanh",
+        "sinh",
+        "cosh",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "erf",
+        "erfc",
+        "pow",
+        "rsqrt",
+        "sqrt",
+        "abs",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "reciprocal",
+        "maximum",
+        "minimum",
+        "fmod",
+        "atan2",
+    ]
 )
 _LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_not"})
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
@@ -34,6 +64,7 @@ class Converter:
         self._sizes = sizes
         self._numbers = numbers
         self._values: dict[Any, Node] = {}
+        self._parts: dict[Any, list[Node]] = {}
         self.exact = True
 
     def value(self, item: Any) -> Node:
@@ -55,8 +86,14 @@ class Converter:
             return
         if node.op != "call_function":
             raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+        if node.target is operator.getitem and node.args[0] in self._parts:
+            self._values[node] = self._parts[node.args[0]][node.args[1]]
+            return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
+        if name in ("split", "split_with_sizes", "unbind"):
+            self._parts[node] = self._pieces(name, node)
+            return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
             rule = _RULES.get(f"{library}.{name}")
@@ -117,13 +154,39 @@ class Converter:
         return self._view("split", node, node.args[1])
 
     def _slice(self, node: Any) -> Node:
-        _, dim, start, _, step = (*node.args, *(None, 0, 0, None, 1)[len(node.args) :])
+        given: list[Any] = [*node.args, *(None, 0, 0, None, 1)[len(node.args) :]]
+        dim, start, step = given[1], given[2] or 0, given[4]
         if step != 1:
             raise NotGeneral("a slice with a step has no naive loop yet")
         source = self.value(node.args[0])
         dim = dim % len(source.shape)
-        start = (start or 0) + (source.shape[dim] if (start or 0) < 0 else 0)
+        start += source.shape[dim] if start < 0 else 0
         return self._view("slice", node, dim, start)
+
+    def _select(self, node: Any) -> Node:
+        source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
+        return self._one(source, dim % len(source.shape), place % source.shape[dim])
+
+    def _pieces(self, name: str, node: Any) -> list[Node]:
+        """Return the values of an operation that takes a tensor apart along one dimension."""
+        source = self.value(node.args[0])
+        dim = node.args[1 if name == "unbind" else 2] if len(node.args) > (1 if name == "unbind" else 2) else 0
+        dim = dim % len(source.shape)
+        shapes = [tuple(item.shape) for item in node.meta["val"]]
+        if name == "unbind":
+            return [self._one(source, dim, place) for place in range(len(shapes))]
+        starts = [sum(shape[dim] for shape in shapes[:place]) for place in range(len(shapes))]
+        return [
+            self._graph.node("slice", (source,), attrs=(dim, start), shape=shape, kind=source.kind)
+            for start, shape in zip(starts, shapes, strict=True)
+        ]
+
+    def _one(self, source: Node, dim: int, place: int) -> Node:
+        """Return the elements at one place of a dimension, which is dropped."""
+        thin = (*source.shape[:dim], 1, *source.shape[dim + 1 :])
+        part = self._graph.node("slice", (source,), attrs=(dim, place), shape=thin, kind=source.kind)
+        shape = (*thin[:dim], *thin[dim + 1 :])
+        return self._graph.node("squeeze", (part,), attrs=((dim,),), shape=shape, kind=source.kind)
 
     def _same(self, node: Any) -> Node:
         return self.value(node.args[0])
@@ -185,7 +248,8 @@ class Converter:
 
     def _clamp(self, node: Any) -> Node:
         name = str(node.target).split(".")[1]
-        low, high = (None, node.args[1]) if name == "clamp_max" else (*node.args[1:], None, None)[:2]
+        bounds: list[Any] = [*node.args[1:], None, None]
+        low, high = (None, bounds[0]) if name == "clamp_max" else bounds[:2]
         made = self.value(node.args[0])
         if low is not None:
             made = self._graph.pointwise("maximum", made, self.value(low))
@@ -204,6 +268,7 @@ _RULES: dict[str, Callable[[Converter, Any], Node]] = {
     "prims.collapse_view": Converter._collapse,
     "prims.split_dim": Converter._split,
     "aten.slice": Converter._slice,
+    "aten.select": Converter._select,
     "prims.clone": Converter._same,
     "prims.convert_element_type": Converter._cast,
     "prims.scalar_tensor": Converter._full,

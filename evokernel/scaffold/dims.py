@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -56,7 +56,7 @@ def outputs_of(subject: Subject, shapes: Shapes) -> list[Any]:
     try:
         with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             result = subject.call({name: torch.empty(shape) for name, shape in shapes.items()})
-    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+    except Exception as error:
         raise TaskError(f"{subject.name} raised {type(error).__name__}: {_first_line(error)}") from error
     flat = list(result) if isinstance(result, (tuple, list)) else [result]
     for item in flat:
@@ -91,13 +91,11 @@ def derive_layout(subject: Subject) -> Layout:
         for group, unit in _groups(subject, example, axes, extent):
             if _runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
-    while True:
-        try:
-            return _layout(subject, example, _named(found, example, result, subject))
-        except NotGeneral:
-            if not found:
-                raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs") from None
-            found.pop()  # the outputs follow no simple rule in this size: it stays as it is in the example
+    for removed in range(len(found) + 1):  # a size the outputs follow in no simple way stays as in the example
+        for kept in combinations(found, len(found) - removed):
+            with suppress(NotGeneral):
+                return _layout(subject, example, _named(kept, example, result, subject))
+    raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
 def _classes(example: Shapes) -> dict[int, list[Axis]]:

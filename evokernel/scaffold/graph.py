@@ -11,9 +11,30 @@ VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "sl
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
 LEAVES = frozenset({"input", "number", "iota"})
 EXPENSIVE = frozenset(
-    (
-        "exp exp2 expm1 log log2 log10 log1p tanh sinh cosh sin cos tan asin acos atan erf erfc pow rsqrt sqrt div"
-    ).split()
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "tanh",
+        "sinh",
+        "cosh",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "erf",
+        "erfc",
+        "pow",
+        "rsqrt",
+        "sqrt",
+        "div",
+    ]
 )
 
 

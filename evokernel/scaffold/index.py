@@ -110,7 +110,9 @@ def _slice(node: Node, index: Index, sizes: Sizes) -> Index:
     dim, start = node.attrs
     assert isinstance(dim, int)
     assert isinstance(start, int)
-    moved = value_of(index[dim], sizes) if start == 0 else f"({value_of(index[dim], sizes)} + {sizes.text(start)})"
+    inner = value_of(index[dim], sizes)
+    first = sizes.text(start)
+    moved = inner if start == 0 else first if inner == "0" else f"({inner} + {first})"
     moved = moved if moved.isalnum() or moved.startswith("(") else f"({moved})"
     return (*index[:dim], ((moved, node.args[0].shape[dim]),), *index[dim + 1 :])
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-FIRST = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097)
-SECOND = (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087, 2089, 2099, 2111, 2113)
+# Far apart by uneven steps, so that no sum or difference of dimensions looks like another dimension.
+FIRST = (1009, 1423, 1877, 2389, 2963, 3607, 4327, 5119, 5987, 6947, 7993, 9127, 10357, 11689, 13121, 14657)
+SECOND = (1109, 1601, 2131, 2699, 3313, 3989, 4729, 5531, 6397, 7333, 8329, 9391, 10529, 11743, 13033, 14401)
 _OFFSET = 64
 
 
@@ -72,6 +73,10 @@ class Sizes:
 
     def product(self, extents: Iterable[int]) -> str:
         """Return a product of sizes of the first trace as an expression."""
+        return _product(*self.terms(extents))
+
+    def terms(self, extents: Iterable[int]) -> tuple[int, tuple[str, ...]]:
+        """Return a product of sizes as a number and the expressions it is multiplied with."""
         number, names, sums = 1, list[str](), list[str]()
         for extent in extents:
             if extent in self.offsets:
@@ -79,7 +84,7 @@ class Sizes:
                 continue
             factor, more = self.factors(extent)
             number, names = number * factor, [*names, *more]
-        return _product(number, (*names, *sums))
+        return number, (*sorted(names, key=self.names.index), *sorted(sums))
 
     def at(self, size: int, dims: Mapping[str, int]) -> int:
         """Return what a size of the first trace is for given dimensions."""

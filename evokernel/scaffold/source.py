@@ -43,7 +43,7 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
     sys.path.insert(0, str(path.parent))  # it may import its neighbours, as a script would
     try:
         loader.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - a user's file may raise anything; it becomes one clear message
+    except Exception as error:
         raise TaskError(f"{path}{_line(error, path)} raised {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(path.parent))

@@ -17,12 +17,73 @@ from evokernel.scaffold.source import load_source
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")
 _RESERVED = frozenset(
-    (
-        "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double "
-        "else enum explicit export extern false float for friend goto if inline int long mutable namespace new not "
-        "operator or private protected public register return run short signed sizeof static struct switch template "
-        "this throw true try typedef typename union unsigned using virtual void volatile while xor"
-    ).split()
+    [
+        "alignas",
+        "alignof",
+        "and",
+        "asm",
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "constexpr",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "not",
+        "operator",
+        "or",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "return",
+        "run",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typename",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "xor",
+    ]
 )
 
 
@@ -156,7 +217,7 @@ def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Modul
     given = hasattr(source, "get_init_inputs")
     try:
         module = value(*source.get_init_inputs()) if given else value()
-    except Exception as error:  # noqa: BLE001 - a user's constructor may raise anything
+    except Exception as error:
         hint = "check get_init_inputs()" if given else "define get_init_inputs() that returns its arguments as a list"
         raise TaskError(f"{name} cannot be made ({type(error).__name__}: {error}); {hint}") from error
     module = module.eval()
@@ -197,7 +258,7 @@ def _listed(source: ModuleType, parameters: Mapping[str, Any], name: str) -> dic
         return {}
     try:
         listed = list(source.get_inputs())
-    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+    except Exception as error:
         raise TaskError(f"get_inputs() raised {type(error).__name__}: {error}") from error
     if len(listed) > len(parameters):
         raise TaskError(f"get_inputs() returns {len(listed)} values, but {name} takes {', '.join(parameters)}")

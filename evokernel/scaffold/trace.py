@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils.flop_counter import flop_registry
 
 from evokernel.scaffold.convert import Converter
 from evokernel.scaffold.graph import Node
@@ -24,6 +24,10 @@ _WHOLE = (
     _aten.clamp_min.default,
     _aten.clamp_max.default,
     _aten.slice.Tensor,
+    _aten.select.int,
+    _aten.split.Tensor,
+    _aten.split_with_sizes.default,
+    _aten.unbind.int,
     _aten.cumsum.default,
     _aten.cumprod.default,
     _aten.max_pool2d_with_indices.default,
@@ -76,37 +80,54 @@ def to_graph(first: Any, second: Any, sizes: Sizes) -> Traced:
     return Traced(outputs, sizes, converter.exact)
 
 
-def flop_terms(first: Any) -> Iterator[tuple[int, int]]:
-    """Yield, for each operation, how many operations an element takes and how many elements there are."""
+def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield, for each operation, how many floating-point operations an element takes and the extents it is made for."""
     for node in first:
-        value = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(value, torch.Tensor):
+        out = _shapes(node)
+        if node.op != "call_function" or not out or str(node.target) in _FREE or 1.0 in node.args:
             continue
-        packet = getattr(node.target, "_overloadpacket", None)
-        if packet in flop_registry:
-            values = [item.meta["val"] if isinstance(item, torch.fx.Node) else item for item in node.args]
-            yield 1, flop_registry[packet](*values, **node.kwargs, out_val=value)
-        elif value.is_floating_point() and str(node.target) not in _FREE:
-            longest = max((item.meta["val"].numel() for item in node.all_input_nodes), default=0)
-            yield 1, max(value.numel(), longest)
-
-
-def reduction_terms(first: Any) -> Iterator[int]:
-    """Yield how many elements are summed into one, for each operation that sums."""
-    for node in first:
-        inputs = [item.meta["val"] for item in node.all_input_nodes]
+        inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
         if name in ("aten.mm.default", "aten.bmm.default"):
-            yield inputs[0].shape[-1]
-        elif name.startswith(("prims.sum", "prims.var", "aten.convolution")) and inputs:
-            whole = inputs[-1].numel() // inputs[-1].shape[0] if "convolution" in name else inputs[0].numel()
-            yield whole if "convolution" in name else whole // max(1, node.meta["val"].numel())
+            yield 2, (*out[0], inputs[0][-1])
+        elif name == "aten.convolution.default":
+            yield 2, (*out[0], *inputs[1][1:])
+        elif _is_float(node):
+            yield 1, max([*out, *inputs], key=prod)
+
+
+def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
+    """Yield the extents over which an operation sums, for each one that does."""
+    for node in first:
+        inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
+        name = str(node.target)
+        if name in ("aten.mm.default", "aten.bmm.default"):
+            yield inputs[0][-1:]
+        elif name == "aten.convolution.default":
+            yield inputs[1][1:]
+        elif name in ("prims.sum.default", "prims.var.default"):
+            yield tuple(inputs[0][dim] for dim in node.args[1])
+
+
+def _is_float(node: Any) -> bool:
+    value = node.meta["val"]
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return any(isinstance(item, torch.Tensor) and item.is_floating_point() for item in values)
 
 
 _FREE = frozenset(
     f"prims.{name}.default"
-    for name in "broadcast_in_dim transpose squeeze collapse_view split_dim clone convert_element_type where".split()
-) | {"aten.slice.Tensor", "aten.full_like.default"}
+    for name in [
+        "broadcast_in_dim",
+        "transpose",
+        "squeeze",
+        "collapse_view",
+        "split_dim",
+        "clone",
+        "convert_element_type",
+        "where",
+    ]
+) | {"aten.slice.Tensor", "aten.select.int", "aten.full_like.default"}
 
 
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
@@ -121,7 +142,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             empty = [torch.empty(shape) for shape in shapes.values()]
             module = make_fx(positional, decomposition_table=table)(*empty)
-    except Exception as error:  # noqa: BLE001 - a user's file may raise anything; it becomes one clear message
+    except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
     module.graph.eliminate_dead_code()
     return list(module.graph.nodes)
@@ -146,7 +167,7 @@ def _size_numbers(first: Any, second: Any, sizes: Sizes) -> dict[float, str]:
 
 
 _SHAPED = frozenset(
-    f"{name}.default" for name in "broadcast_in_dim transpose squeeze collapse_view split_dim iota".split()
+    f"{name}.default" for name in ["broadcast_in_dim", "transpose", "squeeze", "collapse_view", "split_dim", "iota"]
 )
 
 

@@ -1,6 +1,7 @@
 """Writes the files of a new project: the task, its plain kernel and a config that runs as it is."""
 
 import importlib.resources
+import math
 import os
 import re
 from collections import Counter
@@ -136,20 +137,22 @@ def _analyse(subject: Subject, layout: Layout) -> _Analysis:
     return made
 
 
-def _sum(terms: Iterable[tuple[int, int]], sizes: Sizes) -> str:
-    """Return the sum of products as an expression, the largest first."""
+def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: Sizes) -> str:
+    """Return the sum of products as an expression, the longest first."""
     total: Counter[tuple[str, ...]] = Counter()
-    for count, size in terms:
-        number, names = sizes.factors(size)
-        total[tuple(sorted(names, key=sizes.names.index))] += count * number
+    for count, extents in terms:
+        number, names = sizes.terms(extents)
+        total[names] += count * number
     ordered = sorted(total.items(), key=lambda item: (-len(item[0]), item[0]))
     parts = [" * ".join([*([str(number)] if number != 1 or not names else []), *names]) for names, number in ordered]
     return " + ".join(parts) or "1"
 
 
-def _longest(sums: Iterable[int], layout: Layout) -> str:
-    longest = max(sums, key=lambda size: layout.sizes.at(size, layout.example), default=1)
-    return layout.sizes.text(longest)
+def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
+    def length(extents: tuple[int, ...]) -> int:
+        return prod(layout.sizes.at(extent, layout.example) for extent in extents)
+
+    return layout.sizes.product(max(sums, key=length, default=()))
 
 
 def _make_seed(task: Task, analysis: _Analysis, file: Path, layout: Layout) -> str:
@@ -207,7 +210,7 @@ def _task_text(subject: Subject, layout: Layout, analysis: _Analysis, plan: Plan
         functional="from torch.func import functional_call\n" * module,
         where=where,
         digest=digest(subject.path),
-        model=f"model = {subject.construct}.eval()\n\n\n" if module else "\n",
+        model=f"model = {subject.construct}.eval()\n\n" if module else "\n",
         given=given,
         returns=returns,
         call=_call_text(subject),
@@ -251,7 +254,7 @@ def _call_text(subject: Subject) -> str:
 
 
 def _constant_text(name: str, value: Any) -> str:
-    if isinstance(value, float) and not value - value == 0:
+    if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if (
         value is None

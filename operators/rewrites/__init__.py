@@ -81,13 +81,13 @@ def apply(source: str, move: Move) -> str:
 def _moves(source: str) -> tuple[Move, ...]:
     try:
         program = _program(source)
+        return tuple(
+            Move(name, site.label, index)
+            for name, rewrite in REWRITES.items()
+            for index, site in enumerate(rewrite.sites(program))
+        )
     except (ReadError, RecursionError, UnicodeError):
         return ()
-    return tuple(
-        Move(name, site.label, index)
-        for name, rewrite in REWRITES.items()
-        for index, site in enumerate(rewrite.sites(program))
-    )
 
 
 def _program(source: str) -> Program:

@@ -9,7 +9,7 @@ from evokernel.evaluate.gate import Gate
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 10))
+    asyncio.run(asyncio.wait_for(work, 2))
 
 
 def test_those_who_share_are_together_and_the_clock_is_alone():

@@ -22,7 +22,7 @@ def block(speedup: float, clock_s: float = 0.01, second: float | None = None) ->
 def test_student_quantiles_match_the_tables():
     tables = {1: 12.706, 2: 4.303, 4: 2.776, 9: 2.262, 12: 2.179, 30: 2.042, 120: 1.980}
     for freedom, value in tables.items():
-        assert t_quantile(freedom) == pytest.approx(value, abs=0.002)
+        assert t_quantile(freedom) == pytest.approx(value, rel=0.002)
 
 
 def test_a_drift_within_a_block_cancels():
