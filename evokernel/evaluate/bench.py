@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,16 @@ class Bench:
         self.final: bool = setup["final"]
         self._stack = ExitStack()
         self._keep_off(cores)
-        self.task: Task = load_task(setup["task"])
-        self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
-        workloads = self._workloads(admitted=not setup["admit"])
+        with ThreadPoolExecutor(1) as helper:  # it imports torch, too: both at once
+            starting = helper.submit(BaselineProcess, setup["task"], threads=self.threads, cpus=self.cores)
+            self.task: Task = load_task(setup["task"])
+            self.rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+            workloads = self._workloads(admitted=not setup["admit"])
+            self.baseline = self._stack.enter_context(starting.result())
+        self._baseline_known: set[str] = set()
         self.sandbox: Sandbox = sandbox_for(self.settings)
         self.sheet: dict[str, float] = setup.get("sheet") or measure_device(self.cores)
         self.pool = self._stack.enter_context(self._worker_pool())
-        self._baseline_known: set[str] = set()
-        self.baseline = self._stack.enter_context(
-            BaselineProcess(setup["task"], threads=self.threads, cpus=self.cores)
-        )
         self.grounds = tuple(self._grounds(workloads))
         self.wake_ns = 0.0
         for ground in self.timed:

@@ -60,10 +60,11 @@ class LocalEvaluator:
         """
         async with self._starting:
             if self._identity is None:
-                self._task = await asyncio.to_thread(load_task, self._spec)
                 self._keep_off()
                 async with self._device, self._gate.alone():
-                    self._judge, hello = await self._start_judge({"admit": True, "final": False})
+                    loading = asyncio.to_thread(load_task, self._spec)
+                    starting = self._start_judge({"admit": True, "final": False})
+                    self._task, (self._judge, hello) = await asyncio.gather(loading, starting)
                 self._identity = self._identify(hello)
             return self._identity
 

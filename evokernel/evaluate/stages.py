@@ -4,13 +4,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 from evokernel.errors import HarnessError, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.confined import Completed, Limits, Paths, run_confined
 from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.inputs import Array, result_tensors
 from evokernel.evaluate.session import LoadFailed, Worker
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Stage, Status
@@ -100,9 +99,10 @@ def _try(session: Session, ground: Ground, distributions: tuple[str, ...], stage
 
 def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
     session.attach(ground)
-    seconds = 0.0
+    seconds, first = 0.0, []
     for distribution in distributions:
         seconds = _call(session, ground, distribution, 0)
+        first = first or [output.copy() for output in ground.outputs(0)]
         case = ground.case(distribution)
         finding = judge_output(
             case.expected, ground.outputs(0), poison=ground.poison_word, hidden=ground.hidden
@@ -111,14 +111,13 @@ def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], s
             return Outcome(finding.status, stage, finding.feedback)
     if stage is Stage.SMOKE or session.bench.threads > 1 or (ground.kind is Kind.SEARCH and seconds > _SLOW_S):
         return None
-    first = [output.copy() for output in ground.outputs(0)]
-    _call(session, ground, distributions[-1], 1)
+    _call(session, ground, distributions[0], 1)
     return _repeated(ground, first, stage)
 
 
-def _repeated(ground: Ground, first: list[np.ndarray], stage: Stage) -> Outcome | None:
+def _repeated(ground: Ground, first: list[Array], stage: Stage) -> Outcome | None:
     """Return the verdict where a second run on the same inputs, in other buffers, gave other bits."""
-    for tensor, one, two in zip(ground.task.signature.outputs, first, ground.outputs(1), strict=False):
+    for tensor, one, two in zip(result_tensors(ground.task), first, ground.outputs(1), strict=True):
         if one.tobytes() != two.tobytes():
             text = f"on {ground.label}: two calls on equal inputs gave different values of {tensor.name!r}"
             return Outcome(Status.NONDETERMINISTIC, stage, text)

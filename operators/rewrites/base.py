@@ -14,7 +14,6 @@ from operators.loops.ir import (
     Decl,
     Expr,
     For,
-    Num,
     Path,
     Program,
     Stmt,

@@ -52,6 +52,7 @@ extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_
     AFTER
 }
 """
+REMEMBER = "static int n = 0; if (n++ % 2 && c[0] != std::rint(c[0])) c[0] = std::nextafter(c[0], 1e9f);"
 SETTINGS = EvaluationConfig(quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2)
 
 
@@ -115,7 +116,7 @@ class EvaluatorContract:
         "unwritten": (kernel("if (M * N > 4) return;"), Status.UNWRITTEN_OUTPUT),
         "writing past the end": (kernel(after="c[M * N] = 1.0f;"), Status.OUT_OF_BOUNDS),
         "writing an input": (kernel("const_cast<float*>(a)[0] += 1.0f;"), Status.WORKER_DIED),
-        "remembering": (kernel("static float x = 0.0f; x += 1e-6f;", "c[0] += x * c[0];"), Status.NONDETERMINISTIC),
+        "remembering": (kernel(after=REMEMBER), Status.NONDETERMINISTIC),
         "no run": ("int walk() { return 1; }\n", Status.STATIC_REJECT),
     }
 

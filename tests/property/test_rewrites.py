@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,13 @@ def test_random_chains_keep_results(nest: Nest, tmp_path: Path) -> None:
         if offered:
             source = apply(source, rng.choice(offered))
     assert check(nest, compiled(source, tmp_path, "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")) == ""
+
+
+@given(st.sampled_from(NESTS), st.integers(0, 400), st.integers(0, 400))
+@settings(max_examples=60, deadline=None)
+def test_damaged_kernels_have_moves_that_apply(nest: Nest, gone: int, copied: int) -> None:
+    words = re.findall(r"\w+|\s+|[^\w\s]", nest.source)
+    words[gone % len(words)] = words[copied % len(words)]
+    source = "".join(words)
+    for move in moves(source, threads=2):
+        assert apply(source, move) != source

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from archive.store import Store
 from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, Speedup, Status
+from evokernel.evaluation import Budget, Evaluation, Speedup, Status, floor_share
 from evokernel.report.best import BestKernel, find_best, seeds
-from evokernel.report.verdicts import Holdout, Kind, Verdicts, floor_share, over_baselines, quotient
+from evokernel.report.verdicts import Holdout, Kind, Verdicts, over_baselines, quotient
 from tests.stores import StoreBuilder, fill_store
 
 
@@ -129,7 +129,7 @@ def test_failed_programs_have_no_fitness(tmp_path: Path) -> None:
 
 def test_floor_share_and_baselines(tmp_path: Path) -> None:
     evaluation = make_evaluation(tmp_path, speedup=5.0)
-    assert floor_share(evaluation) == pytest.approx(0.5)
+    assert floor_share(evaluation.timings) == pytest.approx(0.5)
     assert over_baselines(evaluation)["torch"].value == pytest.approx(5.0)
 
 
