@@ -56,6 +56,7 @@ def export(store: Store, name: str, *, out: Path) -> Exported:
 
     Raises:
         StoreError: there is no such kernel, or the store does not say how it was judged.
+        TaskError: the task has changed since.
         NotExported: it does not hold, or the files do not work on their own.
     """
     _check_folder(out)
@@ -63,9 +64,13 @@ def export(store: Store, name: str, *, out: Path) -> Exported:
     candidate, config = found.stored.candidate, _config(run)
     task = load_task(config.task)
     judgement = judge(
-        candidate, config.task, budgets=(Budget.FINAL,), settings=config.evaluation, threads=config.threads
+        candidate,
+        config.task,
+        budgets=(Budget.FINAL,),
+        settings=config.evaluation,
+        threads=config.threads,
+        task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
     )
-    _check_same_task(judgement, found.evaluations[-1].evaluation if found.evaluations else None, config.task)
     if not judgement.ok:
         last = judgement.last
         raise NotExported(
@@ -94,14 +99,6 @@ def _config(run: RunFacts) -> RunConfig:
     if not run.config:
         raise StoreError(f"{run.path} does not say how its kernels were judged: no run has begun in it")
     return parse_config(yaml.safe_load(run.config), f"the config in {run.path}")
-
-
-def _check_same_task(judgement: Judgement, before: Evaluation | None, spec: str) -> None:
-    if before is not None and before.key.task_hash != judgement.last.key.task_hash:
-        raise NotExported(
-            f"the task {spec} is not the one this kernel was found for (its text, or the evaluation settings, have "
-            "changed); bring back the old text, or judge the kernel anew with `evokernel evaluate`"
-        )
 
 
 def _publish(texts: Mapping[str, str], task: Task, out: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from evokernel.candidate import Candidate
 from evokernel.config import EvaluationConfig
-from evokernel.errors import HarnessError, LanguageError
+from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Speedup, Stage, Status, Timing, combined_speedup
-from evokernel.protocols import EvaluationRequest, EvaluatorIdentity
+from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
 
 FORMAT = 1
 SUFFIXES = {".cpp": "cpp"}
@@ -57,27 +57,44 @@ def read_candidate(path: Path) -> Candidate:
 
 
 def judge(
-    candidate: Candidate, task_spec: str, *, budgets: Sequence[Budget], settings: EvaluationConfig, threads: int = 1
+    candidate: Candidate,
+    task_spec: str,
+    *,
+    budgets: Sequence[Budget],
+    settings: EvaluationConfig,
+    threads: int = 1,
+    task_hash: str = "",
 ) -> Judgement:
     """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
+
+    Args:
+        candidate: the kernel.
+        task_spec: a built-in task or the path of a task file.
+        budgets: `final` judges on the held-out workloads, the others on those of the search.
+        settings: how to judge.
+        threads: threads the kernel may use.
+        task_hash: that of earlier evaluations; another one is refused before anything is measured.
 
     Raises:
         TaskError, LanguageError, HarnessError: it could not be judged.
     """
-    return asyncio.run(_judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads))
-
-
-async def _judge(
-    candidate: Candidate, task_spec: str, *, budgets: Sequence[Budget], settings: EvaluationConfig, threads: int
-) -> Judgement:
     language = local_language(candidate.language, settings, threads=threads)
     evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads)
     program = language.program_hash(candidate.source)
+    requests = [EvaluationRequest(candidate, program, budget, workloads=_WORKLOADS[budget]) for budget in budgets]
+    return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
+
+
+async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *, task_hash: str) -> Judgement:
     made: list[Evaluation] = []
     try:
         identity = await evaluator.start()
-        for budget in budgets:
-            request = EvaluationRequest(candidate, program, budget, workloads=_WORKLOADS[budget])
+        if task_hash and identity.task_hash != task_hash:
+            raise TaskError(
+                "the task is not the one this kernel was found for: its text or the evaluation settings have changed. "
+                "Bring back the old text, or judge the kernel anew with `evokernel evaluate`"
+            )
+        for request in requests:
             made.append(await evaluator.evaluate(request))
             if made[-1].status is Status.HARNESS_ERROR:
                 raise HarnessError(made[-1].feedback)
@@ -85,7 +102,7 @@ async def _judge(
                 break
     finally:
         await evaluator.close()
-    return Judgement(candidate, identity, tuple(made))
+    return Judgement(requests[0].candidate, identity, tuple(made))
 
 
 def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:

@@ -50,7 +50,7 @@ def _show(judgement: "Judgement", file: Path) -> None:
         stdout(),
         _heading(judgement, file),
         _stages(last),
-        Text(clean(last.feedback), style="" if last.ok else BAD) if last.feedback else None,
+        None if last.ok else Text(clean(last.feedback), style=BAD),  # of a right kernel it repeats the tables
         *(_timings(evaluation) for evaluation in judgement.evaluations if evaluation.ok),
         _circumstances(judgement),
     )

@@ -104,9 +104,10 @@ class Bench:
         return self.task.workloads[DEVICE_CLASS]
 
     def _keep_off(self, cores: Sequence[int]) -> None:
-        if not set(self.cores) <= os.sched_getaffinity(0) | set(cores):
-            raise HarnessError(f"cores {self.cores} cannot be used here")
-        os.sched_setaffinity(0, set(cores[: -self.threads]) or set(cores))
+        try:
+            os.sched_setaffinity(0, cores[: -self.threads] or cores)
+        except OSError as error:
+            raise HarnessError(f"the cores {list(cores)} cannot be used here: {error}") from None
 
     def _worker_pool(self) -> WorkerPool:
         trampoline = build_trampoline(self.task.signature, _cache_folder())
@@ -166,4 +167,3 @@ def _cache_folder() -> Path:
     """Return where compiled trampolines are kept: small, few, and the same for every run."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "evokernel"
-

@@ -57,32 +57,31 @@ class Clock:
         ]
         self._bench.attach_baseline(ground)
         session.attach(ground)
-        self._calls, self._warm = self._pace()
+        self._once_ns = max(session.call_s[ground] * 1e9 - self._bench.wake_ns, 1.0)
 
     def block(self) -> Block:
         """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
+        calls, warm = self._pace()
         self._renew()
         first_baseline = self._baseline()
         self._ground.wipe(self._ground.calls)
-        first_candidate = self._candidate()
+        first_candidate = self._candidate(calls, warm=warm)
         self._renew()
-        second_candidate = self._candidate()
+        second_candidate = self._candidate(calls, warm=warm)
         second_baseline = self._baseline()
         broken = out_of_bounds(self._ground, self._stage)
         if broken is not None:
             raise Rejected(broken)
         baseline, candidate = (first_baseline, second_baseline), (first_candidate, second_candidate)
-        clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * self._calls
+        clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls
         return Block(baseline, candidate, clock_ns / 1e9)
 
     def _pace(self) -> tuple[int, bool]:
-        """Return how many calls a batch of the candidate has, and whether it is warmed up, after one cold call."""
-        self._renew()
-        once = self._run(self._session.worker, calls=1, warm=False)
+        """Return how many calls a batch of the candidate has, and whether it is warmed up first."""
         calls = self._ground.calls
-        if once * calls > 4e9 * BATCH_S:  # far slower than the baseline: fewer calls fill a batch
-            calls = max(1, min(calls, round(1e9 * BATCH_S / once)))
-        return calls, once < _SLOW_NS
+        if self._once_ns * calls > 4e9 * BATCH_S:  # far slower than the baseline: fewer calls fill a batch
+            calls = max(1, min(calls, round(1e9 * BATCH_S / self._once_ns)))
+        return calls, self._once_ns < _SLOW_NS
 
     def _renew(self) -> None:
         for content in self._contents:
@@ -94,9 +93,10 @@ class Clock:
         except WorkerError as error:
             raise HarnessError(f"the baseline process failed: {error}") from error
 
-    def _candidate(self) -> float:
-        time_ns = self._run(self._session.worker, calls=self._calls, warm=self._warm)
-        self._verify()
+    def _candidate(self, calls: int, *, warm: bool) -> float:
+        time_ns = self._run(self._session.worker, calls=calls, warm=warm)
+        self._once_ns = min(self._once_ns, time_ns)  # the first estimate may come from a busy moment
+        self._verify(calls)
         return time_ns
 
     def _run(self, runner: RunnerProcess, *, calls: int, warm: bool) -> float:
@@ -109,10 +109,10 @@ class Clock:
         elapsed = runner.go(timeout_s=limit)
         return max(elapsed - self._bench.wake_ns, elapsed / 2) / calls
 
-    def _verify(self) -> None:
+    def _verify(self, calls: int) -> None:
         ground = self._ground
         expected = ground.case(ground.workload.distribution).expected
-        for index in range(self._calls):
+        for index in range(calls):
             native = native_answer(ground.task, ground.workload, self._contents[index])
             finding = judge_timed(
                 expected, ground.outputs(index), native=native, poison=ground.poison_word, hidden=ground.hidden

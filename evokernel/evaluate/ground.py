@@ -1,5 +1,6 @@
 """One workload as the judge holds it: shared buffers, secret inputs, expected values."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -63,6 +64,11 @@ class Ground:
     def anchor(self) -> str:
         """The fastest baseline."""
         return min(self.baseline_us, key=lambda name: self.baseline_us[name])
+
+    @property
+    def least_us(self) -> float:
+        """The time of the fastest baseline; infinite where none was timed."""
+        return min(self.baseline_us.values(), default=math.inf)
 
     @property
     def name(self) -> str:

@@ -108,12 +108,14 @@ class LocalEvaluator:
             try:
                 return await work(request, build)
             except JudgeLost:
-                if self._judge is not None:
+                if self._judge is not None:  # it may be alive, and broken
                     await self._judge.close(kill=True)
                 return await work(request, build)
 
     async def _search(self, request: EvaluationRequest, build: Build) -> Outcome:
         if self._judge is None or not self._judge.alive:
+            if self._judge is not None:
+                await self._judge.close(kill=True)
             assert self._identity is not None
             async with self._gate.alone():
                 # Not admitted anew, and the device not measured anew: the identity holds for the whole run.

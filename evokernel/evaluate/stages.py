@@ -19,15 +19,21 @@ NEUTRAL = "outputs must be computed from the given inputs in each call"
 HELD_OUT = "failed on held-out inputs"
 _SANITIZED_PROBES = 3
 _SLOW_S = 0.05
+_HOPELESS = 10.0
+_HOPELESS_CHECKS = 2
 _CHECKS_PER_TIMEOUT = 3.0
 
 
 class Session:
-    """One candidate under judgement: its worker, and which buffers that worker has mapped."""
+    """One candidate under judgement: its worker, and which buffers that worker has mapped.
+
+    `call_s` is how long its quickest checked call took, by workload.
+    """
 
     def __init__(self, bench: Bench, artifact: bytes) -> None:
         self.bench = bench
         self.worker: Worker = bench.load(artifact)
+        self.call_s: dict[Ground, float] = {}
         self._known: set[str] = set()
 
     def attach(self, ground: Ground) -> None:
@@ -99,20 +105,31 @@ def _try(session: Session, ground: Ground, distributions: tuple[str, ...], stage
 
 def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
     session.attach(ground)
-    seconds, first = 0.0, []
+    hopeless, first = False, list[Array]()
     for distribution in distributions:
+        if hopeless and distribution not in distributions[:_HOPELESS_CHECKS]:
+            break
         seconds = _call(session, ground, distribution, 0)
+        session.call_s[ground] = min(seconds, session.call_s.get(ground, seconds))
+        hopeless = _is_hopeless(ground, session.call_s[ground])
         first = first or [output.copy() for output in ground.outputs(0)]
         case = ground.case(distribution)
-        finding = judge_output(
-            case.expected, ground.outputs(0), poison=ground.poison_word, hidden=ground.hidden
-        )
+        finding = judge_output(case.expected, ground.outputs(0), poison=ground.poison_word, hidden=ground.hidden)
         if finding is not None:
             return Outcome(finding.status, stage, finding.feedback)
-    if stage is Stage.SMOKE or session.bench.threads > 1 or (ground.kind is Kind.SEARCH and seconds > _SLOW_S):
+    if stage is Stage.SMOKE or session.bench.threads > 1 or hopeless:
         return None
     _call(session, ground, distributions[0], 1)
     return _repeated(ground, first, stage)
+
+
+def _is_hopeless(ground: Ground, seconds: float) -> bool:
+    """Say whether a kernel is so slow on a timed workload that the rest of its distributions may be left out.
+
+    All of them were checked on the hidden shapes. A seed's first steps would cost a minute each otherwise, and a
+    kernel ten times slower than its baseline is not one that somebody is given.
+    """
+    return seconds > _SLOW_S and seconds * 1e6 > _HOPELESS * ground.least_us
 
 
 def _repeated(ground: Ground, first: list[Array], stage: Stage) -> Outcome | None:

@@ -204,6 +204,12 @@ class Converter:
         )
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
 
+    def _empty(self, node: Any) -> Node:
+        """Return zeros: what is made empty is only looked at for its shape, or filled."""
+        kind = self._kind(node)
+        text = {"float": "0.0f", "int64_t": "0", "bool": "false"}[kind]
+        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+
     def _iota(self, node: Any) -> Node:
         start, step = node.kwargs["start"], node.kwargs["step"]
         return self._graph.node("iota", (), attrs=(start, step), shape=tuple(node.meta["val"].shape), kind="int64_t")
@@ -270,10 +276,14 @@ _RULES: dict[str, Callable[[Converter, Any], Node]] = {
     "aten.slice": Converter._slice,
     "aten.select": Converter._select,
     "prims.clone": Converter._same,
+    "prims.view_of": Converter._same,
     "prims.convert_element_type": Converter._cast,
     "prims.scalar_tensor": Converter._full,
     "aten.full_like": Converter._full,
     "aten.full": Converter._full,
+    "aten.scalar_tensor": Converter._full,
+    "aten.empty": Converter._empty,
+    "prims.empty_strided": Converter._empty,
     "prims.iota": Converter._iota,
     "prims.sum": Converter._reduce,
     "prims.amax": Converter._reduce,

@@ -101,6 +101,8 @@ def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ..
         return (_is(args[1], neutral) and first.shape == shape) or (
             op in ("mul", "add") and _is(first, neutral) and args[1].shape == shape
         )
+    if op == "bitwise_and":
+        return _is(args[1].args[0] if args[1].op == "broadcast" else args[1], "true") and first.shape == shape
     if op == "broadcast":
         return first.shape == shape
     if op == "transpose":

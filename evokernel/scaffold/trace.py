@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from evokernel.scaffold.convert import Converter
@@ -84,7 +85,7 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield, for each operation, how many floating-point operations an element takes and the extents it is made for."""
     for node in first:
         out = _shapes(node)
-        if node.op != "call_function" or not out or str(node.target) in _FREE or 1.0 in node.args:
+        if node.op != "call_function" or not out or str(node.target) in _FREE or _by_one(node):
             continue
         inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
@@ -107,6 +108,11 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
             yield inputs[1][1:]
         elif name in ("prims.sum.default", "prims.var.default"):
             yield tuple(inputs[0][dim] for dim in node.args[1])
+
+
+def _by_one(node: Any) -> bool:
+    """Whether torch's rule multiplies with one, as it does for alpha and beta that nobody gave."""
+    return any(isinstance(item, float) and item == 1.0 for item in node.args) and "mul" in str(node.target)
 
 
 def _is_float(node: Any) -> bool:
@@ -141,7 +147,7 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             empty = [torch.empty(shape) for shape in shapes.values()]
-            module = make_fx(positional, decomposition_table=table)(*empty)
+            module = make_fx(functionalize(positional), decomposition_table=table)(*empty)
     except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error
     module.graph.eliminate_dead_code()

@@ -66,7 +66,7 @@ def _scaled(
     made: list[Dims] = []
     for pair in factors:
         dims = {
-            name: max(least, int(value * pair[place % 2]) | int(odd))
+            name: max(min(least, value), int(value * pair[place % 2]) | int(odd))
             for place, (name, value) in enumerate(base.items())
         }
         if dims not in made and _finite(subject, layout, dims, data=False):
@@ -75,10 +75,11 @@ def _scaled(
 
 
 def _least(subject: Subject, layout: Layout) -> int:
-    """Return the smallest size at which the reference gives finite numbers."""
-    for least in _LEAST:
-        if _finite(subject, layout, dict.fromkeys(layout.example, least), data=True):
-            return least
+    """Return the smallest size at which the reference gives finite numbers, or any where it never does."""
+    for data in (True, False):
+        for least in _LEAST:
+            if _finite(subject, layout, dict.fromkeys(layout.example, least), data=data):
+                return least
     return min(layout.example.values(), default=1)
 
 
@@ -86,15 +87,14 @@ def _finite(subject: Subject, layout: Layout, dims: Mapping[str, int], *, data: 
     shapes = shapes_at(layout, dims)
     try:
         if not data:
-            outputs_of(subject, shapes)
-            return True
+            return all(item.numel() > 0 for item in outputs_of(subject, shapes))
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             result = subject.call({name: torch.randn(shape, generator=generator) for name, shape in shapes.items()})
     except Exception:  # noqa: BLE001 - a user's function may raise anything; then it does not run at this size
         return False
     flat = result if isinstance(result, (tuple, list)) else (result,)
-    return all(bool(torch.isfinite(item).all()) for item in flat)
+    return all(item.numel() > 0 and bool(torch.isfinite(item).all()) for item in flat)
 
 
 def _probe_high(layout: Layout, flops: Callable[[Mapping[str, int]], int], value: int) -> int:

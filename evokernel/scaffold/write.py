@@ -152,7 +152,8 @@ def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
     def length(extents: tuple[int, ...]) -> int:
         return prod(layout.sizes.at(extent, layout.example) for extent in extents)
 
-    return layout.sizes.product(max(sums, key=length, default=()))
+    longest: tuple[int, ...] = max(sums, key=length, default=())
+    return layout.sizes.product(longest)
 
 
 def _make_seed(task: Task, analysis: _Analysis, file: Path, layout: Layout) -> str:

@@ -15,7 +15,7 @@ from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Verdict
 from evokernel.protocols import EvaluationRequest, Evaluator, Language
 
-TASK = '''
+TASK = """
 import torch
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -39,7 +39,7 @@ task = Task(
     flops="FLOPS", precision=Precision(reduction="K", exact_on_integers=True),
     distributions=("normal", "integers01"),
 )
-'''
+"""
 KERNEL = """#include <cstdint>
 #include <cmath>
 extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {
@@ -52,7 +52,7 @@ extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_
     AFTER
 }
 """
-REMEMBER = "static int n = 0; if (n++ % 2 && c[0] != std::rint(c[0])) c[0] = std::nextafter(c[0], 1e9f);"
+REMEMBER = "static int n = 0; if (n++ / 2 % 2 && c[0] != std::rint(c[0])) c[0] = std::nextafter(c[0], 1e9f);"
 SETTINGS = EvaluationConfig(quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2)
 
 
@@ -110,7 +110,7 @@ class EvaluatorContract:
         "wrong": (kernel(after="c[0] += 1.0f;"), Status.NUMERICAL),
         "not finite": (kernel(after="c[M * N - 1] = std::log(-1.0f - a[0] * a[0]);"), Status.NONFINITE),
         "crashing": (kernel("*(volatile int*)8 = 1;"), Status.WORKER_DIED),
-        "leaving": (kernel("asm(\"syscall\" : : \"a\"(231), \"D\"(0) : \"rcx\", \"r11\");"), Status.WORKER_DIED),
+        "leaving": (kernel('asm("syscall" : : "a"(231), "D"(0) : "rcx", "r11");'), Status.WORKER_DIED),
         "hanging": (kernel("for (volatile int x = 0; x >= 0;) x = 0;"), Status.TIMEOUT),
         "not compiling": (kernel("int x = nobody;"), Status.COMPILE_ERROR),
         "unwritten": (kernel("if (M * N > 4) return;"), Status.UNWRITTEN_OUTPUT),

@@ -142,6 +142,7 @@ def test_nothing_outlives_a_killed_engine(tmp_path: Path):
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
+    others = contract.descendants()
     engine = subprocess.Popen(
         [sys.executable, "-c", script, contract.write_task(tmp_path)],
         stdout=subprocess.PIPE,
@@ -151,7 +152,8 @@ def test_nothing_outlives_a_killed_engine(tmp_path: Path):
     assert engine.stdout is not None
     with engine.stdout:
         assert engine.stdout.readline() == b"ready\n"
-        ours = contract.descendants()
+        ours = contract.descendants() - others
+        assert len(ours) > 3
         os.killpg(engine.pid, signal.SIGKILL)
         engine.wait()
     for _ in range(100):

@@ -1,0 +1,80 @@
+"""Operations as a user would write them, and a shortcut to `init`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evokernel.scaffold.write import Project, init_project
+
+OPERATIONS = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def biased_gelu(x, w, b):
+    return F.gelu(x @ w + b)
+
+
+def rmsnorm(x, weight, eps=1e-6):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+class LinearRelu(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(24)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)
+
+
+def two(x, y):
+    return x + y, (x * y).sum(dim=1)
+
+
+def heads(x):
+    rows, width = x.shape
+    return x.view(rows, 4, width // 4).amax(1)
+
+
+def ordered(x):
+    return torch.sort(x).values
+
+
+def blind(x):
+    return torch.zeros_like(x)
+
+
+def whole(x):
+    return x.to(torch.int64)
+"""
+
+
+@pytest.fixture
+def operations(tmp_path: Path) -> Path:
+    path = tmp_path / "operations.py"
+    path.write_text(OPERATIONS, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def init(operations: Path, tmp_path: Path) -> Callable[..., Project]:
+    def run(name: str, inputs: str) -> Project:
+        return init_project(operations, name=name, inputs=inputs, out=tmp_path / "out")
+
+    return run

@@ -1,0 +1,123 @@
+"""`init` on real operations: what it finds out, what it writes, and that the kernel is right."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evokernel.config import load_config
+from evokernel.errors import TaskError
+from evokernel.scaffold.write import Project, init_project
+from operators.loops.reader import read
+
+Init = Callable[..., Project]
+
+
+def shapes(project: Project) -> dict[str, tuple[str | int, ...]]:
+    return {tensor.name: tensor.shape for tensor in project.task.signature.tensors}
+
+
+def kernel(project: Project) -> str:
+    assert not project.seedless, project.seedless
+    assert not project.unfit, project.unfit
+    return next(path for path in project.files if path.suffix == ".cpp").read_text(encoding="utf-8")
+
+
+def loops(source: str) -> list[str]:
+    return [line.strip() for line in source.splitlines() if "for (" in line]
+
+
+def test_function_becomes_one_nest_as_a_person_would_write_it(init: Init) -> None:
+    project = init("biased_gelu", "x: 40x24, w: 24x32, b: 32")
+    assert shapes(project) == {"x": ("M", "K"), "w": ("K", "N"), "b": ("N",), "out": ("M", "N")}
+    assert project.task.flops.startswith("2 * M * N * K")
+    assert project.task.precision.reduction == "K"
+    source = kernel(project)
+    assert len(loops(source)) == 3
+    assert "acc += x[i * K + k] * w[k * N + j];" in source
+    assert "const float value = acc + b[j];" in source
+    read(source)
+    config = load_config(next(path for path in project.files if path.suffix == ".yaml"))
+    assert Path(config.seed_sources[0]).is_file()
+    assert config.task == str(project.files[0])
+
+
+def test_equal_sizes_are_told_apart(init: Init) -> None:
+    project = init("biased_gelu", "x: 32x32, w: 32x32, b: 32")
+    assert shapes(project) == {"x": ("M", "K"), "w": ("K", "N"), "b": ("N",), "out": ("M", "N")}
+
+
+def test_rmsnorm_names_the_row_value_outside_the_inner_loop(init: Init) -> None:
+    source = kernel(init("rmsnorm", "x: 12x40, weight: 40"))
+    assert len(loops(source)) == 3
+    assert "const float scale = 1.0f / std::sqrt(sum / static_cast<float>(N) + 1e-06f);" in source
+    assert "out[i * N + j] = x[i * N + j] * scale * weight[j];" in source
+
+
+def test_module_in_the_form_of_kernelbench(operations: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bench.py"
+    text = operations.read_text(encoding="utf-8").replace("class LinearRelu", "class Model")
+    text += "\n\ndef get_inputs():\n    return [torch.rand(8, 24)]\n\n\ndef get_init_inputs():\n    return [24, 16]\n"
+    path.write_text(text, encoding="utf-8")
+    project = init_project(path, out=tmp_path / "out")
+    assert project.task.name == "bench"
+    assert shapes(project)["linear_weight"] == ("N", "K")
+    assert project.task.precision.exact_on_integers
+    assert "std::fmax(acc + linear_bias[j], 0.0f)" in kernel(project)
+
+
+def test_sizes_that_a_module_fixes_become_constants(init: Init) -> None:
+    project = init("Norm", "x: 16x24")
+    assert shapes(project) == {"x": ("N", 24), "norm_weight": (24,), "norm_bias": (24,), "out": ("N", 24)}
+    source = kernel(project)
+    assert "const float mean = sum / 24.0f;" in source
+    assert len(loops(source)) == 4
+
+
+def test_softmax_keeps_exponentials_in_the_output(init: Init) -> None:
+    source = kernel(init("softmax", "x: 16x48"))
+    assert "std::vector" not in source
+    assert source.count("std::exp(") == 1
+    assert "out[i * N + j] = out[i * N + j] / sum;" in source
+
+
+def test_two_outputs(init: Init) -> None:
+    project = init("two", "x: 16x48, y: 16x48")
+    assert shapes(project)["out0"] == ("M", "N")
+    assert shapes(project)["out1"] == ("M",)
+    assert "out1[i] = sum;" in kernel(project)
+
+
+def test_sizes_in_steps(init: Init) -> None:
+    project = init("heads", "x: 12x32")
+    assert shapes(project) == {"x": ("N", "4 * K"), "out": ("N", "K")}
+    assert project.layout.example == {"N": 12, "K": 8}
+    kernel(project)
+
+
+def test_operation_without_a_loop_is_named_and_no_kernel_is_written(init: Init) -> None:
+    project = init("ordered", "x: 16x24")
+    assert "sort" in project.seedless
+    assert project.entry == 'extern "C" void run(const float* x, int64_t M, int64_t N, float* out)'
+    assert not any(path.suffix == ".cpp" for path in project.files)
+    assert not project.unfit
+
+
+def test_task_that_cannot_judge_is_said_to_be_unfit(init: Init) -> None:
+    assert "ignores 'x'" in init("blind", "x: 16x24").unfit or "zeros" in init("blind", "x: 16x24").unfit
+
+
+def test_task_notices_that_its_file_has_changed(init: Init, operations: Path) -> None:
+    from evokernel.tasks import load_task
+
+    project = init("softmax", "x: 16x48")
+    operations.write_text(operations.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    with pytest.raises(TaskError, match="has changed since the task was written"):
+        load_task(str(project.files[0]))
+
+
+def test_files_are_not_replaced_unasked(init: Init, operations: Path, tmp_path: Path) -> None:
+    init("softmax", "x: 16x48")
+    with pytest.raises(TaskError, match="--force"):
+        init("softmax", "x: 16x48")
+    init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", force=True)

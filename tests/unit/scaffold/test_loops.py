@@ -1,0 +1,124 @@
+"""Plain kernels for many small operations, compiled together and compared with torch."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from evokernel.languages.toolchain import run_plain
+from evokernel.scaffold.emit import Emitter
+from evokernel.scaffold.plan import make_plan
+from evokernel.scaffold.sizes import NotGeneral, Sizes
+from evokernel.scaffold.trace import to_graph, trace
+
+Shapes = Mapping[str, tuple[str | int, ...]]
+MN: Shapes = {"x": ("M", "N")}
+PAIR: Shapes = {"x": ("M", "N"), "y": ("M", "N")}
+QKV: Shapes = {name: ("B", "H", "S", "D") for name in "qkv"}
+CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
+    "activations": (
+        lambda x: (
+            functional.silu(x)
+            + functional.mish(x)
+            + functional.elu(x)
+            + functional.hardswish(x)
+            + functional.leaky_relu(x, 0.1)
+            + functional.gelu(x, approximate="tanh")
+        ),
+        MN,
+    ),
+    "attention": (lambda q, k, v: functional.scaled_dot_product_attention(q, k, v), QKV),
+    "causal": (lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True), QKV),
+    "bmm": (lambda x, y: torch.bmm(x, y), {"x": ("B", "M", "K"), "y": ("B", "K", "N")}),
+    "einsum": (lambda x, y: torch.einsum("bik,bjk->bij", x, y), {"x": ("B", "M", "K"), "y": ("B", "N", "K")}),
+    "linear": (
+        lambda x, w, b: functional.gelu(functional.linear(x, w, b)),
+        {"x": ("B", "M", "K"), "w": ("N", "K"), "b": ("N",)},
+    ),
+    "mlp": (lambda x, y, z: functional.relu(x @ y) @ z, {"x": ("M", "K"), "y": ("K", "H"), "z": ("H", "N")}),
+    "gated": (lambda x, y, z: functional.silu(x @ y) * (x @ z), {"x": ("M", "K"), "y": ("K", "N"), "z": ("K", "N")}),
+    "layernorm": (lambda x: functional.layer_norm(x, x.shape[-1:]), MN),
+    "log_softmax": (lambda x: functional.log_softmax(x, 0), MN),
+    "cross_entropy": (lambda x, y: functional.cross_entropy(x, y), PAIR),
+    "spread": (lambda x: (x.std(-1), x.var(0, unbiased=False), x.amin(0, keepdim=True)), MN),
+    "where": (lambda x, y: torch.where(x > y, x, y.clamp(-0.5, 0.5)).masked_fill(y < 0, 3.0), PAIR),
+    "views": (lambda x: x.reshape(-1, x.shape[2]).T.reshape(x.shape[0], -1)[:, 1:] * 2, {"x": ("B", "M", "N")}),
+    "parts": (lambda x: x.split([2, 3], 1)[1] * x[:, :1] + x.unbind(1)[0][:, None] + x[:, 4, None], {"x": ("M", 5)}),
+    "triangle": (lambda x: torch.tril(x) @ x.T, {"x": ("N", "N")}),
+    "scaled": (lambda x: x / x.norm(dim=-1, keepdim=True) / x.shape[0], MN),
+    "mixed": (lambda x, y: (x.mean(), torch.softmax(x * y, 0), x.amax(1, keepdim=True)), PAIR),
+    "transposed": (lambda x: x.T, MN),
+}
+SIZES = (
+    {"B": 2, "H": 3, "S": 5, "D": 8, "M": 4, "N": 7, "K": 6},
+    {"B": 3, "H": 1, "S": 4, "D": 2, "M": 9, "N": 3, "K": 5},
+)
+
+
+def shapes_at(shapes: Shapes, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(dims[e] if isinstance(e, str) else e for e in shape) for name, shape in shapes.items()}
+
+
+def dimensions(shapes: Shapes) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(e for shape in shapes.values() for e in shape if isinstance(e, str)))
+
+
+def generate(name: str) -> str:
+    function, shapes = CASES[name]
+    sizes = Sizes(dimensions(shapes))
+    first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
+    graphs = trace(lambda given: function(**given), {key: (first[key], second[key]) for key in shapes}, sizes)
+    traced = to_graph(*graphs, sizes)
+    outputs = tuple(f"out{place}" for place in range(len(traced.outputs)))
+    body = Emitter(
+        make_plan(traced.outputs, outputs, sizes), arguments=list(shapes), taken=[*sizes.names, *outputs]
+    ).body()
+    parameters = [f"const float* {key}" for key in shapes]
+    parameters += [f"int64_t {key}" for key in sizes.names] + [f"float* {key}" for key in outputs]
+    return f'extern "C" void {name}({", ".join(parameters)}) {{\n' + "\n".join(body) + "\n}\n"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("loops")
+    source = "#include <cmath>\n#include <cstdint>\n#include <vector>\n" + "".join(map(generate, CASES))
+    (folder / "all.cpp").write_text(source, encoding="utf-8")
+    argv = ["g++", "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
+    done = run_plain(argv, workdir=folder, timeout_s=60, memory_bytes=4 << 30)
+    assert done.ok, done.stderr
+    return ctypes.CDLL(str(Path(folder) / "all.so"))
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> None:
+    function, shapes = CASES[name]
+    for dims in ({**SIZES[0], "H": 3}, SIZES[1]):
+        torch.manual_seed(0)
+        inputs = {key: torch.randn(shape) for key, shape in shapes_at(shapes, dims).items()}
+        result = function(**inputs)
+        expected = result if isinstance(result, tuple) else (result,)
+        outputs = [torch.full(item.shape, float("nan")) for item in expected]
+        pointers = [ctypes.c_void_p(item.data_ptr()) for item in inputs.values()]
+        values = [ctypes.c_int64(dims[key]) for key in dimensions(shapes)]
+        getattr(library, name)(*pointers, *values, *(ctypes.c_void_p(item.data_ptr()) for item in outputs))
+        for ours, theirs in zip(outputs, expected, strict=True):
+            torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_operation_without_a_loop_is_named() -> None:
+    sizes = Sizes(("N",))
+    graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1109,))}, sizes)
+    with pytest.raises(NotGeneral, match=r"aten\.cumsum has no naive loop yet"):
+        to_graph(*graphs, sizes)
+
+
+def test_a_reference_that_changes_with_the_size_is_refused() -> None:
+    def odd(given: dict[str, Any]) -> Any:
+        return given["x"] + 1 if given["x"].shape[0] == 1009 else given["x"].exp() * 2
+
+    with pytest.raises(NotGeneral, match="differently at different sizes"):
+        trace(odd, {"x": ((1009,), (1109,))}, Sizes(("N",)))
