@@ -49,7 +49,7 @@ class EvaluationConfig(_Model):
     """Fresh processes a winner is measured in."""
     timeout_s: float = Field(default=20, gt=0)
     """The longest a candidate may run for one call or batch, in s."""
-    compile_timeout_s: float = Field(default=30, gt=0)
+    compile_timeout_s: float = Field(default=10, gt=0)
     """The longest a compiler may take, in s."""
     memory_mib: int = Field(default=4096, ge=256)
     """Address space a candidate may use, in MiB."""

@@ -235,9 +235,9 @@ class Search:
             done.set_result(None)
 
     async def _verdict(self, candidate: Candidate, program: str) -> tuple[Evaluation, int | None]:
-        """Return the evaluation that counts: quick, and precise where it may be the best so far."""
+        """Return the evaluation that counts: quick, and precise where it may beat the best so far."""
         quick, reused_from = await self._evaluate(candidate, program, Budget.QUICK)
-        if not quick.ok or quick.stopped_early:
+        if not quick.ok or quick.stopped_early or self.standing.best is None:
             return quick, reused_from
         if combined_speedup(quick.timings).value < PROMISING * self.standing.best_speedup:
             return quick, reused_from

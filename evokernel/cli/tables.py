@@ -78,8 +78,8 @@ def comparison(best: BestKernel) -> Table:
     """Return the speed-up over the seed and over each baseline, with intervals."""
     made = table("compared with", "speed-up", "95 % interval", "measured", right=(1, 2))
 
-    def add(name: str, speedup: Speedup, kind: Kind) -> None:
-        measured = Text("anew, held out" if kind is Kind.FINAL else "in the search", style=DIM)
+    def add(name: str, speedup: Speedup, kind: Kind, where: str = "") -> None:
+        measured = Text(f"anew{where}" if kind is Kind.FINAL else "in the search", style=DIM)
         made.add_row(name, styled_speedup(speedup), interval(speedup), measured)
 
     if best.over_seed is not None:
@@ -88,6 +88,9 @@ def comparison(best: BestKernel) -> Table:
         add(one_line(name, width=32), speedup, best.kind)
     if len(best.baselines) != 1:
         add("fastest on each workload", best.speedup, best.kind)
+    elsewhere = [best.evaluation.metrics.get(f"holdout_speedup{end}") for end in ("", "_low", "_high")]
+    if all(value is not None for value in elsewhere):
+        add("fastest baseline", Speedup(*(value or 0.0 for value in elsewhere)), best.kind, ", on held-out workloads")
     return made
 
 

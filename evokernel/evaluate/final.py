@@ -15,31 +15,30 @@ HOLDOUT_PREFIX = "holdout:"
 def pool_finals(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the joint outcome of the processes that measured a winner; each must be OK.
 
-    `timings` are those of the held-out workloads against their fastest baseline; `panel` has, for each baseline, the
-    combined speed-up over held-out and search workloads; the metrics `search_speedup`, `search_speedup_low` and
-    `search_speedup_high` are the same for the search workloads against their fastest baselines.
+    `timings` are those of the search workloads against their fastest baseline, and `panel` the combined speed-up over
+    each baseline on them. The metrics `holdout_speedup`, `holdout_speedup_low` and `holdout_speedup_high` are the same
+    for the held-out workloads against their fastest baselines.
     """
     pairs = [(timing.workload, timing.baseline) for timing in outcomes[0].timings]
     pooled = [_pool_one([_find(outcome, pair) for outcome in outcomes]) for pair in pairs]
-    held = tuple(timing for timing in pooled if timing.workload.startswith(HOLDOUT_PREFIX))
+    held = tuple(_renamed(timing) for timing in pooled if timing.workload.startswith(HOLDOUT_PREFIX))
     search = tuple(timing for timing in pooled if not timing.workload.startswith(HOLDOUT_PREFIX))
     panel = {
-        name: combined_speedup(tuple(timing for timing in pooled if timing.baseline == name))
-        for name in dict.fromkeys(timing.baseline for timing in pooled)
+        name: combined_speedup(tuple(timing for timing in search if timing.baseline == name))
+        for name in dict.fromkeys(timing.baseline for timing in search)
     }
-    searched = combined_speedup(fastest(search))
+    elsewhere = combined_speedup(fastest(held))
     metrics = {name: fmean(o.metrics[name] for o in outcomes) for name in outcomes[0].metrics}
     metrics |= {
-        "search_speedup": searched.value,
-        "search_speedup_low": searched.low,
-        "search_speedup_high": searched.high,
+        "holdout_speedup": elsewhere.value,
+        "holdout_speedup_low": elsewhere.low,
+        "holdout_speedup_high": elsewhere.high,
     }
-    timings = tuple(_renamed(timing) for timing in fastest(held))
     return Outcome(
         Status.OK,
         Stage.FINAL,
-        feedback=_feedback(timings, searched),
-        timings=timings,
+        feedback=_feedback(fastest(search), fastest(held)),
+        timings=fastest(search),
         metrics=metrics,
         panel={name: (speedup.value, speedup.low, speedup.high) for name, speedup in panel.items()},
     )
@@ -79,9 +78,13 @@ def _renamed(timing: Timing) -> Timing:
     return replace(timing, workload=timing.workload.removeprefix(HOLDOUT_PREFIX))
 
 
-def _feedback(timings: Sequence[Timing], searched: Speedup) -> str:
-    held = combined_speedup(tuple(timings))
-    return (
-        f"measured anew in fresh processes: {held.value:.3f}x ({held.low:.3f} to {held.high:.3f}) on held-out "
-        f"workloads, {searched.value:.3f}x ({searched.low:.3f} to {searched.high:.3f}) on the search workloads"
-    )
+def _feedback(search: tuple[Timing, ...], held: tuple[Timing, ...]) -> str:
+    lines = ["measured anew in fresh processes"]
+    for title, timings in (("search workloads", search), ("held-out workloads", held)):
+        lines.append(f"{title}: {_span(combined_speedup(timings))}")
+        lines += [f"  {timing.workload}: {_span(timing.speedup)} {timing.baseline}" for timing in timings]
+    return "\n".join(lines)
+
+
+def _span(speedup: Speedup) -> str:
+    return f"{speedup.value:.3f}x ({speedup.low:.3f} to {speedup.high:.3f})"

@@ -73,7 +73,7 @@ class Sandbox:
     def describe(self) -> str:
         """Return one line for a person: the level and what it is made of."""
         parts = {
-            Level.FULL: [f"bubblewrap ({self.bwrap})", "own PID namespace per candidate"],
+            Level.FULL: ["bubblewrap", "own PID namespace per candidate"],
             Level.LANDLOCK: [f"Landlock ABI {self.landlock_abi}"],
             Level.RLIMITS: [],
         }[self.level]

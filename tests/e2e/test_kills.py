@@ -48,12 +48,12 @@ def _signature(fact: Fact) -> tuple[object, ...]:
 
 def evaluated(store: Store) -> list[tuple[str, str]]:
     """The programs and budgets that were really measured, in order; faults of our own may be tried again."""
-    rows = []
-    for fact in store.facts():
-        if isinstance(fact, Remeasured) or (isinstance(fact, Result) and not fact.reused):
-            if fact.evaluation.status is not Status.HARNESS_ERROR:
-                rows.append((fact.evaluation.key.program_hash, str(fact.evaluation.key.budget)))
-    return rows
+    measured = [
+        fact.evaluation
+        for fact in store.facts()
+        if isinstance(fact, Remeasured) or (isinstance(fact, Result) and not fact.reused)
+    ]
+    return [(e.key.program_hash, str(e.key.budget)) for e in measured if e.status is not Status.HARNESS_ERROR]
 
 
 @pytest.mark.slow
@@ -62,43 +62,59 @@ def test_fifty_kills_lose_nothing(tmp_path: Path) -> None:
     config, chance = write_config(tmp_path, TASK), random.Random(11)
     store_path, shared_before = tmp_path / "kill.db", set(os.listdir("/dev/shm"))
     before: list[tuple[object, ...]] = []
-    in_flight: set[int] = set()
+    in_flight: set[object] = set()
     grown = 0
     for kill in range(KILLS):
-        process = start(config)
-        time.sleep(chance.uniform(0.5, 14.0))
-        assert process.poll() is None, f"kill {kill}: the search ended by itself\n{log_of(config)}"
-        kill_group(process)
-        assert wait_for_no_children(seconds=5.0) == [], f"kill {kill}: orphans\n{log_of(config)}"
-        if not store_path.exists():
-            continue
-        with Store.open(store_path, write=False) as store:
-            assert store.verify() == []
-            now = committed(store)
+        kill_at_random(config, chance)
+        if store_path.exists():
+            now, leases = after_a_kill(store_path)
             assert now[: len(before)] == before, f"kill {kill}: a committed fact was lost or changed"
-            leases = {proposal.step for proposal in store.open_leases()}
-            done = {fact[2] for fact in now if fact[1] == "result"}
-            assert not leases & done
-            assert in_flight <= leases | done, f"kill {kill}: work in flight was forgotten"
+            assert in_flight <= leases | steps_done(now), f"kill {kill}: work in flight was forgotten"
             grown += len(now) > len(before)
             before, in_flight = now, leases
     assert grown > KILLS // 4, "most kills came before anything was committed; this machine is too slow for the test"
-    process = start(config)
-    time.sleep(12.0)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143, log_of(config)
-    assert children() == []
+    finish_in_order(config)
     assert set(os.listdir("/dev/shm")) <= shared_before
-    settings = load_config(config)
     with Store.open(store_path, write=False) as store:
+        now = committed(store)
         assert store.verify() == []
         assert store.open_leases() == []
-        assert committed(store)[: len(before)] == before
+        assert now[: len(before)] == before
+        assert in_flight <= steps_done(now)
         assert len(evaluated(store)) == len(set(evaluated(store))), "a program was measured twice with one budget"
-        steps = [fact[2] for fact in committed(store) if fact[1] == "result"]
-        assert len(steps) == len(set(steps))
-        assert in_flight <= set(steps)
+        assert len(steps_done(now)) == sum(fact[1] == "result" for fact in now)
         noted = store.meta("fingerprint")
+    settings = load_config(config)
     language = local_language("cpp", settings.evaluation)
     state = replay_store(store_path, State(make_archipelago(settings, make_operators(settings)), language))
     assert noted == f"{state.archipelago.results} {state.fingerprint()}"
+
+
+def kill_at_random(config: Path, chance: random.Random) -> None:
+    process = start(config)
+    time.sleep(chance.uniform(0.5, 14.0))
+    assert process.poll() is None, f"the search ended by itself\n{log_of(config)}"
+    kill_group(process)
+    assert wait_for_no_children(seconds=5.0) == [], f"orphans\n{log_of(config)}"
+
+
+def after_a_kill(path: Path) -> tuple[list[tuple[object, ...]], set[object]]:
+    """Check the store as it was left; return its facts and the steps in flight."""
+    with Store.open(path, write=False) as store:
+        assert store.verify() == []
+        now = committed(store)
+        leases: set[object] = {proposal.step for proposal in store.open_leases()}
+    assert not leases & steps_done(now)
+    return now, leases
+
+
+def steps_done(facts: list[tuple[object, ...]]) -> set[object]:
+    return {fact[2] for fact in facts if fact[1] == "result"}
+
+
+def finish_in_order(config: Path) -> None:
+    process = start(config)
+    time.sleep(14.0)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143, log_of(config)
+    assert children() == []

@@ -188,20 +188,20 @@ def test_finals_are_pooled_by_workload_and_baseline():
             Status.OK,
             Stage.FINAL,
             timings=(
-                timing("s", "eager", 0.7 + shift),
-                timing(HOLDOUT_PREFIX + "h", "eager", 0.5 + shift),
-                timing(HOLDOUT_PREFIX + "h", "compiled", 0.4 + shift, baseline_us=9.0),
+                timing(HOLDOUT_PREFIX + "h", "eager", 0.7 + shift),
+                timing("s", "eager", 0.5 + shift),
+                timing("s", "compiled", 0.4 + shift, baseline_us=9.0),
             ),
             metrics={"time_s": 1.0},
         )
         for shift in (-0.01, 0.01)
     ]
     found = pool_finals(outcomes)
-    assert [(t.workload, t.baseline) for t in found.timings] == [("h", "compiled")]
+    assert [(t.workload, t.baseline) for t in found.timings] == [("s", "compiled")]
     assert found.timings[0].log_speedup == pytest.approx(0.4)
     assert found.timings[0].log_error > 0.05  # two processes that differ by 2 % leave much open
     assert set(found.panel) == {"eager", "compiled"}
-    assert found.metrics["search_speedup"] == pytest.approx(2.0138, rel=1e-3)
+    assert found.metrics["holdout_speedup"] == pytest.approx(2.0138, rel=1e-3)
 
 
 def test_outcomes_survive_the_wire():
