@@ -31,10 +31,10 @@ def write_config(folder: Path, task: Path) -> Path:
 def start(config: Path) -> "subprocess.Popen[bytes]":
     """Start `evokernel evolve` in a process group of its own."""
     command = [sys.executable, "-m", "evokernel", "evolve", str(config)]
-    log = (config.parent / "log.txt").open("ab")
-    return subprocess.Popen(
-        command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"}
-    )
+    with (config.parent / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"}
+        )
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
