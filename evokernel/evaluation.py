@@ -52,7 +52,6 @@ class Status(StrEnum):
     NONFINITE = "nonfinite"
     NUMERICAL = "numerical"
     NONDETERMINISTIC = "nondeterministic"
-    INPUT_MUTATED = "input_mutated"
     OUT_OF_BOUNDS = "out_of_bounds"
     SANITIZER = "sanitizer"
     CHEAT_SUSPECT = "cheat_suspect"

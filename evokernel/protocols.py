@@ -74,14 +74,14 @@ class EvaluationRequest:
     program_hash: str
     budget: Budget
     incumbent: float = 0.0
-    workloads: str = "search"
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
     """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
 
-    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people.
+    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
+    `baseline_us` is the time of each baseline by workload and name, in us.
     """
 
     task_hash: str
@@ -141,7 +141,6 @@ class Selection:
     island: str
     operator: str
     parents: tuple[Elite, ...]
-    inspirations: tuple[Elite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,6 @@ class Context:
     threads: int
     parents: tuple[Elite, ...]
     siblings: tuple[Sibling, ...]
-    inspirations: tuple[Elite, ...]
     known: frozenset[str]
     """Ids of candidates already tried."""
     tried: frozenset[str]
@@ -259,16 +257,6 @@ class Stopper(Protocol):
 
     def remaining(self, progress: Progress) -> float | None:
         """Return the share of the budget left, 0 to 1, or None where it cannot be known."""
-        ...
-
-
-class LanguageModel(Protocol):
-    """A text model an operator may ask. No implementation is needed for a search by rules."""
-
-    name: str
-
-    async def complete(self, prompt: str) -> str:
-        """Return the model's reply."""
         ...
 
 

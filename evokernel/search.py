@@ -210,7 +210,6 @@ class Search:
             operator=selection.operator,
             asked_seq=asked_seq,
             parents=draft.parents,
-            inspirations=tuple(elite.candidate.id for elite in selection.inspirations),
             rationale=draft.rationale,
             predicted_speedup=draft.predicted_speedup,
             usage=Usage(duration_s=time.monotonic() - began),
@@ -291,6 +290,8 @@ class Search:
         store.set_meta("config", dump_config(config))
         store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
         store.set_meta("sandbox", evaluator.sandbox)
+        for workload, times in evaluator.baseline_us.items():
+            self._tell(Note(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""

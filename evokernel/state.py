@@ -109,7 +109,6 @@ class State:
             threads=config.threads,
             parents=selection.parents,
             siblings=tuple(memory.siblings[first.skeleton]),
-            inspirations=selection.inspirations,
             known=frozenset(memory.known),
             tried=frozenset(memory.tried[first.candidate.id]),
             credit=memory.credit,

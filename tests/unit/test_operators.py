@@ -31,7 +31,6 @@ def context(*parents: Elite, siblings: tuple[Sibling, ...] = (), step: int = 1) 
         threads=1,
         parents=parents,
         siblings=siblings,
-        inspirations=(),
         known=frozenset(parent.candidate.id for parent in parents),
         tried=frozenset(),
         credit={},

@@ -1,0 +1,118 @@
+"""A small real search from the command line to the exported numbers, and what a user sees when something is wrong."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archive.store import Store
+from tests.e2e.kill_and_resume import write_config
+
+TASK = Path(__file__).parent / "small_task.py"
+
+
+def evokernel(*arguments: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, "-m", "evokernel", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": root, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp_path: Path) -> None:
+    config = write_config(tmp_path, TASK)
+    first = evokernel("evolve", str(config), "--budget", "evaluations=4", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "budget of 4 evaluations used" in first.stdout
+    assert "passed" in first.stdout
+    best = json.loads(evokernel("best", str(config), "--json", cwd=tmp_path).stdout)
+    assert best["holdout"] == "passed"
+    assert best["mode"] == "worker"
+    assert best["speedup_over_seed"] > 1.0
+    assert set(best["baselines"]["reference"]) >= {"speedup", "low", "high"}
+    second = evokernel("evolve", str(config), "--budget", "evaluations=6", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    with Store.open(tmp_path / "kill.db", write=False) as store:
+        assert store.verify() == []
+        assert store.counts().results == 6
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return write_config(tmp_path, TASK)
+
+
+def refused(config: Path, *arguments: str, **environment: str) -> str:
+    """Run a search that must be refused; return what was said."""
+    done = evokernel("evolve", str(config), *arguments, cwd=config.parent, **environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_misspelt_key(config: Path) -> None:
+    config.write_text(config.read_text().replace("migration:", "migratoin:"))
+    said = refused(config)
+    assert "migratoin: unknown key" in said
+    assert "known here" in said
+
+
+def test_unknown_task(config: Path) -> None:
+    said = refused(config, "--set", "task=gem")
+    assert "unknown task 'gem'" in said
+    assert "gemm" in said
+
+
+def test_unknown_names_in_the_config(config: Path) -> None:
+    assert "unknown operator 'mutatate'" in refused(config, "--set", "islands.one.operators.mutatate=1")
+    assert "unknown topology 'moebius'" in refused(config, "--set", "topology=moebius")
+    assert "unknown language 'fortran'" in refused(config, "--set", "language=fortran")
+
+
+def test_task_file_that_raises(config: Path) -> None:
+    broken = config.parent / "broken.py"
+    broken.write_text("import torch\n\nraise ValueError('not today')\n")
+    said = refused(config, "--set", f"task={broken}")
+    assert "broken.py:3 raised ValueError: not today" in said
+
+
+def test_seed_that_does_not_compile(config: Path) -> None:
+    (config.parent / "bad.cpp").write_text('extern "C" void run(const float* a) { nonsense; }\n')
+    said = refused(config, "--set", "seed_sources=[bad.cpp]")
+    assert "no seed of this search is a correct kernel" in said
+    assert "compile_error" in said
+    assert "nonsense" in said
+
+
+def test_no_compiler(config: Path) -> None:
+    said = refused(config, PATH="/nowhere")
+    assert "compiler" in said
+    assert "install" in said
+
+
+def test_store_that_is_no_store(config: Path) -> None:
+    (config.parent / "kill.db").write_bytes(b"this is not a database, but it is somebody's file" * 100)
+    assert "kill.db" in refused(config)
+    assert (config.parent / "kill.db").read_bytes().startswith(b"this is not")
+
+
+def test_store_of_a_newer_schema(config: Path) -> None:
+    path = config.parent / "kill.db"
+    Store.open(path, write=True).close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    assert "schema 99" in refused(config)
+
+
+def test_store_locked_by_another_engine(config: Path) -> None:
+    with Store.open(config.parent / "kill.db", write=True):
+        assert str(os.getpid()) in refused(config)
