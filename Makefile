@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= configs/gemm.yaml
+EXTRAS ?= [dev]
 HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4))
 
 .PHONY: evolve install check test test-all clean
@@ -15,14 +16,14 @@ install: $(VENV)/ready
 # A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy; otherwise the
 # pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of it.
 $(VENV)/ready: pyproject.toml constraints.txt
-	if $(PYTHON) -c '$(HAS_TORCH)' 2>/dev/null; then \
-	    $(PYTHON) -m venv --system-site-packages $(VENV) && \
+	$(PYTHON) -m venv --system-site-packages $(VENV)
+	if $(BIN)/python -c '$(HAS_TORCH)' 2>/dev/null; then \
 	    grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt; \
 	else \
-	    $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
+	    $(PYTHON) -m venv --clear $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
 	    $(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"; \
 	fi
-	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.$(EXTRAS)'
 	touch $@
 
 check: $(VENV)/ready

@@ -165,6 +165,15 @@ class Evaluation:
         """Right and measured."""
         return self.status is Status.OK
 
+    @property
+    def holdout_speedup(self) -> Speedup | None:
+        """The speed-up over the fastest baselines on the held-out workloads; None for what was not measured there."""
+        try:
+            value, low, high = (self.metrics[f"holdout_speedup{end}"] for end in ("", "_low", "_high"))
+        except KeyError:
+            return None
+        return Speedup(value, low, high)
+
 
 def combined_speedup(timings: tuple[Timing, ...]) -> Speedup:
     """Return the weighted geometric mean over workloads. Raises `ValueError` for no timings."""

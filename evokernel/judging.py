@@ -17,7 +17,6 @@ from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
 FORMAT = 1
 SUFFIXES = {".cpp": "cpp"}
 """Languages by the suffix of a file."""
-_WORKLOADS = {Budget.QUICK: "search", Budget.PRECISE: "search", Budget.FINAL: "holdout"}
 _TIMED = {Budget.QUICK: Stage.QUICK, Budget.PRECISE: Stage.PRECISE, Budget.FINAL: Stage.FINAL}
 _CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
 
@@ -70,7 +69,7 @@ def judge(
     Args:
         candidate: the kernel.
         task_spec: a built-in task or the path of a task file.
-        budgets: `final` judges on the held-out workloads, the others on those of the search.
+        budgets: `final` judges on the held-out workloads too, in fresh processes.
         settings: how to judge.
         threads: threads the kernel may use.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
@@ -81,7 +80,7 @@ def judge(
     language = local_language(candidate.language, settings, threads=threads)
     evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads)
     program = language.program_hash(candidate.source)
-    requests = [EvaluationRequest(candidate, program, budget, workloads=_WORKLOADS[budget]) for budget in budgets]
+    requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
 
 
@@ -134,7 +133,6 @@ def judgement_document(judgement: Judgement, *, task: str, file: str) -> dict[st
 def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "budget": evaluation.key.budget.value,
-        "workload_set": _WORKLOADS[evaluation.key.budget],
         "status": evaluation.status.value,
         "stage": evaluation.stage.value,
         "stages": {stage.value: word for stage, word in stages_of(evaluation)},

@@ -36,7 +36,7 @@ def command(place: Path | None, name: str, out: Path | None, store: Path | None)
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),
         sheet(
             {
-                "speed-up": f"{times(made.speedup.value)} ({interval(made.speedup)}), measured anew on held-out inputs",
+                "speed-up": f"{times(made.speedup.value)} ({interval(made.speedup)}), anew, right on held-out inputs",
                 "files": ", ".join(FILES),
                 "tried": "kernel.py built it and got the right result, in a process of its own without evokernel",
                 "mode": f"{made.evaluation.key.mode.value}, {clean(made.evaluation.sandbox)}",

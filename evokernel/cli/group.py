@@ -24,7 +24,9 @@ class Entry:
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Search": {
-        "init": Entry("evokernel.cli.init", "command", "Start a project: a config and a task file to edit."),
+        "init": Entry(
+            "evokernel.cli.init", "command", "Make a task, a plain kernel and a config from a PyTorch function."
+        ),
         "evolve": Entry("evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."),
         "fork": Entry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
     },

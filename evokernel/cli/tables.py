@@ -88,9 +88,8 @@ def comparison(best: BestKernel) -> Table:
         add(one_line(name, width=32), speedup, best.kind)
     if len(best.baselines) != 1:
         add("fastest on each workload", best.speedup, best.kind)
-    elsewhere = [best.evaluation.metrics.get(f"holdout_speedup{end}") for end in ("", "_low", "_high")]
-    if all(value is not None for value in elsewhere):
-        add("fastest baseline", Speedup(*(value or 0.0 for value in elsewhere)), best.kind, ", on held-out workloads")
+    if (elsewhere := best.evaluation.holdout_speedup) is not None:
+        add("fastest baseline", elsewhere, best.kind, ", on held-out workloads")
     return made
 
 

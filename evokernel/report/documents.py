@@ -24,6 +24,7 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
         "language": best.candidate.language,
         "kind": best.kind.value,
         "holdout": best.holdout.value,
+        "holdout_speedup": _speedup(best.evaluation.holdout_speedup),
         "mode": key.mode.value,
         "speedup": _speedup(best.speedup),
         "speedup_over_seed": best.over_seed.speedup.value if best.over_seed else None,

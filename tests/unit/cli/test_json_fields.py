@@ -14,8 +14,9 @@ SPEEDUP = {"value", "low", "high"}
 WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs"}
 FIELDS = {
     "best": {
-        "format", "store", "task", "candidate", "language", "kind", "holdout", "mode", "speedup", "speedup_over_seed",
-        "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox", "contender",
+        "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",
+        "speedup_over_seed", "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox",
+        "contender",
     },
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
