@@ -1,6 +1,5 @@
 """The YAML of a run, checked: a misspelt key or a wrong value is a message that names it, before anything starts."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,8 +30,10 @@ class BudgetConfig(_Model):
 
     @model_validator(mode="after")
     def _some_end(self) -> "BudgetConfig":
-        if not any(value is not None for value in self.model_dump().values()):
-            raise ValueError("a budget needs at least one of evaluations, hours, dollars, plateau, roofline")
+        if self.evaluations is None and self.hours is None and self.plateau is None:
+            raise ValueError(
+                "a budget needs at least one of evaluations, hours, plateau: the others may never be reached"
+            )
         return self
 
 
@@ -191,13 +192,8 @@ def flatten(config: RunConfig) -> dict[str, Any]:
             flat[prefix] = value
 
     walk("", config.model_dump(mode="json"))
+    flat["islands"] = [island.name for island in config.islands]  # their order decides who neighbours whom
     return flat
-
-
-def evaluation_hash(config: RunConfig) -> str:
-    """Return 8 hex digits over everything in the config that changes what a verdict means."""
-    text = f"{config.evaluation.model_dump_json()} {config.threads}"
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _override(raw: dict[str, Any], text: str) -> None:

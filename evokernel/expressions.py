@@ -39,6 +39,8 @@ def evaluate(text: str | int, values: Mapping[str, int]) -> int:
         return int(_walk(_parse(text), values))
     except ZeroDivisionError:
         raise ValueError(f"expression {text!r} divides by zero with {dict(values)}") from None
+    except RecursionError:
+        raise ValueError("an expression is nested too deeply") from None
 
 
 @lru_cache(maxsize=1024)  # the same constraint is asked about thousands of points
@@ -66,7 +68,7 @@ def _walk(node: ast.expr, values: Mapping[str, int]) -> int:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return int(not _walk(inner, values))
         case ast.BoolOp(op=op, values=parts):
-            results = [bool(_walk(part, values)) for part in parts]
+            results = (bool(_walk(part, values)) for part in parts)  # lazy: `B == 0 or 64 % B == 0` must work
             return int(all(results) if isinstance(op, ast.And) else any(results))
         case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(op) in _COMPARE for op in ops):
             numbers = [_walk(left, values), *(_walk(right, values) for right in rights)]

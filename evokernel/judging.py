@@ -105,10 +105,12 @@ async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *,
 
 
 def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:
-    """Return the steps of the cascade with `passed`, `failed` or `not reached`."""
+    """Return the steps of the cascade with `passed`, `failed`, `skipped` or `not reached`."""
     stages = [*_CHECKS, _TIMED[evaluation.key.budget]]
     reached = stages.index(evaluation.stage) if evaluation.stage in stages else len(stages) - 1
     words = ["passed"] * reached + ["passed" if evaluation.ok else "failed"]
+    if reached > stages.index(Stage.SANITIZER) and not evaluation.metrics.get("sanitized"):
+        words[stages.index(Stage.SANITIZER)] = "skipped"  # no sanitizers here, or they ran out of time
     return list(zip(stages, words + ["not reached"] * (len(stages) - len(words)), strict=True))
 
 

@@ -68,12 +68,12 @@ class Language(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """One candidate to judge. `incumbent` is the speed-up below half of which timing may stop early."""
+    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name."""
 
     candidate: Candidate
     program_hash: str
     budget: Budget
-    incumbent: float = 0.0
+    incumbent: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,12 +121,16 @@ class Search:
         self._started = time.monotonic()
         reason = "stopped by an error"
         try:
-            await self._seed()
+            await self._beating(self._seed())
             reason = await self._loop()
             if not self._stop_asked:
-                await self._crown()
+                await self._beating(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
+        except asyncio.CancelledError:
+            reason = "stopped at once"
+            raise
         finally:
+            await self._drop_tasks()
             store.heartbeat(time.monotonic() - self._started)
             store.session_end(reason)
         return reason
@@ -134,11 +138,11 @@ class Search:
     def replay(self) -> None:
         """Apply every committed fact in seq order, and compare with the state the last session ended in."""
         self.state.replay(self._parts.store.facts(), task_hash=self._identity_of_evaluator().task_hash)
+        for proposal in self._parts.store.open_leases():
+            self.state.archipelago.pending(proposal)
         noted = self._parts.store.meta("fingerprint") or ""
         if noted.split()[:1] == self._fingerprint().split()[:1] and noted != self._fingerprint():
             self._tell(Note("replaying the store gave another state than the last session ended in", warning=True))
-        for proposal in self._parts.store.open_leases():
-            self.state.archipelago.pending(proposal)
 
     # ------------------------------------------------------------------------------------------------ the loop
 
@@ -146,6 +150,8 @@ class Search:
         leases = list(self._parts.store.open_leases())
         steps = self._steps()
         while True:
+            for entry in self._parts.store.take_inbox():
+                self._notes(self.state.apply_inbox(entry))
             reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
             while not reason and len(self._tasks) < self._in_flight:
                 if leases:
@@ -186,22 +192,41 @@ class Search:
         """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
         self._parts.store.heartbeat(time.monotonic() - self._started)
-        for entry in self._parts.store.take_inbox():
-            self._notes(self.state.apply_inbox(entry))
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            self._tasks = set()
             raise failures[0]
+
+    async def _drop_tasks(self) -> None:
+        """End what is still in flight; its leases stay open."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = set()
+
+    async def _beating(self, work: Coroutine[None, None, None]) -> None:
+        """Wait for something long, with heartbeats, so that its time counts even if this process is killed."""
+        task = asyncio.create_task(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=HEARTBEAT_S)
+                self._parts.store.heartbeat(time.monotonic() - self._started)
+        finally:
+            task.cancel()
+        await task
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
         began = time.monotonic()
         sheet = self._identity_of_evaluator().device_sheet
         context = self.state.context(selection, task=self._parts.task, config=self._config, device_sheet=sheet)
-        draft = await self._parts.operators[selection.operator].propose(context)
+        try:
+            draft, reason = await self._parts.operators[selection.operator].propose(context), ""
+        except Exception as error:  # the edge of an operator: a fault of one must not end the search
+            logger.exception("operator %s failed at step %d", selection.operator, selection.step)
+            draft, reason = None, f"{type(error).__name__}: {error}"
+            self._tell(Note(f"operator {selection.operator} failed at step {selection.step}: {reason}", warning=True))
         if draft is None:
-            self._commit_barren(selection, asked_seq)
+            self._commit_barren(selection, asked_seq, reason)
             return
         proposal = Proposal(
             candidate=Candidate(draft.source, self._parts.language.name),
@@ -249,7 +274,7 @@ class Search:
         stored = self._parts.store.find_evaluation(identity.key(program, budget))
         if stored is not None:
             return stored.evaluation, stored.seq
-        request = EvaluationRequest(candidate, program, budget, incumbent=self.standing.best_speedup)
+        request = EvaluationRequest(candidate, program, budget, incumbent=self.standing.best_by_workload)
         for _ in range(TRIES):
             try:
                 evaluation = await self._parts.evaluator.evaluate(request)
@@ -310,13 +335,18 @@ class Search:
 
     async def _crown(self) -> None:
         crown = Crown(self._parts.store, self._parts.evaluator, self._identity_of_evaluator(), self._tell)
-        seed = self.standing.seed
-        if seed is not None:
-            await crown.measure(seed)
-        for elite in crown.contenders(self.state.archipelago.memory.elites.values()):
-            if self._stop_asked or (await crown.measure(elite)).ok:
+        seed = [self.standing.seed] if self.standing.seed else []
+        for elite in [*seed, *crown.contenders(self.state.archipelago.memory.elites.values())]:
+            if self._stop_asked:
                 return
-            self.state.bar(elite.candidate.id)
+            try:
+                evaluation = await crown.measure(elite)
+            except HarnessError as error:
+                self._tell(Note(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
+                continue
+            self.state.apply_final(evaluation)
+            if evaluation.ok and elite not in seed:
+                return
 
     def _store_proposal(self, proposal: Proposal) -> None:
         program, skeleton = self.state.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
@@ -324,12 +354,13 @@ class Search:
         self.state.archipelago.pending(proposal)
         self._tell(Proposed(proposal))
 
-    def _commit_barren(self, selection: Selection, asked_seq: int) -> None:
+    def _commit_barren(self, selection: Selection, asked_seq: int, reason: str) -> None:
         barren = Barren(
             step=selection.step,
             operator=selection.operator,
             island=selection.island,
             asked_seq=asked_seq,
+            reason=reason,
             parents=tuple(elite.candidate.id for elite in selection.parents),
         )
         seq = self._parts.store.record_barren(barren)
@@ -342,7 +373,7 @@ class Search:
     def _progress(self, *, ahead: int = 0) -> Progress:
         spent = self._parts.store.spent()
         return Progress(
-            evaluations=self.standing.results + ahead,
+            evaluations=self.standing.results - self.standing.copied + ahead,
             seconds=spent.seconds,
             cost_usd=spent.cost_usd,
             since_improvement=self.standing.since_improvement,

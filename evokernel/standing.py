@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from evokernel.candidate import Proposal
-from evokernel.evaluation import Evaluation, floor_share
+from evokernel.evaluation import Evaluation, Status, floor_share
 from evokernel.fitness import Elite, fitness_of
 
 
@@ -12,14 +12,16 @@ from evokernel.fitness import Elite, fitness_of
 class Standing:
     """Counts and the best so far.
 
-    `since_improvement` the results since the best kernel; `roofline_share` the
-    share of the device's floor it reaches, where known.
+    `copied` counts the results a fork brought along; `since_improvement` those since the best kernel, which has the
+    speed-ups `best_by_workload` and reaches `roofline_share` of the device's floor, where that is known.
     """
 
     results: int = 0
+    copied: int = 0
     correct: int = 0
     since_improvement: int = 0
     best: Elite | None = None
+    best_by_workload: dict[str, float] = field(default_factory=dict)
     roofline_share: float | None = None
     seed: Elite | None = None
     last_failure: Evaluation | None = field(default=None, repr=False)
@@ -27,7 +29,7 @@ class Standing:
     def take(self, seq: int, proposal: Proposal, evaluation: Evaluation, *, program_hash: str, skeleton: str) -> bool:
         """Count one result; say whether it is the best so far."""
         self.results += 1
-        self.since_improvement += 1
+        self.since_improvement += evaluation.status is not Status.HARNESS_ERROR
         fitness = fitness_of([evaluation])
         if fitness is None:
             self.last_failure = evaluation
@@ -46,14 +48,16 @@ class Standing:
         if self.best is not None and fitness.value <= self.best.fitness.value:
             return False
         self.best = elite
+        self.best_by_workload = {timing.workload: timing.speedup.value for timing in evaluation.timings}
         self.roofline_share = floor_share(evaluation.timings)
         self.since_improvement = 0
         return True
 
-    def demote(self, candidate_id: str, successor: Elite | None) -> None:
+    def demote(self, program_hash: str, successor: Elite | None) -> None:
         """Put another in the place of a best kernel that did not hold."""
-        if self.best is not None and self.best.candidate.id == candidate_id:
+        if self.best is not None and self.best.program_hash == program_hash:
             self.best = successor
+            self.best_by_workload = {}
             self.roofline_share = None
 
     @property

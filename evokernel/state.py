@@ -8,7 +8,7 @@ from archive.records import Barren
 from archive.store import Store
 from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
-from evokernel.evaluation import Evaluation, Status
+from evokernel.evaluation import Budget, Evaluation, Status
 from evokernel.protocols import Context, Language, Outcome, Selection
 from evokernel.standing import Standing
 from evokernel.task import Task
@@ -42,11 +42,12 @@ class State:
                 case Result() if task_hash not in (None, fact.evaluation.key.task_hash):
                     self._injected[fact.proposal.candidate.id] = fact.proposal.candidate
                 case Result():
+                    self.standing.copied += bool(fact.origin)
                     self.apply_result(fact.seq, fact.proposal, fact.evaluation)
                 case BarrenStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
-                case Remeasured(evaluation=evaluation) if evaluation.status is Status.HOLDOUT_FAILED:
-                    self.bar(evaluation.candidate_id)
+                case Remeasured(evaluation=evaluation) if task_hash in (None, evaluation.key.task_hash):
+                    self.apply_final(evaluation)
                 case InboxEntry():
                     self.apply_inbox(fact)
 
@@ -81,7 +82,12 @@ class State:
         source = entry.payload.get("source") if isinstance(entry.payload, dict) else None
         if entry.kind != "source" or not isinstance(source, str):
             return [f"inbox entry {entry.id} of kind {entry.kind!r} is not understood and was left alone"]
-        candidate = Candidate(source, self._language.name)
+        try:
+            candidate = Candidate(source, self._language.name)
+        except UnicodeEncodeError:
+            return [f"inbox entry {entry.id} is not text that can be written down"]
+        if candidate.id in self.archipelago.memory.known:
+            return [f"{candidate.id} was handed in, and is known already"]
         self._injected[candidate.id] = candidate
         return [f"{candidate.id} was handed in{' by ' + entry.author if entry.author else ''}"]
 
@@ -90,10 +96,13 @@ class State:
         waiting = (c for name, c in self._injected.items() if name not in self.archipelago.memory.known)
         return next(waiting, None)
 
-    def bar(self, candidate_id: str) -> None:
-        """Take a candidate that failed on held-out inputs out of the search."""
-        self.archipelago.bar(candidate_id)
-        self.standing.demote(candidate_id, self.archipelago.memory.best)
+    def apply_final(self, evaluation: Evaluation) -> None:
+        """Take in a measurement made anew: a program that does not hold is out of the search."""
+        refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
+        if refuted and evaluation.key.budget is Budget.FINAL:
+            program = evaluation.key.program_hash
+            self.archipelago.bar(program)
+            self.standing.demote(program, self.archipelago.memory.best)
 
     def context(
         self, selection: Selection, *, task: Task, config: RunConfig, device_sheet: Mapping[str, float]

@@ -43,9 +43,12 @@ class TunableSpace:
         return {tunable.name: tunable.value for tunable in self.tunables}
 
     def allows(self, values: Mapping[str, int]) -> bool:
-        """Say whether every value is a listed choice and every constraint holds."""
+        """Say whether every value is a listed choice and every constraint holds; one without a value does not."""
         listed = all(values[tunable.name] in tunable.choices for tunable in self.tunables)
-        return listed and all(evaluate(text, values) for text in self.constraints)
+        try:
+            return listed and all(evaluate(text, values) for text in self.constraints)
+        except ValueError:
+            return False
 
     def points(self) -> Iterator[dict[str, int]]:
         """Yield every allowed point in a fixed order."""

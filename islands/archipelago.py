@@ -5,11 +5,13 @@ over committed results in seq order: replaying the store gives the state the liv
 """
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from evokernel.candidate import Proposal
+from evokernel.evaluation import Status
 from evokernel.fitness import Elite
 from evokernel.protocols import Operator, Outcome, Selection
 from evokernel.rng import stream
@@ -75,7 +77,9 @@ class Archipelago:
         """Take in one committed result; return what a person may want to know of it."""
         elite = self.memory.learn(outcome)
         self.results += 1
-        notes = []
+        notes: list[str] = []
+        if outcome.evaluation is not None and outcome.evaluation.status is Status.HARNESS_ERROR:
+            return notes
         targets = [self.islands[outcome.island]] if outcome.island in self.islands else list(self.islands.values())
         for island in targets:
             island.picks.update(outcome.parents[:1])
@@ -88,11 +92,13 @@ class Archipelago:
             notes += [f"migration: {taken} elites settled on other islands"] if taken else []
         return notes
 
-    def bar(self, candidate_id: str) -> None:
-        """Remove a candidate that failed on held-out inputs from every population."""
-        self.memory.bar(candidate_id)
+    def bar(self, program_hash: str) -> None:
+        """Remove a program that did not hold when it was measured anew from every population."""
+        self.memory.bar(program_hash)
         for island in self.islands.values():
-            island.archive.remove(candidate_id)
+            for elite in island.archive.elites():
+                if elite.program_hash == program_hash:
+                    island.archive.remove(elite.candidate.id)
             island.best = max((e.fitness.value for e in island.archive.elites()), default=float("-inf"))
 
     def fingerprint(self) -> str:
@@ -119,25 +125,29 @@ class Archipelago:
         return None
 
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
-        elites = [e for e in island.archive.elites() if (operator.name, e.candidate.id) not in self.memory.exhausted]
+        """Return parents the operator has not failed on, or nothing where there are none."""
+        elites = list(island.archive.elites())
+        if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
+            elites = self.memory.young()[:1] or elites
         if operator.tuner:
-            young = [e for e in self.memory.young() if (operator.name, e.candidate.id) not in self.memory.exhausted]
-            if young and operator.parents == 1 and rng.random() < YOUNG_SHARE:
-                return (young[0],)
-            elites = [e for e in elites if read_tunables(e.candidate.source).tunables]
-        if operator.parents > 1:
-            elites = [e for e in elites if len(self.memory.variants[e.skeleton]) >= operator.parents]
+            elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
+        open_to = {elite.candidate.id: self._partners(elite, operator) for elite in elites}
+        elites = [elite for elite in elites if open_to[elite.candidate.id]]
         if not elites:
             return ()
         first = island.selector.select(elites, island.picks, rng)
-        return (first, *self._partners(first, operator.parents - 1, rng))
+        groups = open_to[first.candidate.id]
+        return (first, *groups[int(rng.integers(len(groups)))])
 
-    def _partners(self, first: Elite, count: int, rng: np.random.Generator) -> tuple[Elite, ...]:
+    def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:
+        """Return the groups of other variants of its skeleton that an elite can be given to an operator with."""
         others = [e for e in self.memory.variants[first.skeleton] if e.candidate.id != first.candidate.id]
-        if count <= 0 or not others:
-            return ()
-        chosen = rng.choice(len(others), size=min(count, len(others)), replace=False)
-        return tuple(others[int(index)] for index in chosen)
+        groups = itertools.combinations(others, operator.parents - 1)
+        return [
+            group
+            for group in groups
+            if (operator.name, first.candidate.id, *(e.candidate.id for e in group)) not in self.memory.exhausted
+        ]
 
     def _restart(self, island: Island, seq: int) -> list[str]:
         others = [elite for other in self.islands.values() if other is not island for elite in other.archive.elites()]

@@ -24,7 +24,7 @@ class Memory:
         self.variants: dict[str, list[Elite]] = defaultdict(list)
         self.siblings: dict[str, list[Sibling]] = defaultdict(list)
         self.tried: dict[str, set[str]] = defaultdict(set)
-        self.exhausted: set[tuple[str, str]] = set()
+        self.exhausted: set[tuple[str, ...]] = set()
         self.trials: dict[str, int] = {}
         self.best: Elite | None = None
         self._chances: Counter[str] = Counter()
@@ -40,17 +40,18 @@ class Memory:
         """Take in one result; return the elite it made, if the candidate is right and measured."""
         proposal, evaluation = outcome.proposal, outcome.evaluation
         if proposal is None or evaluation is None:
-            for parent in outcome.parents[:1]:
-                self.exhausted.add((outcome.operator, parent))
+            self.exhausted.add((outcome.operator, *outcome.parents))
             return None
         self.propose(proposal)
+        if evaluation.status is Status.HARNESS_ERROR:
+            return None
         fitness = fitness_of([evaluation])
         values = (
             read_tunables(proposal.candidate.source).values if evaluation.status is not Status.STATIC_REJECT else {}
         )
         self.siblings[outcome.skeleton].append(Sibling(values, fitness.value if fitness else None))
         elite = None
-        if fitness is not None and proposal.candidate.id not in self.barred:
+        if fitness is not None and outcome.program_hash not in self.barred:
             elite = Elite(
                 candidate=proposal.candidate,
                 fitness=fitness,
@@ -62,17 +63,17 @@ class Memory:
             )
         self._credit(proposal, elite)
         if elite is not None:
-            self._keep(elite, proposal)
+            self._keep(elite)
         return elite
 
-    def bar(self, candidate_id: str) -> None:
-        """Never let a candidate be a parent again: it failed on held-out inputs."""
-        self.barred.add(candidate_id)
-        elite = self.elites.pop(candidate_id, None)
-        if elite is not None:
-            self.variants[elite.skeleton] = [e for e in self.variants[elite.skeleton] if e.candidate.id != candidate_id]
-        if self.best is not None and self.best.candidate.id == candidate_id:
-            self.best = max(self.elites.values(), key=lambda e: e.fitness.value, default=None)
+    def bar(self, program_hash: str) -> None:
+        """Never let a program be a parent again: it did not hold when it was measured anew."""
+        self.barred.add(program_hash)
+        self.elites = {name: elite for name, elite in self.elites.items() if elite.program_hash != program_hash}
+        for skeleton, variants in self.variants.items():
+            self.variants[skeleton] = [elite for elite in variants if elite.program_hash != program_hash]
+        if self.best is not None and self.best.program_hash == program_hash:
+            self.best = max(self.elites.values(), key=lambda e: (e.fitness.value, -e.seq), default=None)
 
     @property
     def credit(self) -> Mapping[str, float]:
@@ -84,7 +85,7 @@ class Memory:
         skeletons = [skeleton for skeleton, left in self.trials.items() if left > 0 and self.variants[skeleton]]
         return sorted((self.variants[s][0] for s in skeletons), key=lambda e: (-e.fitness.value, e.seq))
 
-    def _keep(self, elite: Elite, proposal: Proposal) -> None:
+    def _keep(self, elite: Elite) -> None:
         first = not self.variants[elite.skeleton]
         self.elites[elite.candidate.id] = elite
         ranked = sorted([*self.variants[elite.skeleton], elite], key=lambda e: (-e.fitness.value, e.seq))
@@ -94,7 +95,7 @@ class Memory:
             self.trials[elite.skeleton] = TUNING_TRIALS
         elif elite.skeleton in self.trials:
             self.trials[elite.skeleton] -= 1
-        if elite.fitness.value > best and proposal.candidate.id not in self.barred:
+        if elite.fitness.value > best:
             self.best = elite
 
     def _credit(self, proposal: Proposal, elite: Elite | None) -> None:

@@ -1,5 +1,6 @@
 """A whole engine on a real store, with a toy language and an instant evaluator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import RunConfig
 from evokernel.evaluation import Evaluation
-from evokernel.protocols import Event, Judged, Note
+from evokernel.protocols import Event, Judged, Note, Operator
 from evokernel.search import Parts, Search
 from evokernel.state import State, replay_store
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -59,10 +60,16 @@ def toy_config(**changes: Any) -> RunConfig:
 
 
 def toy_search(
-    store: Store, config: RunConfig, evaluator: InstantEvaluator, *, source: str = TOY, heard: Heard | None = None
+    store: Store,
+    config: RunConfig,
+    evaluator: InstantEvaluator,
+    *,
+    source: str = TOY,
+    heard: Heard | None = None,
+    operators: Mapping[str, Operator] | None = None,
 ) -> Search:
-    """Return an engine on an open store."""
-    operators = make_operators(config)
+    """Return an engine on an open store; `operators` take the place of those with their names."""
+    operators = {**make_operators(config), **(operators or {})}
     language = ToyLanguage()
     parts = Parts(
         task=TASK,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evokernel.judging import Judgement
 
 WRONG_EXIT = 1
-_STYLES = {"passed": GOOD, "failed": BAD, "not reached": DIM}
+_STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 
 
 @click.command()

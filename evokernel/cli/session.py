@@ -74,7 +74,11 @@ class _Signals:
             self.cut_off = True
             self._work.cancel()
             # A thread that waits for a compiler cannot be cancelled; the store is safe, so do not wait for it.
-            self._loop.call_later(GRACE_S, os._exit, SIGNAL_EXIT + int(number))
+            self._loop.call_later(GRACE_S, self._leave, SIGNAL_EXIT + int(number))
+
+    def _leave(self, code: int) -> None:
+        self._view.__exit__(None, None, None)  # give the terminal its cursor back
+        os._exit(code)
 
 
 def let_go_of_stdout() -> None:
@@ -97,11 +101,16 @@ async def run_session(engine: Engine, view: View, look: Callable[[], Snapshot]) 
     """
     work = asyncio.create_task(engine.run())
     with _Signals(engine, view, work) as signals:
-        while not work.done():
-            await asyncio.wait([work], timeout=REDRAW_S)
-            view.tick(look())
-            if view.gone and not signals.first:
-                signals.caught(signal.SIGPIPE)
+        try:
+            while not work.done():
+                await asyncio.wait([work], timeout=REDRAW_S)
+                view.tick(look())
+                if view.gone and not signals.first:
+                    signals.caught(signal.SIGPIPE)
+        finally:  # also when the view fails: the engine must be through with the store before it is closed
+            if not work.done():
+                work.cancel()
+                await asyncio.wait([work])
         if work.cancelled():
             return Ended("stopped at once", signals.first, cut_off=True)
         return Ended(work.result(), signals.first, signals.cut_off)

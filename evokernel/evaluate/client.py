@@ -109,7 +109,9 @@ class JudgeClient:
             await process.wait()
 
     async def _last_words(self) -> str:
-        text = os.pread(self._stderr, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
+        text = ""
+        if self._stderr >= 0:  # closed already where the search is being torn down
+            text = os.pread(self._stderr, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
         await self.close(kill=True)
         code = self._process.returncode if self._process else None
         return f" (exit {code})" + (f":\n{text}" if text else "")

@@ -1,5 +1,6 @@
 """Timed batches of candidate and baseline: fresh inputs at the last moment, every timed output verified."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +33,15 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed."""
+    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed.
+
+    `incumbent` is the speed-up by workload below half of which it may stop early.
+    """
 
     stage: Stage
     plan: Plan
     confirm_s: float
+    incumbent: Mapping[str, float]
 
 
 class Clock:
@@ -148,11 +153,12 @@ def time_candidate(session: Session, request: Request) -> Outcome:
 def _measure(session: Session, ground: Ground, fresh: FreshInputs, request: Request) -> tuple[Estimate, bool]:
     """Return the estimate, and whether it is impossible even after a second, longer measurement."""
     clock = Clock(session, ground, fresh, request.stage)
-    estimate = measure(clock.block, request.plan)
+    plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
+    estimate = measure(clock.block, plan)
     if not is_impossible(estimate.candidate_us, _floor(session, ground)):
         return estimate, False
     session.bench.look_again()
-    longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s), incumbent=0.0)
+    longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
     again = measure(clock.block, longer)
     return again, is_impossible(again.candidate_us, _floor(session, ground))
 

@@ -73,8 +73,9 @@ class Judge:
     def _time(self, message: Mapping[str, Any]) -> Message:
         if self._session is None:
             raise HarnessError("time before check")
-        plan = Plan(message["budget_s"], half_width=message["half_width"], incumbent=message["incumbent"])
-        request = Request(_STAGES[Budget(message["budget"])], plan, message["confirm_s"])
+        plan = Plan(message["budget_s"], half_width=message["half_width"])
+        stage = _STAGES[Budget(message["budget"])]
+        request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
         began = time.monotonic()
         outcome = time_candidate(self._session, request)
         self._drop()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evokernel.config import EvaluationConfig
-from evokernel.errors import HarnessError
+from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluate.builds import Build, Builder
 from evokernel.evaluate.client import JudgeClient, JudgeLost
@@ -74,8 +74,14 @@ class LocalEvaluator:
         Raises:
             HarnessError: the machinery failed twice.
         """
-        began = time.monotonic()
         identity = await self.start()
+        try:
+            return await self._evaluate(request, identity)
+        except (OSError, LanguageError, TaskError) as error:  # all was well at the start: this is a fault of ours
+            raise HarnessError(f"{type(error).__name__}: {error}") from error
+
+    async def _evaluate(self, request: EvaluationRequest, identity: EvaluatorIdentity) -> Evaluation:
+        began = time.monotonic()
         if request.candidate.language != self._language.name:
             raise HarnessError(f"this evaluator judges {self._language.name}, not {request.candidate.language}")
         assert self._task is not None
@@ -108,7 +114,7 @@ class LocalEvaluator:
             try:
                 return await work(request, build)
             except JudgeLost:
-                if self._judge is not None:  # it may be alive, and broken
+                if self._judge is not None and request.budget is not Budget.FINAL:  # it may be alive, and broken
                     await self._judge.close(kill=True)
                 return await work(request, build)
 
@@ -148,11 +154,12 @@ class LocalEvaluator:
         checked = Outcome.from_message(await judge.ask({"op": "check"}, blobs))
         if checked.status is not None:
             return checked
-        if len(blobs) > 1:
+        if checked.metrics.get("sanitized"):
             self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
         async with self._gate.alone():
             timed = Outcome.from_message(await judge.ask(self._timing(request)))
-        return replace(timed, metrics={**checked.metrics, **timed.metrics})
+        sanitized = {"sanitized": float(digest in self._clean)}
+        return replace(timed, metrics={**checked.metrics, **timed.metrics, **sanitized})
 
     def _timing(self, request: EvaluationRequest) -> dict[str, Any]:
         clock_ms = {
@@ -166,7 +173,7 @@ class LocalEvaluator:
             "budget_s": clock_ms / 1e3,
             "confirm_s": self._settings.precise_ms / 1e3,
             "half_width": _HALF_WIDTH[request.budget],
-            "incumbent": 0.0 if request.budget is Budget.FINAL else request.incumbent,
+            "incumbent": {} if request.budget is Budget.FINAL else dict(request.incumbent),
         }
 
     async def _start_judge(self, setup: Mapping[str, Any]) -> tuple[JudgeClient, dict[str, Any]]:
@@ -230,8 +237,11 @@ class LocalEvaluator:
 
 
 def _unbuilt(build: Build) -> Outcome | None:
-    """Return the verdict where there is nothing to run."""
-    if not isinstance(build.built, BuildFailure):
-        return None
-    status = Status.COMPILE_TIMEOUT if build.built.timed_out else Status.COMPILE_ERROR
-    return Outcome(status, Stage.COMPILE, build.built.message)
+    """Return the verdict where there is nothing to run, or what runs does not compile under the sanitizers."""
+    if isinstance(build.built, BuildFailure):
+        status = Status.COMPILE_TIMEOUT if build.built.timed_out else Status.COMPILE_ERROR
+        return Outcome(status, Stage.COMPILE, build.built.message)
+    if isinstance(build.checked, BuildFailure) and not build.checked.timed_out:
+        text = f"it compiles, but not with the address and undefined-behaviour sanitizers:\n{build.checked.message}"
+        return Outcome(Status.COMPILE_ERROR, Stage.COMPILE, text)
+    return None

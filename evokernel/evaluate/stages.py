@@ -13,7 +13,7 @@ from evokernel.evaluate.inputs import Array, result_tensors
 from evokernel.evaluate.session import LoadFailed, Worker
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Stage, Status
-from evokernel.languages.checked_job import EXIT_FOUND, pack_job, read_sanitizer_report
+from evokernel.languages.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"
 HELD_OUT = "failed on held-out inputs"
@@ -57,11 +57,12 @@ def check(session: Session, executable: bytes | None) -> Outcome:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = Outcome(Status.TIMEOUT, Stage.CORRECTNESS, text)
     checked = time.monotonic()
+    sanitized = False
     if found is None and executable is not None:
-        found = sanitize(bench, executable)
-    seconds = {"check_s": checked - began, "sanitizer_s": time.monotonic() - checked}
+        found, sanitized = sanitize(bench, executable)
+    metrics = {"check_s": checked - began, "sanitizer_s": time.monotonic() - checked, "sanitized": float(sanitized)}
     found = found or Outcome(None, Stage.CORRECTNESS)
-    return Outcome(found.status, found.stage, found.feedback, metrics=seconds)
+    return Outcome(found.status, found.stage, found.feedback, metrics=metrics)
 
 
 def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
@@ -150,25 +151,27 @@ def _call(session: Session, ground: Ground, distribution: str, set_index: int) -
     return session.worker.go(timeout_s=limit) / 1e9
 
 
-def sanitize(bench: Bench, executable: bytes) -> Outcome | None:
-    """Return the verdict of the sanitizers on a few hidden shapes. A run out of time says nothing.
+def sanitize(bench: Bench, executable: bytes) -> tuple[Outcome | None, bool]:
+    """Return the verdict of the sanitizers on a few hidden shapes, and whether they ran to the end on all of them.
 
     Raises:
-        HarnessError: the executable could not be run at all.
+        HarnessError: the executable did not understand its job.
     """
+    complete = True
     for ground in bench.probes[:_SANITIZED_PROBES]:
         inputs = ground.case(bench.task.distributions[0]).inputs
         job = pack_job(bench.task.signature, ground.workload.dims, inputs)
         done = _run_job(bench, executable, job)
-        if done.timed_out or done.ok:
-            continue
         if done.exit_code == EXIT_FOUND:
-            return Outcome(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr))
-        if done.signal is None:
-            raise HarnessError(f"the sanitizer executable exited with {done.exit_code}: {done.stderr[-500:]}")
-        text = f"killed by signal {done.signal} under the sanitizers"
-        return Outcome(Status.SANITIZER, Stage.SANITIZER, text)
-    return None
+            return Outcome(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr)), True
+        if done.exit_code == EXIT_BAD_JOB:
+            raise HarnessError(f"the sanitizer executable did not understand its job: {done.stderr[-500:]}")
+        if done.timed_out:
+            complete = False
+        elif not done.ok:
+            how = f"killed by signal {done.signal}" if done.signal else f"ended the process with {done.exit_code}"
+            return Outcome(Status.SANITIZER, Stage.SANITIZER, f"{how} under the sanitizers"), True
+    return None, complete
 
 
 def _run_job(bench: Bench, executable: bytes, job: bytes) -> Completed:

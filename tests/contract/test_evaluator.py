@@ -90,15 +90,17 @@ class Driver:
         self.language = language
         self.runner = asyncio.Runner()
 
-    def evaluate(self, *sources: str, budget: Budget = Budget.QUICK, incumbent: float = 0.0) -> list[Evaluation]:
+    def evaluate(
+        self, *sources: str, budget: Budget = Budget.QUICK, incumbent: dict[str, float] | None = None
+    ) -> list[Evaluation]:
         async def together() -> list[Evaluation]:
             return await asyncio.gather(*(self.evaluator.evaluate(self.request(s, budget, incumbent)) for s in sources))
 
         return self.runner.run(together())
 
-    def request(self, source: str, budget: Budget, incumbent: float = 0.0) -> EvaluationRequest:
+    def request(self, source: str, budget: Budget, incumbent: dict[str, float] | None = None) -> EvaluationRequest:
         candidate = Candidate(source, self.language.name)
-        return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent)
+        return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent or {})
 
     def close(self) -> None:
         self.runner.run(self.evaluator.close())
@@ -173,7 +175,7 @@ class EvaluatorContract:
 
     def test_the_far_slower_is_left_early(self, driver: Driver):
         slow = kernel("for (volatile int x = 0; x < 200000;) x = x + 1;")
-        (found,) = driver.evaluate(slow, incumbent=1.0)
+        (found,) = driver.evaluate(slow, incumbent={"64x64x64": 1.0, "48x80x32": 1.0})
         assert found.ok
         assert found.stopped_early
 

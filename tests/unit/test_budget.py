@@ -14,9 +14,9 @@ START = Progress(0, 0.0, 0.0, 0, 0.0, None)
     [
         ({"evaluations": 10}, Progress(9, 0, 0, 0, 1, None), Progress(10, 0, 0, 0, 1, None), "10 evaluations"),
         ({"hours": 0.5}, Progress(0, 1799, 0, 0, 1, None), Progress(0, 1800, 0, 0, 1, None), "0.5 h"),
-        ({"dollars": 2}, Progress(0, 0, 1.99, 0, 1, None), Progress(0, 0, 2.0, 0, 1, None), r"\$2"),
+        ({"dollars": 2, "hours": 9}, Progress(0, 0, 1.99, 0, 1, None), Progress(0, 0, 2.0, 0, 1, None), r"\$2"),
         ({"plateau": 5}, Progress(90, 0, 0, 4, 1, None), Progress(90, 0, 0, 5, 1, None), "no better kernel in 5"),
-        ({"roofline": 0.8}, Progress(0, 0, 0, 0, 1, 0.79), Progress(0, 0, 0, 0, 1, 0.8), "80%"),
+        ({"roofline": 0.8, "hours": 9}, Progress(0, 0, 0, 0, 1, 0.79), Progress(0, 0, 0, 0, 1, 0.8), "80%"),
     ],
 )
 def test_each_rule_speaks_exactly_at_its_limit(

@@ -9,7 +9,7 @@ from archive.facts import ConfigEdit, Remeasured, Result
 from archive.store import Store
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
 from evokernel.evaluation import Budget, Status
-from evokernel.protocols import EvaluationRequest
+from evokernel.protocols import Context, Draft, EvaluationRequest
 from evokernel.search import Search
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator, toy_speed
@@ -141,6 +141,65 @@ def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path)
     evaluator = InstantEvaluator(fails=lambda r: HarnessError("no device") if len(evaluator.asked) > 6 else None)
     with pytest.raises(HarnessError, match="no device"):
         run(path, evaluator)
+
+
+def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> None:
+    class Clumsy:
+        name, parents, tuner = "blend", 1, False
+
+        async def propose(self, context: Context) -> Draft | None:
+            raise RuntimeError("butterfingers")
+
+    heard = Heard()
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(), InstantEvaluator(), heard=heard, operators={"blend": Clumsy()})
+        asyncio.run(search.run())
+    assert any("operator blend failed" in note and "butterfingers" in note for note in heard.notes)
+    assert search.standing.results == 12
+
+
+def test_a_constraint_that_cannot_be_evaluated_excludes_its_points(path: Path) -> None:
+    source = TOY.replace("// tune-where: A * B <= 64", "// tune-where: A * B <= 64 and 12 // (B - 2) > 0")
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"evaluations": 100}), InstantEvaluator(), source=source)
+        asyncio.run(search.run())
+    values = {s.values["B"] for siblings in search.state.archipelago.memory.siblings.values() for s in siblings}
+    assert 2 not in values
+    assert 4 in values
+
+
+def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: Path) -> None:
+    evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
+    run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
+    twin = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;").replace("a toy", "a twin")
+    Store.inbox_put(path, "source", {"source": twin})
+    heard = Heard()
+    _, search = run(path, evaluator, heard, budget={"evaluations": 200}, reset_after=None)
+    assert all("a twin" not in elite.candidate.source for elite in search.state.archipelago.memory.elites.values())
+    assert not any("another state" in note for note in heard.notes)
+
+
+def test_a_fault_while_crowning_leaves_the_next_contender_a_chance(path: Path) -> None:
+    finals: list[str] = []
+
+    def lose_first_winner(request: EvaluationRequest) -> Exception | None:
+        if request.budget is Budget.FINAL and "A = 1;" not in request.candidate.source:
+            finals.append(request.candidate.id)
+            return HarnessError("lost it") if len(finals) == 1 else None
+        return None
+
+    reason, _ = run(path, InstantEvaluator(fails=lose_first_winner))
+    assert reason == "budget of 12 evaluations used"
+    assert len(finals) == 2
+
+
+def test_an_inbox_entry_is_taken_in_even_when_nothing_else_is_left_to_try(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
+    Store.inbox_put(path, "source", {"source": TOY.replace("void run()", "void run(void)")})
+    Store.inbox_put(path, "source", {"source": "\ud800"})
+    heard = Heard()
+    _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 10_000}, reset_after=None)
+    assert any("void run(void)" in elite.candidate.source for elite in search.state.archipelago.memory.elites.values())
 
 
 def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
