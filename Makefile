@@ -15,9 +15,13 @@ install: $(VENV)/ready
 
 # A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy; otherwise the
 # pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of it.
+# The .pth is for a $(PYTHON) that lives in a virtual environment itself: its packages are no system site packages.
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --system-site-packages $(VENV)
-	if $(BIN)/python -c '$(HAS_TORCH)' 2>/dev/null; then \
+	if $(PYTHON) -c '$(HAS_TORCH)' 2>/dev/null; then \
+	    $(BIN)/python -c '$(HAS_TORCH)' 2>/dev/null || \
+	        $(PYTHON) -c '$(SITE)' > "$$($(BIN)/python -c '$(SITE)')/outer.pth"; \
 	    grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt; \
 	else \
 	    $(PYTHON) -m venv --clear $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
