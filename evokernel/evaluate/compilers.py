@@ -1,19 +1,24 @@
 """How languages start their compilers: in the sandbox."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError
 from evokernel.evaluate.confined import Limits, Paths, run_confined
-from evokernel.evaluate.sandbox import Level, Sandbox, detect_sandbox
+from evokernel.evaluate.sandbox import SYSTEM_FOLDERS, Level, Sandbox, detect_sandbox
 from evokernel.languages import make_language
+from evokernel.languages.compilers import find_compiler, find_objdump
 from evokernel.languages.toolchain import Completed, Confined
 from evokernel.protocols import Language
 
 
-def confined_runner(sandbox: Sandbox) -> Confined:
-    """Return the runner that a language compiles with; its folder is all that a compiler may write."""
+def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Confined:
+    """Return the runner that a language compiles with; its folder is all that a compiler may write.
+
+    `read_only` is what it sees beside the system's own folders: a tool chain that is installed elsewhere.
+    """
 
     def run(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
         workdir.chmod(0o711)  # the supervisor enters it before it takes the identity that owns it
@@ -21,7 +26,7 @@ def confined_runner(sandbox: Sandbox) -> Confined:
             done = run_confined(
                 argv,
                 sandbox=sandbox,
-                paths=Paths(writable=(workdir,), folder=workdir),
+                paths=Paths(read_only=read_only, writable=(workdir,), folder=workdir),
                 limits=Limits(timeout_s=timeout_s, memory_bytes=memory_bytes),
                 environment={"HOME": str(workdir), "TMPDIR": str(workdir)},
             )
@@ -39,5 +44,22 @@ def sandbox_for(settings: EvaluationConfig) -> Sandbox:
 
 def local_language(name: str, settings: EvaluationConfig, *, threads: int = 1) -> Language:
     """Return a language that compiles in this machine's sandbox. Raises `LanguageError` as `make_language` does."""
-    run = confined_runner(sandbox_for(settings))
+    tools = (find_compiler().argv[0], find_objdump())
+    places = tuple(dict.fromkeys(place for tool in tools for place in places_of(tool)))
+    run = confined_runner(sandbox_for(settings), read_only=places)
     return make_language(name, run=run, threads=threads, compile_timeout_s=settings.compile_timeout_s)
+
+
+def places_of(tool: str) -> tuple[Path, ...]:
+    """Return the folders outside the system's own that a tool needs: its prefix, with lib/ and libexec/ beside bin/.
+
+    A prefix that holds somebody's home is not opened to compilers, only the tool's own folder is.
+    """
+    named = Path(shutil.which(tool) or tool).absolute()
+    places = []
+    for path in (named, named.resolve()):
+        if any(path.is_relative_to(folder) for folder in ("/usr", *SYSTEM_FOLDERS)):
+            continue
+        prefix = path.parent.parent
+        places.append(path.parent if Path.home().is_relative_to(prefix) else prefix)
+    return tuple(places)

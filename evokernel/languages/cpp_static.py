@@ -5,6 +5,7 @@ A hostile source gets past any reading of its text; what keeps it harmless is th
 
 from collections.abc import Iterator
 
+from evokernel.expressions import evaluate
 from evokernel.languages.cpp_tokens import DIRECTIVE, tokens
 from evokernel.tunables import read_tunables
 
@@ -49,7 +50,7 @@ def _check_text(source: str) -> str | None:
 def _check_tunables(source: str) -> str | None:
     try:
         space = read_tunables(source)
-        broken = [text for text in space.constraints if not space.allows(space.values)]
+        broken = [text for text in space.constraints if not evaluate(text, space.values)]
     except ValueError as error:
         return str(error)
     if broken:
