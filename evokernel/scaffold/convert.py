@@ -7,46 +7,14 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.graph import Graph, Kind, Node
+from evokernel.scaffold.graph import TRANSCENDENTAL, Graph, Kind, Node
 from evokernel.scaffold.sizes import NotGeneral, Sizes
 
 _KINDS: dict[Any, Kind] = {torch.float32: "float", torch.int64: "int64_t", torch.bool: "bool"}
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
-_FUNCTIONS = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "tanh",
-        "sinh",
-        "cosh",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "erf",
-        "erfc",
-        "pow",
-        "rsqrt",
-        "sqrt",
-        "abs",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-        "reciprocal",
-        "maximum",
-        "minimum",
-        "fmod",
-        "atan2",
-    ]
-)
+_FUNCTIONS = TRANSCENDENTAL | {
+    "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "round", "trunc"
+}  # fmt: skip
 _LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_not"})
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
 

@@ -10,32 +10,11 @@ Attribute = int | float | str | tuple[int, ...]
 VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
 LEAVES = frozenset({"input", "number", "iota"})
-EXPENSIVE = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "tanh",
-        "sinh",
-        "cosh",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "erf",
-        "erfc",
-        "pow",
-        "rsqrt",
-        "sqrt",
-        "div",
-    ]
-)
+TRANSCENDENTAL = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
+    "acos", "atan", "erf", "erfc", "pow", "rsqrt", "sqrt",
+})  # fmt: skip
+EXPENSIVE = TRANSCENDENTAL | {"div"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

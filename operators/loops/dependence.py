@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from operators.loops.affine import ONE, ZERO, Poly
 from operators.loops.ir import (
-    Expr,
     For,
     Path,
     Program,
@@ -18,8 +17,6 @@ from operators.loops.ir import (
     RawExpr,
     Stmt,
     all_exprs,
-    expr_names,
-    walk,
     walk_stmts,
 )
 from operators.loops.paths import at, main_body
@@ -178,11 +175,6 @@ def parallel(program: Program, path: Path) -> bool:
 def reorderable(program: Program, path: Path) -> bool:
     """Whether the iterations are independent up to reassociated sums, products and extrema."""
     return facts(program, path).reorderable
-
-
-def invariant(expr: Expr, names: set[str]) -> bool:
-    """Whether an expression mentions none of the names."""
-    return not expr_names(expr) & names and not any(isinstance(e, RawExpr) for e in walk(expr))
 
 
 def has_raw(body: tuple[Stmt, ...]) -> bool:
