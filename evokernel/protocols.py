@@ -50,8 +50,14 @@ class Language(Protocol):
         """Return why the source cannot be tried, or None. Costs milliseconds, runs no compiler."""
         ...
 
-    def build(self, source: str) -> Built | BuildFailure:
-        """Compile for this machine, confined. Blocking; thread-safe."""
+    def build(
+        self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()
+    ) -> Built | BuildFailure:
+        """Compile for this machine, confined. Blocking; thread-safe.
+
+        A language that compiles for concrete shapes takes them from the search workloads of the task (resolved for
+        the device class) and from `hidden`, further dimensions by name; only the former enter hash and metrics.
+        """
         ...
 
     def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:

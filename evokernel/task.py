@@ -1,7 +1,7 @@
 """What must be computed, on what, and what counts as right."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,14 @@ class Signature:
         if repeated:
             raise TaskError(f"arguments named twice in the signature: {', '.join(sorted(repeated))}")
 
+    def with_floats(self, dtype: str) -> "Signature":
+        """Return the signature with another dtype for its floating-point tensors."""
+
+        def changed(tensor: Tensor) -> Tensor:
+            return replace(tensor, dtype=dtype) if "float" in tensor.dtype else tensor
+
+        return replace(self, inputs=tuple(map(changed, self.inputs)), outputs=tuple(map(changed, self.outputs)))
+
     @property
     def arguments(self) -> tuple[Tensor | Scalar, ...]:
         """All arguments in calling order."""
@@ -107,12 +115,16 @@ class WorkloadSet:
     """The workloads of one device class: `search` drives fitness, `holdout` judges winners.
 
     `probe` gives the inclusive range each dimension is drawn from, by a secret seed, for hidden correctness checks.
+    `dtype` replaces that of the signature's floating-point tensors on this class of devices, and `baselines` the
+    task's, where they are given.
     """
 
     search: tuple[Workload, ...]
     holdout: tuple[Workload, ...]
     probe: Mapping[str, tuple[int, int]]
     probes: int = 4
+    dtype: str | None = None
+    baselines: Mapping[str, "Baseline"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +197,23 @@ class Task:
             self.bytes_at(workload)
         except ValueError as error:
             raise TaskError(f"task {self.name!r}: workload {workload.name!r}: {error}") from None
+
+    def on(self, device_class: str) -> "Task":
+        """Return the task as it is on one class of devices: its workloads alone, its dtype, its baselines.
+
+        Raises:
+            TaskError: the task has no workloads for that class.
+        """
+        if device_class not in self.workloads:
+            known = ", ".join(sorted(self.workloads)) or "none"
+            raise TaskError(f"task {self.name!r} has no workloads for device class {device_class!r}; it has: {known}")
+        chosen = self.workloads[device_class]
+        return replace(
+            self,
+            signature=self.signature if chosen.dtype is None else self.signature.with_floats(chosen.dtype),
+            workloads={device_class: chosen},
+            baselines=self.baselines if chosen.baselines is None else chosen.baselines,
+        )
 
     def flops_at(self, workload: Workload) -> int:
         """Return the floating-point operations of one call on a workload."""

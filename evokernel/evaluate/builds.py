@@ -55,7 +55,7 @@ class Builder:
         self._threads.shutdown()
 
     async def _compile(self, source: str, task: Task) -> Build:
-        built = await self._run(lambda: self._language.build(source))
+        built = await self._run(lambda: self._language.build(source, task))
         if isinstance(built, BuildFailure):
             return Build(built)
         return Build(built, await self._run(lambda: self._language.build_checked(source, task)))

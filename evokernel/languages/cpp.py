@@ -6,7 +6,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,8 +79,10 @@ class CppLanguage:
         """Return the signature of `run` for a task and the contract around it."""
         return cpp_guide.guide(task, threads=self._threads, flags=f"{self._compiler.label} {' '.join(self._flags)}")
 
-    def build(self, source: str) -> Built | BuildFailure:
-        """Compile a shared object and measure its machine code.
+    def build(
+        self, source: str, task: Task | None = None, *, hidden: Sequence[Mapping[str, int | float]] = ()
+    ) -> Built | BuildFailure:
+        """Compile a shared object and measure its machine code; the same for all shapes.
 
         Raises:
             LanguageError: a tool could not be started.

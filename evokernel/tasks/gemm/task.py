@@ -1,10 +1,12 @@
-"""Matrix product in fp32: c = a @ b, row-major, any size."""
+"""Matrix product: c = a @ b, row-major, any size; fp32 on a processor, bf16 with fp32 sums on a GPU."""
 
 from pathlib import Path
 
 import torch
 
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+_SEEDS = Path(__file__).parent / "seeds"
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, **_: int) -> torch.Tensor:
@@ -23,7 +25,7 @@ def _size(m: int, n: int, k: int, weight: float = 1.0) -> Workload:
 
 task = Task(
     name="gemm",
-    description="c[M,N] = a[M,K] @ b[K,N], fp32, row-major",
+    description="c[M,N] = a[M,K] @ b[K,N], row-major; sums in fp32",
     reference=reference,
     signature=Signature(
         inputs=(Tensor("a", ("M", "K")), Tensor("b", ("K", "N"))),
@@ -36,9 +38,16 @@ task = Task(
             holdout=(_size(448, 576, 320), _size(500, 700, 300), _size(1024, 256, 512)),
             probe={"M": (1, 97), "N": (1, 131), "K": (1, 193)},
         ),
+        "cuda": WorkloadSet(
+            search=(_size(4096, 4096, 4096, weight=2.0), _size(8192, 2048, 2048), _size(2048, 4096, 8192)),
+            holdout=(_size(3072, 5120, 4096), _size(4000, 4104, 3000), _size(1024, 8192, 4096)),
+            probe={"M": (1, 400), "N": (1, 400), "K": (1, 400)},
+            probes=3,
+            dtype="bfloat16",
+        ),
     },
     flops="2 * M * N * K",
     precision=Precision(reduction="K", exact_on_integers=True),
     baselines={"torch": torch_mm},
-    seeds={"cpp": Path(__file__).parent / "seeds" / "naive.cpp"},
+    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py"},
 )

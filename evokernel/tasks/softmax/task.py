@@ -1,10 +1,14 @@
 """Softmax over the rows of a matrix in fp32."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+_SEEDS = Path(__file__).parent / "seeds"
 
 
 def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
@@ -15,6 +19,22 @@ def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
 def torch_softmax(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
     """Let torch write the result in place."""
     torch.softmax(inputs["x"], dim=1, out=outputs[0])
+
+
+def compiled_softmax(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
+    """Let torch's compiler write the result in place."""
+    _compiled()(inputs["x"], outputs[0])
+
+
+@functools.cache
+def _compiled() -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """Compile at the first call: importing the compiler takes seconds."""
+
+    def softmax_into(x: torch.Tensor, y: torch.Tensor) -> None:
+        y.copy_(torch.softmax(x, dim=1))
+
+    compiled: Callable[[torch.Tensor, torch.Tensor], None] = torch.compile(softmax_into, dynamic=False)
+    return compiled
 
 
 def _size(rows: int, columns: int, weight: float = 1.0) -> Workload:
@@ -36,9 +56,16 @@ task = Task(
             holdout=(_size(777, 1000), _size(128, 8192), _size(4096, 128)),
             probe={"R": (1, 37), "C": (1, 1100)},
         ),
+        "cuda": WorkloadSet(
+            search=(_size(4096, 8192, weight=2.0), _size(16384, 1024), _size(2048, 16384)),
+            holdout=(_size(8192, 4096), _size(5000, 3001), _size(1024, 32768)),
+            probe={"R": (1, 70), "C": (1, 5000)},
+            probes=3,
+            baselines={"torch": torch_softmax, "torch.compile": compiled_softmax},
+        ),
     },
     flops="5 * R * C",
     precision=Precision(reduction="C"),
     baselines={"torch": torch_softmax},
-    seeds={"cpp": Path(__file__).parent / "seeds" / "naive.cpp"},
+    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py"},
 )
