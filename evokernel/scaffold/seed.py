@@ -46,7 +46,7 @@ def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
     Raises:
         HarnessError: it does not compile or computes something else.
     """
-    built = make_language("cpp", run=run_plain).build(source)
+    built = make_language("cpp", run=run_plain).build(source, task)
     if isinstance(built, BuildFailure):
         raise HarnessError(f"the generated kernel does not compile: {built.message}")
     with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
