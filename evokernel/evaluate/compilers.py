@@ -1,17 +1,26 @@
 """How languages start their compilers: in the sandbox."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError
 from evokernel.evaluate.confined import Limits, Paths, run_confined
-from evokernel.evaluate.sandbox import SYSTEM_FOLDERS, Level, Sandbox, detect_sandbox
+from evokernel.evaluate.forge import ForgePool, Toolbox
+from evokernel.evaluate.sandbox import Level, Sandbox, detect_sandbox, in_system
 from evokernel.languages import make_language
 from evokernel.languages.compilers import find_compiler, find_objdump
+from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.toolchain import Completed, Confined
 from evokernel.protocols import Language
+
+TOOLBOXES: Mapping[str, Toolbox] = {
+    "triton": Toolbox(
+        programs={"triton_build": "inside.triton_build"}, preload=("torch", "triton"), warm=("inside.triton_warm",)
+    ),
+}
+"""By language, what Python does for it in the sandbox."""
 
 
 def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Confined:
@@ -42,12 +51,25 @@ def sandbox_for(settings: EvaluationConfig) -> Sandbox:
     return detect_sandbox(None if settings.sandbox == "auto" else Level(settings.sandbox))
 
 
-def local_language(name: str, settings: EvaluationConfig, *, threads: int = 1) -> Language:
-    """Return a language that compiles in this machine's sandbox. Raises `LanguageError` as `make_language` does."""
+def local_language(
+    name: str, settings: EvaluationConfig, *, threads: int = 1, device: DeviceLimits | None = None
+) -> Language:
+    """Return a language that compiles in this machine's sandbox, for a GPU with these limits where it needs one.
+
+    Raises:
+        LanguageError: as `make_language` does.
+    """
+    sandbox = sandbox_for(settings)
+    run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())
+    forge = ForgePool(sandbox, TOOLBOXES[name]) if name in TOOLBOXES else None
+    return make_language(
+        name, run=run, forge=forge, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
+    )
+
+
+def _compiler_places() -> tuple[Path, ...]:
     tools = (find_compiler().argv[0], find_objdump())
-    places = tuple(dict.fromkeys(place for tool in tools for place in places_of(tool)))
-    run = confined_runner(sandbox_for(settings), read_only=places)
-    return make_language(name, run=run, threads=threads, compile_timeout_s=settings.compile_timeout_s)
+    return tuple(dict.fromkeys(place for tool in tools for place in places_of(tool)))
 
 
 def places_of(tool: str) -> tuple[Path, ...]:
@@ -58,7 +80,7 @@ def places_of(tool: str) -> tuple[Path, ...]:
     named = Path(shutil.which(tool) or tool).absolute()
     places = []
     for path in (named, named.resolve()):
-        if any(path.is_relative_to(folder) for folder in ("/usr", *SYSTEM_FOLDERS)):
+        if in_system(path):
             continue
         prefix = path.parent.parent
         places.append(path.parent if Path.home().is_relative_to(prefix) else prefix)

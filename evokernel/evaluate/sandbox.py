@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from evokernel.evaluate import seccomp
 
 INSIDE = Path(__file__).parent / "inside"
 INSIDE_MOUNT = Path("/evokernel")
+SCRATCH_MOUNT = INSIDE_MOUNT / "scratch"  # an empty folder, over which a program inside may mount one of its own
 BOOT = "import sys, importlib; sys.path.append(sys.argv[1]); importlib.import_module(sys.argv[2]).main(sys.argv[3:])"
 SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Neither holds anything private; without them some systems' compilers and libraries are not found.
@@ -125,14 +126,26 @@ class Sandbox:
         return None if self.first_uid is None else self.first_uid + secrets.randbelow(UIDS)
 
     def restrictions(
-        self, code: bytes, *, limits: Mapping[str, int], read: Iterable[str] = (), write: Iterable[str] = ()
+        self,
+        code: bytes,
+        *,
+        limits: Mapping[str, int],
+        read: Iterable[str] = (),
+        write: Iterable[str] = (),
+        devices: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Return what `inside.seal.seal` applies: rlimits by name, landlock paths, the seccomp program."""
-        readable = ["/usr", *SYSTEM_FOLDERS, *SYSTEM_FILES, *read]
-        writable = ["/dev/null", *write]
+        """Return what `inside.seal.seal` applies: rlimits by name, landlock paths, the seccomp program.
+
+        `devices` are nodes that may be opened, written and sent ioctls.
+        """
+        landlock = {
+            "read": ["/usr", *SYSTEM_FOLDERS, *SYSTEM_FILES, *read],
+            "write": ["/dev/null", *write],
+            "devices": list(devices),
+        }
         return {
             "limits": dict(limits),
-            "landlock": {"read": readable, "write": writable} if self.level is Level.LANDLOCK else None,
+            "landlock": landlock if self.level is Level.LANDLOCK else None,
             "seccomp": base64.b64encode(code).decode() if self.seccomp else None,
         }
 
@@ -143,20 +156,23 @@ class Sandbox:
         *,
         read: Iterable[str] = (),
         write: Iterable[str] = (),
+        devices: Iterable[str] = (),
         die_with_thread: bool = True,
     ) -> list[str]:
-        """Return the command that runs `inside/<module>.py` at this level. `read` and `write` are paths it sees.
+        """Return the command that runs `inside/<module>.py` at this level.
 
-        With bubblewrap, `die_with_thread` kills it when the thread that starts it ends.
+        `read` and `write` are paths it sees, `devices` are nodes it may drive beside /dev/null and its like. With
+        bubblewrap, `die_with_thread` kills it when the thread that starts it ends.
         """
         interpreter = _interpreter()
         folder = str(INSIDE_MOUNT if self.level is Level.FULL else INSIDE.parent)
         program = [str(interpreter), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", json.dumps(spec)]
         if self.level is not Level.FULL:
             return program
-        return [str(self.bwrap), *self._bwrap_options(read, write, die_with_thread), "--", *program]
+        mounts = _mounts(tuple(read), tuple(write), tuple(devices))
+        return [str(self.bwrap), *self._bwrap_options(die_with_thread), *mounts, "--", *program]
 
-    def _bwrap_options(self, read: Iterable[str], write: Iterable[str], die_with_thread: bool) -> list[str]:
+    def _bwrap_options(self, die_with_thread: bool) -> list[str]:
         options = [*NAMESPACES, "--new-session", "--cap-drop", "ALL"]
         if not self.as_root:
             options.append("--unshare-user")
@@ -167,16 +183,7 @@ class Sandbox:
             for name in (ROOT_CAPABILITIES if self.as_root else CAPABILITIES)
             for word in ("--cap-add", f"CAP_{name}")
         ]
-        python = _python_paths()
-        for path in _parents([*python, *read, *write]):
-            options += ["--perms", "0755", "--dir", path]
-        options += _system_mounts()
-        for path in (*python, *read):
-            options += ["--ro-bind", path, path]
-        options += ["--ro-bind", str(INSIDE), str(INSIDE_MOUNT / "inside")]
-        for path in write:
-            options += ["--bind", path, path]
-        return [*options, "--remount-ro", "/", "--chdir", "/"]
+        return options
 
 
 def detect_sandbox(limit: Level | None = None) -> Sandbox:
@@ -252,11 +259,32 @@ def _interpreter() -> Path:
 
 
 @functools.cache
-def _python_paths() -> tuple[str, ...]:
+def python_paths() -> tuple[str, ...]:
     """Return what the interpreter needs beside /usr: itself, its library folder."""
     library = Path(sysconfig.get_path("stdlib")).parent
     paths = (str(_interpreter()), str(library), str(library.resolve()))
     return tuple(path for path in dict.fromkeys(paths) if not path.startswith("/usr/"))
+
+
+def in_system(path: Path) -> bool:
+    """Tell whether a path lies in the system's own folders, which every program inside sees."""
+    return any(path.is_relative_to(folder) for folder in ("/usr", *SYSTEM_FOLDERS))
+
+
+def _mounts(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> list[str]:
+    """Return the options that make the file system, read-only but for `write`."""
+    python, options = python_paths(), []
+    for path in _parents([*python, *read, *write, *devices]):
+        options += ["--perms", "0755", "--dir", path]
+    options += _system_mounts()
+    for path in (*python, *read):
+        options += ["--ro-bind", path, path]
+    options += ["--ro-bind", str(INSIDE), str(INSIDE_MOUNT / "inside")]
+    for path in write:
+        options += ["--bind", path, path]
+    for path in devices:
+        options += ["--dev-bind", path, path]
+    return [*options, "--remount-ro", "/", "--chdir", "/"]
 
 
 def _system_mounts() -> list[str]:
@@ -276,5 +304,5 @@ def _system_mounts() -> list[str]:
 def _parents(paths: Iterable[str]) -> list[str]:
     """Return every folder above the paths, outermost first: made by us, so that a private home cannot block the way."""
     folders = {str(parent) for path in paths for parent in Path(path).parents}
-    folders |= {"/dev", "/etc", "/nix", str(INSIDE_MOUNT)}
+    folders |= {"/dev", "/etc", "/nix", str(INSIDE_MOUNT), str(SCRATCH_MOUNT)}
     return sorted(folder for folder in folders if folder not in ("/", "/usr", "/proc"))

@@ -108,6 +108,8 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
     "sched_setattr": (314, 274),
     "setpriority": (141, 140),
 }
+# What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them.
+LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
 
@@ -131,13 +133,17 @@ def supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in ARCHITECTURES
 
 
-def worker_filter(children: Children, *, machine: str | None = None) -> bytes:
+def worker_filter(children: Children, *, gpu: bool = False, machine: str | None = None) -> bytes:
     """Return the filter of a worker: no programs, sockets or foreign signals; threads only if `children` allows them.
+
+    With `gpu` it lets through what the CUDA driver needs, see `LIFTED_FOR_GPU`.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
     """
-    return _build({**DENIED, **DENIED_TO_WORKERS}, children, machine or platform.machine(), unix_sockets=False)
+    lifted = LIFTED_FOR_GPU if gpu else frozenset()
+    denied = {name: numbers for name, numbers in DENIED_TO_WORKERS.items() if name not in lifted}
+    return _build({**DENIED, **denied}, children, machine or platform.machine(), unix_sockets=gpu)
 
 
 def tool_filter(*, machine: str | None = None) -> bytes:

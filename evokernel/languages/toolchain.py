@@ -1,21 +1,34 @@
-"""Starting compilers: the seam the sandbox fills, and a plain runner for trusted sources."""
+"""Starting compilers: the seams the sandbox fills, and plain runners for trusted sources."""
 
 import ctypes
+import json
 import os
 import resource
 import selectors
 import signal
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from evokernel.errors import LanguageError
 
 OUTPUT_LIMIT_BYTES = 256 * 1024
 _PR_SET_PDEATHSIG = 1
+_PROGRAMS = Path(__file__).parents[1] / "evaluate"  # the package `inside`, which imports nothing of ours
+_FORGE_MEMORY_BYTES = 64 << 30  # addresses; torch alone reserves several GiB
+_FORGE_START = """
+import importlib, json, pathlib, sys
+sys.path.append(sys.argv[1])
+request = json.loads(pathlib.Path("request.json").read_text())
+answer, blob = importlib.import_module("inside." + sys.argv[2]).answer(request, sys.argv[3])
+pathlib.Path("answer.json").write_text(json.dumps(answer))
+pathlib.Path("blob").write_bytes(blob)
+"""
 _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
 
 
@@ -79,6 +92,47 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
         stderr=stderr.decode(errors="replace"),
         timed_out=timed_out,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Forged:
+    """What a warm process answered: a JSON document and bytes, or how it ended instead (`error`, `timed_out`)."""
+
+    answer: Mapping[str, Any] | None
+    blob: bytes = b""
+    error: str = ""
+    timed_out: bool = False
+
+
+class Forge(Protocol):
+    """Runs a program of `evaluate/inside` in a single-use process that has its modules imported already.
+
+    The program defines `answer(request, folder)`, which returns a JSON document and bytes; it may write to `folder`.
+    """
+
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+        """Return what the program answered. Blocking; thread-safe. Raises `HarnessError` for faults of its own."""
+        ...
+
+
+def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+    """Run a program in a fresh Python process without a sandbox; only for trusted sources.
+
+    Raises:
+        LanguageError: Python cannot be started.
+    """
+    with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
+        folder, scratch = Path(name), Path(name, "scratch")
+        scratch.mkdir()
+        (folder / "request.json").write_text(json.dumps(request))
+        argv = [sys.executable, "-I", "-c", _FORGE_START, str(_PROGRAMS), program, str(scratch)]
+        done = run_plain(argv, workdir=folder, timeout_s=timeout_s, memory_bytes=_FORGE_MEMORY_BYTES)
+        if done.timed_out:
+            return Forged(None, error=f"no answer within {timeout_s:g} s", timed_out=True)
+        if not done.ok:
+            ended = f"signal {done.signal}" if done.signal is not None else f"exit code {done.exit_code}"
+            return Forged(None, error=f"ended with {ended}\n{done.stderr[-2000:]}")
+        return Forged(json.loads((folder / "answer.json").read_text()), (folder / "blob").read_bytes())
 
 
 def _limits(memory_bytes: int) -> Callable[[], None]:

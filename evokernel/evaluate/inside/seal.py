@@ -10,7 +10,8 @@ from typing import Any
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
-MOUNT_FLAGS = 2 | 4 | 8  # no set-user-id, no devices, no programs
+NO_SUID, NO_DEVICES, NO_PROGRAMS = 2, 4, 8
+SCRATCH_FILES = 16384
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -27,6 +28,9 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ_RIGHTS = EXECUTE | READ_FILE | READ_DIR
+DEVICE_RIGHTS = READ_FILE | WRITE_FILE | IOCTL_DEV
+# CUDA names its threads and tunes its out-of-memory score there; without truncation it does not start at all.
+OWN_PROCESS_RIGHTS = READ_RIGHTS | WRITE_FILE | TRUNCATE
 TCP_RIGHTS = 3  # bind and connect
 SCOPES = 3  # abstract unix sockets and signals
 
@@ -60,7 +64,23 @@ def prctl(option: int, value: int) -> None:
 def show_only_own_processes() -> None:
     """Mount a /proc of this process's own PID namespace, for this process and its children. Raises `OSError`."""
     check(LIBC.unshare(CLONE_NEWNS), "unshare")
-    check(LIBC.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(MOUNT_FLAGS), None), "mount of /proc")
+    _mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_PROGRAMS, None)
+
+
+def mount_scratch(path: str, *, size_bytes: int, uid: int | None) -> None:
+    """Mount an empty folder in memory that `uid` (None: our user) owns, gone with this mount namespace.
+
+    Raises:
+        OSError: not allowed, or no such mount point.
+    """
+    owner = "" if uid is None else f",uid={uid},gid={uid}"
+    options = f"size={size_bytes},nr_inodes={SCRATCH_FILES},mode=0700{owner}"
+    _mount("tmpfs", path, NO_SUID | NO_DEVICES, options)
+
+
+def _mount(kind: str, path: str, flags: int, options: str | None) -> None:
+    data = None if options is None else options.encode()
+    check(LIBC.mount(kind.encode(), path.encode(), kind.encode(), ctypes.c_ulong(flags), data), f"mount of {path}")
 
 
 def seal(spec: dict[str, Any], uid: int | None) -> None:
@@ -76,7 +96,7 @@ def seal(spec: dict[str, Any], uid: int | None) -> None:
     prctl(PR_SET_PDEATHSIG, 9)  # a change of identity clears it, so it comes after
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     if spec["landlock"]:
-        restrict_files(spec["landlock"]["read"], spec["landlock"]["write"])
+        restrict_files(**spec["landlock"])
     if spec["seccomp"]:
         install_filter(base64.b64decode(spec["seccomp"]))
 
@@ -107,8 +127,14 @@ def landlock_abi() -> int:
     return max(0, int(LIBC.syscall(LANDLOCK_CREATE, None, 0, LANDLOCK_VERSION_FLAG)))
 
 
-def restrict_files(read: list[str], write: list[str]) -> None:
-    """Leave only reading below `read` and writing below `write`; no TCP, no signals out. Raises `OSError`."""
+def restrict_files(read: list[str], write: list[str], devices: list[str]) -> None:
+    """Leave only reading below `read`, writing below `write` and driving `devices`; no TCP, no signals out.
+
+    With devices, this process may also write below its own folder in /proc.
+
+    Raises:
+        OSError: the kernel refused.
+    """
     abi = landlock_abi()
     known = (1 << 13) - 1 | (abi >= 2) << 13 | (abi >= 3) << 14 | (abi >= 5) << 15
     attributes = _Ruleset(known, TCP_RIGHTS, SCOPES)
@@ -118,6 +144,10 @@ def restrict_files(read: list[str], write: list[str]) -> None:
         _allow(ruleset, path, READ_RIGHTS)
     for path in write:
         _allow(ruleset, path, known)
+    for path in devices:
+        _allow(ruleset, path, DEVICE_RIGHTS & known)
+    if devices:
+        _allow(ruleset, "/proc/self", OWN_PROCESS_RIGHTS & known)
     check(LIBC.syscall(LANDLOCK_RESTRICT, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
 
@@ -125,8 +155,8 @@ def restrict_files(read: list[str], write: list[str]) -> None:
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # not every system has every system folder
+    except (FileNotFoundError, PermissionError):
+        return  # not every system has every system folder; and what our user cannot reach needs no rule
     if not stat.S_ISDIR(os.fstat(parent).st_mode):
         rights &= FILE_RIGHTS
     rule = _Beneath(rights, parent)

@@ -4,7 +4,6 @@ So nothing that this process says is believed beyond "I am done": the judge read
 """
 
 import ctypes
-import fcntl
 import json
 import mmap
 import os
@@ -12,20 +11,25 @@ import signal
 import socket
 from typing import Any, NoReturn
 
+from .descriptors import keep_only
 from .seal import LIBC, PR_SET_DUMPABLE, prctl, seal, show_only_own_processes
 
-STDERR, CHANNEL, ARTIFACT, FIRST_FREE = 2, 3, 4, 5
-OUT_OF_THE_WAY = 64
-LAST_DESCRIPTOR = 4096
+STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 FAULT_EXIT = 70
 MESSAGE_BYTES = 65536
+
+
+def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
+    """Return the trampoline, loaded once for all workers."""
+    return ctypes.CDLL(f"/proc/self/fd/{spec['files']['trampoline']}")
 
 
 def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampoline: ctypes.CDLL) -> NoReturn:
     """Become a worker for good. `descriptors`: channel to the judge, sealed artifact, file for stderr."""
     code = FAULT_EXIT
     try:
-        channel = _keep_only(descriptors)
+        keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
+        channel = socket.socket(fileno=CHANNEL)
         os.setsid()
         if spec["own_pid_namespace"]:
             show_only_own_processes()
@@ -40,14 +44,6 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampolin
         os.write(STDERR, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(code)
-
-
-def _keep_only(descriptors: list[int]) -> socket.socket:
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, OUT_OF_THE_WAY) for descriptor in descriptors]
-    for source, target in zip(moved, (CHANNEL, ARTIFACT, STDERR), strict=True):
-        os.dup2(source, target, inheritable=False)
-    os.closerange(FIRST_FREE, LAST_DESCRIPTOR)
-    return socket.socket(fileno=CHANNEL)
 
 
 class _Worker:

@@ -1,14 +1,43 @@
-"""Compilers that are not where the system keeps them."""
+"""Compilers in the sandbox: those that are not where the system keeps them, and those that are Python."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
 from evokernel.config import EvaluationConfig
 from evokernel.evaluate.compilers import local_language, places_of
-from evokernel.protocols import Built
+from evokernel.protocols import BuildFailure, Built
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 SOURCE = '#include <cstdint>\nextern "C" void run(const float* x, int64_t N, float* y) { y[0] = x[0]; }\n'
+
+
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, y, n, block: tl.constexpr):
+    places = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(y + places, tl.load(x + places, mask=places < n) * 2, mask=places < n)
+
+def run(x, n, y):
+    scale[(triton.cdiv(n, 128),)](x, y, n, block=128)
+"""
+SCALE = Task(
+    name="scale",
+    reference=lambda x, **_: 2 * x,
+    signature=Signature(
+        inputs=(Tensor("x", ("N",)),), scalars=(Scalar("N"),), outputs=(Tensor("y", ("N",), role=Role.OUTPUT),)
+    ),
+    workloads={
+        "cuda": WorkloadSet(
+            search=(Workload("big", {"N": 8000}),), holdout=(Workload("odd", {"N": 901}),), probe={"N": (1, 999)}
+        )
+    },
+    flops="N",
+)
 
 
 def test_a_compiler_installed_elsewhere_works_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +55,18 @@ def test_the_prefix_of_a_tool_is_opened_but_nobodys_home(tmp_path: Path, monkeyp
     assert places_of("/opt/gcc/bin/g++") == (Path("/opt/gcc"),) * 2
     assert places_of(str(tmp_path / "home" / "ada" / "bin" / "g++"))[0] == tmp_path / "home" / "ada" / "bin"
     assert places_of("/usr/bin/g++") == ()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="triton is not installed")
+@pytest.mark.parametrize("sandbox", ["full", "landlock"])
+def test_triton_compiles_in_warm_processes_of_the_sandbox(sandbox: str) -> None:
+    language = local_language("triton", EvaluationConfig.model_validate({"sandbox": sandbox}))
+    built = language.build(TRITON, SCALE)
+    assert isinstance(built, Built), built
+    crash = TRITON.replace("scale[(", "import ctypes; ctypes.string_at(0); scale[(")
+    failed = language.build(crash, SCALE)
+    assert isinstance(failed, BuildFailure)
+    assert "SIGSEGV" in str(failed)
+    again = language.build(TRITON, SCALE)
+    assert isinstance(again, Built)
+    assert (again.artifact, again.hash) == (built.artifact, built.hash)

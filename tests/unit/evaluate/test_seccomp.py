@@ -16,8 +16,8 @@ HEADERS = {
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x50001, 0x50026
 X86 = 0xC000003E
-OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL = (
-    2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62,
+OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL, MEMFD_CREATE = (
+    2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62, 319,
 )  # fmt: skip
 PTHREAD_FLAGS = 0x3D0F00
 NEW_USER = 0x10000000
@@ -72,6 +72,17 @@ def test_a_worker_with_threads_starts_threads_only():
     assert run_filter(code, CLONE, PTHREAD_FLAGS) == ALLOW
     assert run_filter(code, CLONE, 17) == EPERM
     assert run_filter(code, FORK) == EPERM
+
+
+def test_a_worker_with_a_gpu_may_pass_memory_through_unix_sockets_and_nothing_more():
+    code = seccomp.worker_filter(Children.THREADS, gpu=True, machine="x86_64")
+    assert [run_filter(code, SOCKET, family) for family in (1, 2, 10, 16)] == [ALLOW] + [EPERM] * 3
+    assert run_filter(code, MEMFD_CREATE) == ALLOW
+    assert run_filter(code, CLONE, PTHREAD_FLAGS) == ALLOW
+    assert {run_filter(code, number) for number in (FORK, EXECVE, KILL_CALL, PTRACE)} == {EPERM}
+    assert set(seccomp.DENIED_TO_WORKERS) >= seccomp.LIFTED_FOR_GPU
+    plain = seccomp.worker_filter(Children.THREADS, machine="x86_64")
+    assert {run_filter(plain, number, 1) for number in (SOCKET, MEMFD_CREATE)} == {EPERM}
 
 
 def test_a_tool_starts_programs_but_no_namespaces_and_speaks_no_network():

@@ -1,0 +1,61 @@
+"""A process that a zygote forked and that runs one candidate: how it is started, what it said, how it ended."""
+
+import os
+import signal
+import socket
+from collections.abc import Sequence
+
+from evokernel.errors import WorkerDied
+from evokernel.evaluate.runner import KILL_TIMEOUT_S, RunnerProcess
+from evokernel.evaluate.zygote_host import ZygoteHost, signal_name, tail_of
+
+ABORTED_EXIT = 128 + signal.SIGABRT
+
+
+class HostedRunner(RunnerProcess):
+    """One single-use worker. A context manager: leaving it ends the process and all it started.
+
+    `descriptors` are handed to the process between its channel and its stderr; they stay the caller's.
+    """
+
+    def __init__(self, host: ZygoteHost, descriptors: Sequence[int] = (), *, spin: bool = False) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        try:
+            self._number, handle = host.fork((theirs.fileno(), *descriptors, self._stderr))
+        except BaseException:
+            ours.close()
+            os.close(self._stderr)
+            raise
+        finally:
+            theirs.close()
+        self._host = host
+        super().__init__(ours, handle, spin=spin)
+
+    def stderr(self) -> str:
+        """Return the end of what the worker wrote to stderr; untrusted text."""
+        return tail_of(self._stderr)
+
+    def close(self) -> None:
+        """End the process and all it started. Allowed twice."""
+        if not self._closed:
+            super().close()
+            os.close(self._stderr)
+            self._host.forget(self._number)
+
+    def _died(self) -> WorkerDied:
+        ending = self._host.ending(self._number, 0.5)
+        note = ""
+        if ending is None:  # it closed its end but lives on
+            self._kill()
+            ending = self._host.ending(self._number, KILL_TIMEOUT_S)
+            note = " after it closed its channel"
+        if ending is None:
+            return WorkerDied("the worker is gone, and so is the zygote that could say why")
+        code = ending.code
+        text = self.stderr()
+        tail = f"; it wrote: {text}" if text else ""
+        number = signal.SIGABRT if code == ABORTED_EXIT else -code
+        if number > 0:
+            return WorkerDied(f"the worker was killed by {signal_name(number)}{note}{tail}", signal=number)
+        return WorkerDied(f"the worker exited with {code}{note}{tail}", exit_code=code)

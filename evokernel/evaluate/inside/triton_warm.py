@@ -1,0 +1,35 @@
+"""Compiles one small kernel before the first candidate comes: what that loads and initialises, all forks inherit.
+
+The first compilation of a process takes about half a second longer than the next.
+"""
+
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from .triton_driver import WARP, settle
+
+CAPABILITY = 90
+
+
+def _kernel(a: "Any", b: "Any", c: "Any", steps: "Any", block: tl.constexpr) -> None:
+    """Use a little of everything: loops, masks, a product, a reduction, a function of libdevice's kind."""
+    rows = tl.arange(0, block)[:, None]
+    columns = tl.arange(0, block)[None, :]
+    total = tl.zeros((block, block), dtype=tl.float32)
+    for step in range(steps):
+        place = rows * block + columns + step
+        total += tl.dot(tl.load(a + place, mask=columns < steps, other=0.0), tl.load(b + place))
+    total = tl.exp(total - tl.max(total, 1)[:, None])
+    tl.store(c + rows * block + columns, total.to(tl.float16))
+
+
+def warm() -> None:
+    """Compile the kernel. The caller sees to a writable place for Triton's cache and temporary files."""
+    settle()
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "steps": "i32", "block": "constexpr"}
+    source = ASTSource(triton.jit(_kernel), types, {"block": 64}, {})
+    triton.compile(source, target=GPUTarget("cuda", CAPABILITY, WARP), options={"num_warps": 4, "num_stages": 3})
