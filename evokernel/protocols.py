@@ -28,10 +28,14 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class BuildFailure:
-    """Why a source did not compile; `message` is fit to act on, at most about 40 lines. `timed_out` after a limit."""
+    """Why a source did not compile; `message` is fit to act on, at most about 40 lines.
+
+    `timed_out` after a limit; `raised` where it is the source's own host code that ended with an exception.
+    """
 
     message: str
     timed_out: bool = False
+    raised: bool = False
 
 
 class Language(Protocol):
@@ -74,12 +78,16 @@ class Language(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name."""
+    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name.
+
+    `processes` is how many fresh processes measure it for the budget `final`; 0 for as many as the settings say.
+    """
 
     candidate: Candidate
     program_hash: str
     budget: Budget
     incumbent: Mapping[str, float] = field(default_factory=dict)
+    processes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,18 @@
 """Languages candidates are written in. A language's module is imported only when it is asked for."""
 
 import importlib
+import inspect
 from collections.abc import Mapping
 
 from evokernel.errors import LanguageError
-from evokernel.languages.toolchain import Confined
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.toolchain import Confined, Forge
 from evokernel.protocols import Language
 
-LANGUAGES: Mapping[str, str] = {"cpp": "evokernel.languages.cpp:CppLanguage"}
+LANGUAGES: Mapping[str, str] = {
+    "cpp": "evokernel.languages.cpp:CppLanguage",
+    "triton": "evokernel.languages.triton:TritonLanguage",
+}
 """By name, where the class is: `module:Class`."""
 
 
@@ -15,15 +20,19 @@ def make_language(
     name: str,
     *,
     run: Confined,
+    forge: Forge | None = None,
+    device: DeviceLimits | None = None,
     threads: int = 1,
     compile_timeout_s: float = 30.0,
     memory_bytes: int = 2 << 30,
 ) -> Language:
-    """Return a language ready to build.
+    """Return a language ready to build; each takes what its constructor names of the following.
 
     Args:
         name: one of `LANGUAGES`.
         run: how compilers are started; the sandbox's runner, or `toolchain.run_plain` for trusted sources.
+        forge: how Python that compiles is run; the sandbox's warm processes, or `toolchain.forge_plain`.
+        device: limits of the GPU that is compiled for; None for an H100.
         threads: threads a candidate may use; above 1 the language enables its threading.
         compile_timeout_s: the longest one compiler call may take, in s.
         memory_bytes: address space of one compiler process.
@@ -35,7 +44,14 @@ def make_language(
         raise LanguageError(f"unknown language {name!r}: expected one of {', '.join(sorted(LANGUAGES))}")
     module, _, attribute = LANGUAGES[name].partition(":")
     factory = getattr(importlib.import_module(module), attribute)
-    language: Language = factory(
-        run=run, threads=threads, compile_timeout_s=compile_timeout_s, memory_bytes=memory_bytes
-    )
+    offered = {
+        "run": run,
+        "forge": forge,
+        "device": device,
+        "threads": threads,
+        "compile_timeout_s": compile_timeout_s,
+        "memory_bytes": memory_bytes,
+    }
+    wanted = inspect.signature(factory).parameters
+    language: Language = factory(**{key: value for key, value in offered.items() if key in wanted})
     return language

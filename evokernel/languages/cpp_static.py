@@ -5,11 +5,9 @@ A hostile source gets past any reading of its text; what keeps it harmless is th
 
 from collections.abc import Iterator
 
-from evokernel.expressions import evaluate
 from evokernel.languages.cpp_tokens import DIRECTIVE, tokens
-from evokernel.tunables import read_tunables
+from evokernel.languages.static_text import check_text
 
-SIZE_LIMIT_BYTES = 256 * 1024
 _HEADERS = """
     algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
     clocale cmath compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint cstdio
@@ -31,31 +29,7 @@ _ASSEMBLER = frozenset({"asm", "__asm", "__asm__"})
 
 def static_check(source: str) -> str | None:
     """Return why a C++ source cannot be tried, or None."""
-    return _check_text(source) or _check_tunables(source) or _check_tokens(tokens(source))
-
-
-def _check_text(source: str) -> str | None:
-    if "\0" in source:
-        return "the source contains a NUL character"
-    try:
-        size = len(source.encode())
-    except UnicodeEncodeError as error:
-        line = source.count("\n", 0, error.start) + 1
-        return f"line {line}: a character that is not valid Unicode text"
-    if size > SIZE_LIMIT_BYTES:
-        return f"the source has {size} bytes; the limit is {SIZE_LIMIT_BYTES}"
-    return None
-
-
-def _check_tunables(source: str) -> str | None:
-    try:
-        space = read_tunables(source)
-        broken = [text for text in space.constraints if not evaluate(text, space.values)]
-    except ValueError as error:
-        return str(error)
-    if broken:
-        return f"the tunables' values {space.values} break a constraint (tune-where: {'; '.join(broken)})"
-    return None
+    return check_text(source) or _check_tokens(tokens(source))
 
 
 def _check_tokens(found: tuple[str, ...]) -> str | None:

@@ -13,7 +13,7 @@ from evokernel.config import EvaluationConfig
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Verdict
-from evokernel.protocols import EvaluationRequest, Evaluator, Language
+from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Language
 
 TASK = """
 import torch
@@ -102,6 +102,10 @@ class Driver:
         candidate = Candidate(source, self.language.name)
         return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent or {})
 
+    @property
+    def identity(self) -> EvaluatorIdentity:
+        return self.runner.run(self.evaluator.start())
+
     def close(self) -> None:
         self.runner.run(self.evaluator.close())
         self.runner.close()
@@ -161,7 +165,7 @@ class EvaluatorContract:
         one, two = driver.evaluate(kernel(), kernel("// a comment"))
         assert one.key == two.key
         assert one.candidate_id != two.candidate_id
-        identity = driver.runner.run(driver.evaluator.start())
+        identity = driver.identity
         assert one.key == identity.key(one.key.program_hash, Budget.QUICK)
         assert identity.mode in Mode
         assert identity.device_sheet
@@ -210,3 +214,32 @@ class TestLocalEvaluator(EvaluatorContract):
         (found,) = driver.evaluate(kernel(after="volatile float x = a[M * K]; (void)x;"))
         assert found.status is Status.SANITIZER, found.feedback
         assert found.stage is Stage.SANITIZER
+
+    def test_one_measurement_serves_all_that_compile_to_the_same(self, driver: Driver):
+        source = kernel("volatile int twin = 5; (void)twin;")
+        renamed = source.replace("twin", "brother")
+        (first,) = driver.evaluate(source)
+        (second,) = driver.evaluate(renamed)
+        assert first.key.program_hash != second.key.program_hash
+        assert second.artifact_hash == first.artifact_hash
+        assert second.timings == first.timings
+        assert second.metrics["twin"] == 1.0
+        assert second.key == driver.identity.key(driver.language.program_hash(renamed), Budget.QUICK)
+        assert second.candidate_id == driver.request(renamed, Budget.QUICK).candidate.id
+        said = f"compiled to the same as {first.candidate_id}, whose times these are\n"
+        assert second.feedback == said + first.feedback
+
+    def test_a_larger_budget_measures_a_twin_anew(self, driver: Driver):
+        source = kernel("volatile int mark = 7; (void)mark;")
+        (quick,) = driver.evaluate(source)
+        (precise,) = driver.evaluate(source.replace("mark", "sign"), budget=Budget.PRECISE)
+        assert precise.artifact_hash == quick.artifact_hash
+        assert precise.stage is Stage.PRECISE
+        assert precise.timings != quick.timings
+
+    def test_the_verdict_on_a_wrong_kernel_is_never_shared(self, driver: Driver):
+        source = kernel("float shift = 2.0f;", "c[0] += shift;")
+        for text in (source, source.replace("shift", "drift")):
+            (found,) = driver.evaluate(text)
+            assert found.status is Status.NUMERICAL
+            assert "compiled to the same" not in found.feedback

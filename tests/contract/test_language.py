@@ -1,5 +1,7 @@
 """What every language promises. A new language adds one class with its sources at the end."""
 
+import importlib.util
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -10,6 +12,7 @@ from evokernel.languages import LANGUAGES, make_language
 from evokernel.languages.toolchain import run_plain
 from evokernel.protocols import BuildFailure, Built, Language
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.warm_forge import WarmForge
 
 SCALE = Signature(
     inputs=(Tensor("x", ("N",)),), scalars=(Scalar("N"),), outputs=(Tensor("y", ("N",), role=Role.OUTPUT),)
@@ -48,7 +51,7 @@ class LanguageContract:
 
     @pytest.fixture
     def built(self, language: Language, samples: Samples) -> Built:
-        built = language.build(samples.good)
+        built = language.build(samples.good, TASK)
         assert isinstance(built, Built), built
         return built
 
@@ -71,7 +74,7 @@ class LanguageContract:
         assert language.program_hash(samples.good) != language.program_hash(samples.retuned)
 
     def test_build_is_repeatable_and_ignores_comments(self, language: Language, samples: Samples, built: Built):
-        again, commented = language.build(samples.good), language.build(samples.commented)
+        again, commented = language.build(samples.good, TASK), language.build(samples.commented, TASK)
         assert isinstance(again, Built)
         assert isinstance(commented, Built)
         assert again.artifact == built.artifact
@@ -79,7 +82,7 @@ class LanguageContract:
         assert commented.descriptor == again.descriptor == built.descriptor
 
     def test_another_value_of_a_tunable_is_another_artifact(self, language: Language, samples: Samples, built: Built):
-        retuned = language.build(samples.retuned)
+        retuned = language.build(samples.retuned, TASK)
         assert isinstance(retuned, Built)
         assert retuned.hash != built.hash
 
@@ -89,7 +92,7 @@ class LanguageContract:
             assert all(isinstance(value, float) and 0 <= value < 1e12 for value in numbers.values())
 
     def test_failure_can_be_acted_on(self, language: Language, samples: Samples):
-        failure = language.build(samples.broken)
+        failure = language.build(samples.broken, TASK)
         assert isinstance(failure, BuildFailure)
         assert not failure.timed_out
         assert samples.mistake in failure.message
@@ -99,7 +102,8 @@ class LanguageContract:
 
     def test_builds_from_several_threads(self, language: Language, samples: Samples, built: Built):
         with ThreadPoolExecutor(4) as pool:
-            hashes = {made.hash for made in pool.map(language.build, [samples.good] * 4) if isinstance(made, Built)}
+            made = pool.map(language.build, [samples.good] * 4, [TASK] * 4)
+            hashes = {one.hash for one in made if isinstance(one, Built)}
         assert hashes == {built.hash}
 
     def test_checked_build(self, language: Language, samples: Samples):
@@ -113,7 +117,7 @@ class LanguageContract:
         entry = text[text.index("run(") :]
         places = [entry.index(name) for name in ("x", "N", "alpha", "y")]
         assert places == sorted(places)
-        assert "64 bytes" in text
+        assert re.search(r"aligned\s+to\s+\d+\s+bytes", text)
         assert "tune:" in text
 
 
@@ -142,6 +146,48 @@ class TestCpp(LanguageContract):
             broken=CPP.replace("2.0f * x[j]", "2.0f * nowhere[j]"),
             mistake="nowhere",
             rejected=CPP.replace("run(", "walk("),
+        )
+
+
+TRITON = """\
+import triton
+import triton.language as tl
+
+BLOCK = 256  # tune: 128 256 512
+
+
+@triton.jit
+def scale(x, y, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2.0 * tl.load(x + i, mask=i < N), mask=i < N)
+
+
+def run(x, N, y):
+    scale[(triton.cdiv(N, BLOCK),)](x, y, N, BLOCK)
+"""
+
+
+@pytest.fixture(scope="module")
+def forge() -> WarmForge:
+    return WarmForge()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+class TestTriton(LanguageContract):
+    @pytest.fixture
+    def language(self, forge: WarmForge) -> Language:
+        return make_language("triton", run=run_plain, forge=forge)
+
+    @pytest.fixture
+    def samples(self) -> Samples:
+        commented = TRITON.replace("def run(x, N, y):", 'def run(\n    x, N,  # elements\n    y\n):\n    """Launch."""')
+        return Samples(
+            good=TRITON,
+            commented='"""Scales."""\n\n# twice\n' + commented,
+            retuned=TRITON.replace("BLOCK = 256", "BLOCK = 512"),
+            broken=TRITON.replace("2.0 * ", "2.0 * nowhere * "),
+            mistake="nowhere",
+            rejected=TRITON.replace("def run(", "def walk("),
         )
 
 

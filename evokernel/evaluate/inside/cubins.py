@@ -1,0 +1,131 @@
+"""What a compiled GPU kernel consists of: its registers, its local memory, and the instructions where it works most.
+
+Read with `cuobjdump`, which comes with Triton. The hot loop is the innermost loop with the most work in it; a kernel
+without loops is looked at as a whole.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_TIMEOUT_S = 20
+_USAGE = re.compile(r"REG:(?P<registers>\d+) STACK:(?P<stack>\d+)")
+_LINE = re.compile(
+    r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<parts>(?:\.\w+)*)(?P<rest>[^;]*);",
+    re.MULTILINE,
+)
+_TARGET = re.compile(r"0x([0-9a-f]+)")
+_WARP_GROUP_MATH = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+_WARP_MATH = frozenset({"HMMA", "QMMA", "IMMA", "BMMA", "DMMA", "OMMA"})
+_FMA = frozenset({"FFMA", "HFMA2", "DFMA", "FFMA2"})
+_FLOAT = _FMA | {"FADD", "FMUL", "FMNMX", "HADD2", "HMUL2", "DADD", "DMUL"}
+_TMA = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP"})
+_LOADS = frozenset({"LDG", "LDGSTS"})
+_MEMORY = _LOADS | _TMA | {"STG", "LDS", "LDSM", "STS"}
+_LOCAL = frozenset({"LDL", "STL"})
+# what one instruction is worth when loops are compared: a step on tensor cores does the work of very many others
+_WORK = dict.fromkeys(_WARP_GROUP_MATH, 256) | dict.fromkeys(_WARP_MATH, 32) | dict.fromkeys(_FLOAT | _MEMORY, 1)
+_WORK["MUFU"] = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    address: int
+    opcode: str
+    parts: tuple[str, ...]
+    target: int | None
+
+
+def describe(cubin: bytes, folder: Path) -> dict[str, int]:
+    """Return numbers about the kernel in a cubin.
+
+    `registers` per thread and `local_bytes` (stack: spills, mostly); over the whole kernel `tensor_cores` (0 none, 1
+    one warp at a time, 2 warp groups), `tma`, `local_accesses`; in the hot loop `in_loop` (0: there is none),
+    `instructions`, `fma`, `special`, `async_copies`, `load_bits` (the most common width of a global load, 0: none) and
+    `barriers`.
+
+    Raises:
+        RuntimeError: the file cannot be disassembled.
+    """
+    listing = _listing(cubin, folder)
+    usage = _USAGE.search(listing)
+    code = list(_read(listing))
+    if usage is None or not code:
+        raise RuntimeError("the compiled kernel cannot be disassembled")
+    loop = _hot_loop(code)
+    hot = loop or code
+    whole = {one.opcode for one in code}
+    return {
+        "registers": int(usage["registers"]),
+        "local_bytes": int(usage["stack"]),
+        "tensor_cores": 2 if whole & _WARP_GROUP_MATH else 1 if whole & _WARP_MATH else 0,
+        "tma": int(bool(whole & _TMA)),
+        "local_accesses": _count(code, _LOCAL),
+        "in_loop": int(bool(loop)),
+        "instructions": len(hot),
+        "fma": _count(hot, _FMA),
+        "special": _count(hot, {"MUFU"}),
+        "async_copies": _count(hot, {"LDGSTS"} | _TMA),
+        "load_bits": _load_bits(hot),
+        "barriers": _count(hot, {"BAR"}),
+    }
+
+
+def _listing(cubin: bytes, folder: Path) -> str:
+    from triton import knobs
+
+    path = folder / "look.cubin"
+    path.write_bytes(cubin)
+    command = [knobs.nvidia.cuobjdump.path, "-res-usage", "-sass", str(path)]
+    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    return done.stdout.decode(errors="replace")
+
+
+def _read(listing: str) -> Iterable[_Instruction]:
+    for match in _LINE.finditer(listing):
+        target = _TARGET.search(match["rest"]) if match["opcode"] == "BRA" else None
+        parts = tuple(match["parts"].split(".")[1:])
+        yield _Instruction(
+            int(match["address"], 16), match["opcode"], parts, int(target[1], 16) if target is not None else None
+        )
+
+
+def _hot_loop(code: Sequence[_Instruction]) -> list[_Instruction]:
+    """Return the innermost loop with the most work; loops are what lies between a branch and its target before it.
+
+    A loop that only waits for a barrier is none: such loops stand inside those that work.
+    """
+    spans = [(one.target, one.address) for one in code if one.target is not None and one.target < one.address]
+    loops = [[one for one in code if start <= one.address <= end] for start, end in spans]
+    working = [loop for loop in loops if _work(loop)]
+    innermost = [loop for loop in working if not any(_around(loop, other) for other in working)]
+    return max(innermost, key=_work, default=[])
+
+
+def _work(code: Sequence[_Instruction]) -> int:
+    return sum(_WORK.get(one.opcode, 0) for one in code)
+
+
+def _around(loop: Sequence[_Instruction], other: Sequence[_Instruction]) -> bool:
+    return len(other) < len(loop) and loop[0].address <= other[0].address and other[-1].address <= loop[-1].address
+
+
+def _count(code: Sequence[_Instruction], opcodes: Any) -> int:
+    return sum(one.opcode in opcodes for one in code)
+
+
+def _load_bits(code: Sequence[_Instruction]) -> int:
+    widths = [_bits(one.parts) for one in code if one.opcode in _LOADS]
+    return max(set(widths), key=lambda bits: (widths.count(bits), bits), default=0)
+
+
+def _bits(parts: Sequence[str]) -> int:
+    for part in parts:
+        if part in ("64", "128", "256"):
+            return int(part)
+        if part in ("U8", "S8", "U16", "S16"):
+            return int(part[1:])
+    return 32

@@ -1,0 +1,113 @@
+"""What went wrong in a Triton source, fit for its author: the line, the reason, nothing of this machine.
+
+A failure is JSON: `stage` (`import`, `run`, `compile` or `resources`), `type`, `message`, `line` (of the source, or
+None), and for `resources` the numbers `required` and `limit` with the `resource`.
+"""
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+_FILE = "kernel.py"
+_TEXT_LIMIT = 4000
+_NOISE = re.compile(r"^(Repro command:|`ptxas` stderr:|=+$|please share)")
+_ERROR_LINE = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
+
+
+@contextlib.contextmanager
+def errors_of_the_compiler(file: Path) -> Iterator[Callable[[], str]]:
+    """Send what this process prints to a file while it compiles; yields what returns the lines that name an error.
+
+    The compiler's C++ parts print their reasons and raise only that they failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    target = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    try:
+        yield lambda: _errors_in(file)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(target)
+
+
+def describe(error: BaseException, source: str, printed: str) -> dict[str, Any]:
+    """Return a failure for an exception; `printed` is what the compiler said beside it."""
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources, PTXASError
+
+    failure: dict[str, Any] = {"stage": "run", "type": type(error).__name__, "line": _line(error)}
+    if isinstance(error, OutOfResources):
+        numbers = {"required": error.required, "limit": error.limit, "resource": error.name}
+        return failure | numbers | {"stage": "resources", "message": str(error)}
+    if isinstance(error, CompilationError):
+        line, message = _innermost(error, source)
+        return failure | {"stage": "compile", "line": line or failure["line"], "message": message[:_TEXT_LIMIT]}
+    if isinstance(error, PTXASError):
+        return failure | {"stage": "compile", "message": _without_noise(str(error))}
+    if isinstance(error, SyntaxError) or (failure["line"] is not None and _at_top(error)):
+        failure["stage"] = "import"
+    if isinstance(error, SyntaxError):
+        failure["line"] = error.lineno
+    elif _in_compiler(error):
+        failure["stage"] = "compile"
+    message = f"{error.msg if isinstance(error, SyntaxError) else error}"
+    if failure["stage"] == "compile" and printed:
+        message += f"\n{printed}"
+    return failure | {"message": message[:_TEXT_LIMIT]}
+
+
+def _innermost(error: Any, source: str) -> tuple[int | None, str]:
+    """Return line and message of the error furthest down a chain of calls between jitted functions."""
+    line, messages = None, []
+    seen: BaseException | None = error
+    while seen is not None:
+        node, text = getattr(seen, "node", None), getattr(seen, "src", None)
+        if text is None:
+            messages.append(str(seen))
+            break
+        start = source.find(text)
+        if start >= 0 and node is not None and hasattr(node, "lineno"):
+            line = source.count("\n", 0, start) + node.lineno
+        if seen.error_message:  # type: ignore[attr-defined]
+            messages.append(str(seen.error_message))  # type: ignore[attr-defined]
+        seen = seen.__cause__
+    return line, "\n".join(dict.fromkeys(messages)) or "the kernel does not compile"
+
+
+def _line(error: BaseException) -> int | None:
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == _FILE), None)
+
+
+def _at_top(error: BaseException) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return not any(frame.filename == _FILE and frame.name == "run" for frame in frames)
+
+
+def _in_compiler(error: BaseException) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parts[-2:] == ("compiler", "compiler.py") for frame in frames)
+
+
+def _without_noise(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    return "\n".join(lines)[:_TEXT_LIMIT]
+
+
+def _errors_in(file: Path) -> str:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    lines = file.read_text(errors="replace")[: 1 << 20].splitlines()
+    return "\n".join([line[:300] for line in lines if _ERROR_LINE.search(line)][:10])

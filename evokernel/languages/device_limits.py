@@ -1,0 +1,40 @@
+"""What a GPU can hold: the limits a kernel is compiled against, and how many warps of it fit on a multiprocessor."""
+
+from dataclasses import dataclass
+
+WARP = 32
+_REGISTER_STEP = 256  # registers are given to a warp in steps of this many
+_PARTITIONS = 4  # schedulers of a multiprocessor, each with a quarter of the registers
+_RESERVED_SHARED_BYTES = 1024  # taken by the system for each block
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """The limits of one model of GPU; those of an H100 unless told otherwise.
+
+    `capability` is the compute capability times 10. `shared_bytes` is the most one block may use; the other numbers
+    are per multiprocessor.
+    """
+
+    capability: int = 90
+    shared_bytes: int = 232448
+    multiprocessors: int = 132
+    multiprocessor_shared_bytes: int = 233472
+    multiprocessor_registers: int = 65536
+    multiprocessor_threads: int = 2048
+    multiprocessor_blocks: int = 32
+
+    def occupancy(self, *, num_warps: int, registers: int, shared_bytes: int) -> float:
+        """Return the share of a multiprocessor's warps that run at once, 0 to 1, for blocks of a kernel.
+
+        Args:
+            num_warps: warps of one block.
+            registers: registers of one thread.
+            shared_bytes: shared memory of one block.
+        """
+        warps = self.multiprocessor_threads // WARP
+        per_warp = -(-max(registers, 1) * WARP // _REGISTER_STEP) * _REGISTER_STEP
+        by_registers = self.multiprocessor_registers // _PARTITIONS // per_warp * _PARTITIONS // num_warps
+        by_shared = self.multiprocessor_shared_bytes // (shared_bytes + _RESERVED_SHARED_BYTES)
+        blocks = min(by_registers, by_shared, warps // num_warps, self.multiprocessor_blocks)
+        return blocks * num_warps / warps

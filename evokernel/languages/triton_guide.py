@@ -1,0 +1,69 @@
+"""What an author of a Triton kernel must know: the signature of `run` and the contract around it."""
+
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.task import Role, Scalar, Signature, Task, Tensor
+
+ALIGNMENT_BYTES = 256
+
+_CONTRACT = """\
+Write one Python module with Triton kernels. It must define exactly this entry point, which launches them:
+
+    {entry}
+
+Arguments, in this order:
+{arguments}
+
+Contract:
+- Tensors are torch tensors on the GPU, contiguous and row-major; their first byte is aligned to {alignment} bytes, and
+  no two of them overlap. Scalars are Python numbers, not tensors.
+- Inputs are read-only. Outputs are allocated already and hold garbage: write every element, read none before you wrote
+  it. `run` returns nothing.
+- The sizes differ from call to call and need not be multiples of anything: mask every remainder. Never read or write
+  outside of a tensor.
+- Results must have the precision of sums in fp32: accumulate in tl.float32 and convert once, at the end{tf32}.
+- `run` is plain host code: compute the grid, launch kernels, return. It is run without a GPU to see what it launches,
+  so it must launch the same for the same shapes and scalars, whatever the tensors hold, and must not wait for the GPU
+  (no .item(), no .cpu(), no synchronize, no streams) or print. It may make views of its arguments, allocate scratch
+  with torch.empty(..., device=x.device), and use zero_, fill_ and copy_. Nothing else of torch: the work is done in
+  Triton. Nothing may be kept between calls.
+- Import only triton, triton.language (and triton.language.extra), torch, math and triton.tools.tensor_descriptor.
+  Tensor descriptors work, made on the host (TensorDescriptor.from_tensor) or in the kernel (tl.make_tensor_descriptor).
+- No triton.autotune: the search finds the best values of the tunables itself.
+- The device: compute capability {capability}, {multiprocessors} multiprocessors, {shared} bytes of shared memory for
+  one program (tiles in flight: sizes of the loaded blocks times num_stages), 65536 registers per multiprocessor.
+
+Tunables are ordinary lines at the top level, with a comment; the search tries their values. num_warps and num_stages
+should be tunables too, passed to the launch:
+    BLOCK_M = 64  # tune: 32 64 128
+    NUM_WARPS = 4  # tune: 4 8
+    kernel[grid](..., BLOCK_M, num_warps=NUM_WARPS)
+and a constraint between them, if one is needed, is a line of its own:
+    # tune-where: BLOCK_M * BLOCK_K <= 16384
+Kernels get them as tl.constexpr parameters.
+"""
+
+
+def entry_signature(signature: Signature) -> str:
+    """Return the first line of `run`."""
+    return f"def run({', '.join(argument.name for argument in signature.arguments)}):"
+
+
+def guide(task: Task, *, device: DeviceLimits) -> str:
+    """Return the guide for authors of kernels for a task."""
+    return _CONTRACT.format(
+        entry=entry_signature(task.signature),
+        arguments="\n".join(_describe(argument) for argument in task.signature.arguments),
+        alignment=ALIGNMENT_BYTES,
+        tf32="" if task.precision.allow_tf32 else ', and give tl.dot input_precision="ieee" where its inputs are fp32',
+        capability=f"{device.capability // 10}.{device.capability % 10}",
+        multiprocessors=device.multiprocessors,
+        shared=device.shared_bytes,
+    )
+
+
+def _describe(argument: Tensor | Scalar) -> str:
+    if isinstance(argument, Scalar):
+        return f"- {argument.name}: {'int' if argument.dtype == 'int64' else 'float'}"
+    shape = ", ".join(str(extent) for extent in argument.shape)
+    role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
+    return f"- {argument.name}[{shape}]: torch.{argument.dtype}, {role}"

@@ -1,0 +1,118 @@
+"""What can be said about a Triton source without running it: early feedback for authors, not security.
+
+A hostile source gets past any reading of its text; what keeps it harmless is the sandbox.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from evokernel.languages.static_text import check_text
+
+ENTRY = "run"
+_MODULES = frozenset({"triton", "triton.language", "triton.tools.tensor_descriptor", "torch", "math"})
+_MODULE_PARENTS = ("triton.language.",)
+_REFUSED_NAMES = frozenset(
+    {"exec", "eval", "compile", "open", "input", "breakpoint", "globals", "locals", "vars", "setattr", "delattr"}
+)
+_REFUSED_PARTS = frozenset({"runtime", "knobs", "backends", "compiler", "testing", "profiler", "autotune"})
+_DECORATORS = frozenset({"jit", "heuristics"})
+_AUTOTUNE = (
+    "triton.autotune is not allowed: declare each choice as a tunable (NUM_WARPS = 4  # tune: 2 4 8) and pass it to "
+    "the launch; the search finds the best values"
+)
+
+
+def static_check(source: str) -> str | None:
+    """Return why a Triton source cannot be tried, or None."""
+    problem = check_text(source)
+    if problem is not None:
+        return problem
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (RecursionError, MemoryError):
+        return "the source is nested too deeply"
+    for node in ast.walk(tree):
+        problem = _check_node(node)
+        if problem is not None:
+            return f"line {getattr(node, 'lineno', 1)}: {problem}"
+    if not any(isinstance(node, ast.FunctionDef) and node.name == ENTRY for node in tree.body):
+        return f"the entry point is missing: the source must define `def {ENTRY}(...)` at its top level"
+    return None
+
+
+def _check_node(node: ast.AST) -> str | None:
+    match node:
+        case ast.Import(names=names):
+            return _check_modules([alias.name for alias in names])
+        case ast.ImportFrom():
+            return _check_import_from(node)
+        case ast.Global():
+            return "global is not allowed: nothing may be kept from one call to the next"
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return _check_name(name, part=isinstance(node, ast.Attribute))
+        case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
+            return _check_definition(node.name, decorators)
+        case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
+            return "async is not allowed"
+    return None
+
+
+def _check_import_from(node: ast.ImportFrom) -> str | None:
+    if node.level or node.module is None:
+        return "relative imports are not allowed"
+    names = [alias.name for alias in node.names]
+    if "autotune" in names:
+        return _AUTOTUNE
+    if "*" in names:
+        return f"from {node.module} import * is not allowed: name what is used"
+    if not _allowed(node.module):
+        return _check_modules([f"{node.module}.{name}" for name in names])
+    refused = sorted(_REFUSED_PARTS.intersection(names))
+    return f"{node.module}.{refused[0]} is not allowed" if refused else None
+
+
+def _check_modules(modules: list[str]) -> str | None:
+    for module in modules:
+        if not _allowed(module):
+            known = ", ".join(sorted(_MODULES))
+            return f"import of {module} is not allowed: a kernel may import {known}"
+    return None
+
+
+def _allowed(module: str) -> bool:
+    return module in _MODULES or module.startswith(_MODULE_PARENTS)
+
+
+def _check_name(name: str, *, part: bool) -> str | None:
+    if name == "autotune":
+        return _AUTOTUNE
+    if name.startswith("__"):
+        return f"{name} is not allowed"
+    if part and name in _REFUSED_PARTS:
+        return f".{name} is not allowed: kernels leave Triton's own machinery alone"
+    if not part and name in _REFUSED_NAMES:
+        return f"{name} is not allowed"
+    return None
+
+
+def _check_definition(name: str, decorators: list[ast.expr]) -> str | None:
+    if not name.isascii():
+        return f"{name}: names of functions must be ASCII"
+    for decorator in decorators:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        word = next(_words(called), "")
+        if word == "autotune":
+            return _AUTOTUNE
+        if word not in _DECORATORS:
+            return f"decorator {ast.unparse(decorator)[:60]} is not allowed: only triton.jit and triton.heuristics are"
+    return None
+
+
+def _words(expression: ast.expr) -> Iterator[str]:
+    """Yield the last name of a dotted expression, if it is one."""
+    if isinstance(expression, ast.Attribute):
+        yield expression.attr
+    elif isinstance(expression, ast.Name):
+        yield expression.id

@@ -1,0 +1,136 @@
+"""Reading what a build answered: numbers, messages, and answers made up by a hostile candidate."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.triton_messages import digest_failure
+from evokernel.languages.triton_profile import read_answer
+
+FACTS = {"registers": 64, "local_bytes": 8, "tensor_cores": 2, "tma": 1, "local_accesses": 3, "in_loop": 1}
+FACTS |= {"instructions": 90, "fma": 0, "special": 0, "async_copies": 4, "load_bits": 128, "barriers": 2}
+LAUNCH = {"kernel": "k", "cubin": "c0", "grid": [4, 1, 1], "num_warps": 8, "shared_bytes": 65536, "parameters": []}
+H100 = DeviceLimits()
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    return {"launches": [[LAUNCH]], "cubins": {"c0": FACTS}, "compile_ms": 12.0, **changes}
+
+
+def test_the_worst_kernel_counts():
+    other = {**LAUNCH, "cubin": "c1", "shared_bytes": 1024, "num_warps": 4}
+    light = {**FACTS, "registers": 200, "local_bytes": 0, "tensor_cores": 0}
+    found = read_answer(
+        answer(launches=[[LAUNCH, {"op": "zero_"}, other], [LAUNCH]], cubins={"c0": FACTS, "c1": light}), H100
+    )
+    assert found.descriptor["registers"] == 200
+    assert found.descriptor["spills"] == 8
+    assert found.descriptor["shared_kib"] == 64
+    assert found.descriptor["tensor_cores"] == 2
+    assert found.descriptor["kernels"] == 2
+    assert found.descriptor["occupancy"] == 0.125
+    assert found.metrics["hot_loop_async_copies"] == 4
+
+
+def test_the_hash_is_over_all_that_is_launched():
+    one = read_answer(answer(), H100)
+    assert one.hash == read_answer(answer(compile_ms=99.0), H100).hash
+    for change in ({"grid": [5, 1, 1]}, {"num_warps": 4}, {"parameters": [["i32", 2]]}):
+        assert read_answer(answer(launches=[[{**LAUNCH, **change}]]), H100).hash != one.hash
+    assert read_answer(answer(launches=[[{"op": "zero_"}, LAUNCH]]), H100).hash != one.hash
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {},
+        answer(launches=[]),
+        answer(launches=[[]]),
+        answer(launches=[["x"]]),
+        answer(launches=7),
+        answer(launches=[[{**LAUNCH, "num_warps": 0}]]),
+        answer(launches=[[{**LAUNCH, "num_warps": 64}]]),
+        answer(launches=[[{**LAUNCH, "shared_bytes": -1}]]),
+        answer(cubins={}),
+        answer(cubins={"c0": {**FACTS, "registers": float("nan")}}),
+        answer(cubins={"c0": {**FACTS, "registers": "many"}}),
+        answer(cubins={"c0": {}}),
+        answer(compile_ms=1e300),
+    ],
+)
+def test_made_up_answers_are_value_errors(hostile: dict[str, Any]):
+    with pytest.raises(ValueError, match=r"answer|launches"):
+        read_answer(hostile, H100)
+
+
+def test_an_answer_nested_too_deeply_is_a_value_error():
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(ValueError, match="RecursionError"):
+        read_answer(answer(launches=[[{**LAUNCH, "parameters": nested}]]), H100)
+
+
+@given(st.sampled_from(["launches", "cubins", "compile_ms"]), _JSON)
+def test_any_json_is_an_answer_or_a_value_error(field: str, value: Any):
+    try:
+        found = read_answer(answer(**{field: value}), H100)
+    except ValueError:
+        return
+    assert all(isinstance(number, float) for number in (*found.descriptor.values(), *found.metrics.values()))
+
+
+@given(_JSON)
+def test_any_json_is_a_failure_or_a_value_error(value: Any):
+    try:
+        message = digest_failure({"stage": "run", "type": "T", "line": value, "message": value}, "a\nb")
+        digest_failure(value, "a\nb")
+    except ValueError:
+        return
+    assert message.count("\n") < 40
+
+
+@pytest.mark.parametrize(
+    ("num_warps", "registers", "shared_bytes", "expected"),
+    [
+        (4, 32, 0, 1.0),
+        (8, 255, 0, 8 / 64),
+        (4, 128, 0, 16 / 64),
+        (4, 32, 232448, 4 / 64),
+        (8, 64, 100 << 10, 16 / 64),
+        (1, 16, 0, 32 / 64),
+        (32, 128, 0, 0.0),
+    ],
+)
+def test_occupancy_of_an_h100(num_warps: int, registers: int, shared_bytes: int, expected: float):
+    found = H100.occupancy(num_warps=num_warps, registers=registers, shared_bytes=shared_bytes)
+    assert found == expected
+
+
+def test_a_failure_shows_its_line_without_paths():
+    failure = {"stage": "run", "type": "ValueError", "line": 3, "message": "bad /usr/lib/python3/x.py"}
+    text = digest_failure(failure, "one\ntwo\nthree\nfour\n")
+    assert text.splitlines() == [
+        "run() raises: ValueError",
+        "      1 | one",
+        "      2 | two",
+        "->    3 | three",
+        "bad x.py",
+    ]
+
+
+def test_resources_say_what_to_lower():
+    failure = {"stage": "resources", "required": 393216, "limit": 232448, "resource": "shared memory"}
+    text = digest_failure(failure, "STAGES = 5  # tune: 3 5\n")
+    assert "393216 bytes" in text
+    assert "232448" in text
+    assert "num_stages" in text
+    assert "STAGES" in text
+    assert "num_warps" in digest_failure({**failure, "resource": "threads"}, "")
