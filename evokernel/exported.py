@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from evokernel.evaluate.arrays import raw_bytes, torch_dtype
 from evokernel.evaluate.confined import Limits, Paths, run_confined
-from evokernel.evaluate.correctness import expect, judge_output
-from evokernel.evaluate.inputs import draw, numpy_dtype, result_tensors
+from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.sandbox import detect_sandbox
+from evokernel.evaluate.tolerance import expect
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0
@@ -55,7 +57,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
     job: dict[str, Any] = {"inputs": [], "numbers": {}, "packages": str(packages)}
     shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
     for tensor in task.signature.inputs:
-        (folder / f"{tensor.name}.in").write_bytes(np.ascontiguousarray(inputs[tensor.name]).tobytes())
+        (folder / f"{tensor.name}.in").write_bytes(raw_bytes(inputs[tensor.name]))
         job["inputs"].append((tensor.name, tensor.dtype, tensor.shape_at(workload.sizes)))
     for scalar in task.signature.scalars:
         if not any(extent.split(" * ")[-1] == scalar.name for extent in shaped):
@@ -73,7 +75,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
         return (done.stderr.strip() or f"the process ended with {done.exit_code or done.signal}")[-2000:]
     answers = []
     for place, tensor in enumerate(result_tensors(task)):
-        raw = (folder / f"{place}.out").read_bytes()
-        answers.append(np.frombuffer(raw, numpy_dtype(tensor.dtype)).reshape(tensor.shape_at(workload.sizes)))
+        raw = bytearray((folder / f"{place}.out").read_bytes())
+        answers.append(torch.frombuffer(raw, dtype=torch_dtype(tensor.dtype)).reshape(tensor.shape_at(workload.sizes)))
     finding = judge_output(expected, tuple(answers))
     return "" if finding is None else f"the result is wrong: {finding.feedback}"

@@ -1,16 +1,18 @@
 """One workload as the judge holds it: shared buffers, secret inputs, expected values."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol
 
 import numpy as np
 
-from evokernel.evaluate.arena import Arena
-from evokernel.evaluate.correctness import Expected, expect
-from evokernel.evaluate.inputs import Array, draw, fill_poison, result_tensors
-from evokernel.evaluate.runner import Runner
+from evokernel.evaluate.arena import Buffer
+from evokernel.evaluate.arrays import Array, bits, settle
+from evokernel.evaluate.inputs import draw, result_tensors
+from evokernel.evaluate.poison import draw_poison, poison_like
+from evokernel.evaluate.tolerance import Expected, expect
 from evokernel.task import Role, Task, Workload
 
 
@@ -20,6 +22,54 @@ class Kind(StrEnum):
     SEARCH = "search"
     PROBE = "probe"
     HOLDOUT = "holdout"
+
+
+class Buffers(Protocol):
+    """An arena: copies ("sets") of a workload's tensors that judge and runners share, between guard bars."""
+
+    @property
+    def sets(self) -> int:
+        """How many copies there are."""
+
+    @property
+    def set_bytes(self) -> int:
+        """The size of one copy of everything, guard bars included."""
+
+    @property
+    def device(self) -> str:
+        """Where the tensors live, as torch calls it."""
+
+    @property
+    def buffers(self) -> Mapping[str, Buffer]:
+        """The tensors, by name."""
+
+    def offset(self, set_index: int, name: str) -> int:
+        """Return where a copy begins in the memory it lies in, in bytes."""
+
+    def layout(self) -> dict[str, Any]:
+        """Return what a process needs to map the arena, as JSON types."""
+
+    def descriptors(self) -> tuple[int, int]:
+        """Return the descriptors of the memory of inputs and outputs, to be sent along with the layout."""
+
+    def view(self, set_index: int, name: str) -> Array:
+        """Return a writable, contiguous view of one copy."""
+
+    def views(self, name: str) -> Array:
+        """Return a writable view of all copies, of shape (sets, *shape)."""
+
+    def broken_guards(self) -> tuple[str, ...]:
+        """Return the names of the tensors that were written out of bounds in any set."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+class Attaching(Protocol):
+    """What can map the arenas of one kind; see `Runner.attach`."""
+
+    def attach(self, name: str, arena: Any, scalars: Mapping[str, int | float]) -> None:
+        """Make an arena usable under a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +83,30 @@ class Case:
 class Ground:
     """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one.
 
-    `calls` is how many calls a timed batch has, `baseline_us` the time of one call of each baseline.
+    `make_arena` returns buffers for a number of sets; inputs and expected values live where those do. `calls` is how
+    many calls a timed batch has, `baseline_us` the time of one call of each baseline.
     """
 
-    def __init__(self, task: Task, workload: Workload, kind: Kind, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        task: Task,
+        workload: Workload,
+        kind: Kind,
+        rng: np.random.Generator,
+        *,
+        make_arena: Callable[[int], Buffers],
+    ) -> None:
         self.task = task
         self.workload = workload
         self.kind = kind
         self._rng = rng
         self.calls = 1
         self.baseline_us: dict[str, float] = {}
-        self._poison = _poison_word(rng)
+        self._poison = draw_poison(rng)
         self._cases: dict[str, Case] = {}
         self._generation = 0
-        self._arena = self._make(2)
+        self._make = make_arena
+        self._arena = make_arena(2)
         self._results = result_tensors(task)
 
     @property
@@ -83,7 +143,17 @@ class Ground:
     @property
     def set_bytes(self) -> int:
         """The size of one copy, guard bars included."""
-        return self._arena.inputs.stride + self._arena.outputs.stride
+        return self._arena.set_bytes
+
+    @property
+    def device(self) -> str:
+        """Where the buffers live."""
+        return self._arena.device
+
+    @property
+    def poison_word(self) -> int:
+        """The pattern the outputs held before a call."""
+        return self._poison
 
     def resize(self, sets: int) -> None:
         """Replace the arena; also the cure for one whose guard bars were broken."""
@@ -91,7 +161,7 @@ class Ground:
         self._generation += 1
         self._arena = self._make(sets)
 
-    def attach(self, runner: Runner, known: set[str]) -> None:
+    def attach(self, runner: Attaching, known: set[str]) -> None:
         """Let a runner map the arena; `known` holds the names it has already, and is added to."""
         if self.name not in known:
             runner.attach(self.name, self._arena, self.workload.dims)
@@ -100,7 +170,7 @@ class Ground:
     def case(self, distribution: str) -> Case:
         """Return the secret inputs of a distribution, drawn at the first request. Raises `TaskError`."""
         if distribution not in self._cases:
-            inputs = draw(self.task, self.workload, distribution, self._rng)
+            inputs = draw(self.task, self.workload, distribution, self._rng, device=self.device)
             expected = expect(self.task, self.workload, inputs, distribution=distribution)
             self._cases[distribution] = Case(inputs, expected)
         return self._cases[distribution]
@@ -110,31 +180,32 @@ class Ground:
         return {tensor.name: self._arena.view(set_index, tensor.name) for tensor in self.task.signature.inputs}
 
     def put(self, set_index: int, inputs: Mapping[str, Array]) -> None:
-        """Copy inputs in and poison the outputs."""
+        """Copy inputs into one copy and poison its outputs."""
         for name, view in self.views(set_index).items():
-            np.copyto(view, inputs[name])
-        self.poison(set_index)
+            view.copy_(inputs[name])
+        self._poison_sets(slice(set_index, set_index + 1))
+
+    def poison_all(self, sets: int) -> None:
+        """Fill the outputs of the first copies with a secret pattern that is no number."""
+        self._poison_sets(slice(sets))
 
     def wipe(self, sets: int) -> None:
-        """Zero the inputs of the first copies, so that nothing of them can be seen before its time."""
-        for index in range(sets):
-            for view in self.views(index).values():
-                view[...] = 0
+        """Leave nothing in the first copies, so that nothing of them can be seen before its time.
 
-    def poison(self, set_index: int) -> None:
-        """Fill the outputs with a secret pattern that is no number."""
-        for tensor in self._results:
-            if tensor.role is Role.OUTPUT:
-                fill_poison(self._arena.view(set_index, tensor.name), poison=self._poison)
-
-    @property
-    def poison_word(self) -> np.uint64:
-        """The pattern the outputs held before a call."""
-        return self._poison
+        Outputs count, too: what a baseline wrote there is the answer to the very inputs the candidate is to get next.
+        """
+        for tensor in self.task.signature.inputs:
+            self._arena.views(tensor.name)[:sets].zero_()
+        self.poison_all(sets)
+        settle(self.device)
 
     def outputs(self, set_index: int) -> Sequence[Array]:
         """Return what was written, in the order of a reference's results; views, not copies."""
         return [self._arena.view(set_index, tensor.name) for tensor in self._results]
+
+    def all_outputs(self, sets: int) -> Sequence[Array]:
+        """Return what was written to the first copies, each of shape (sets, *shape); views, not copies."""
+        return [self._arena.views(tensor.name)[:sets] for tensor in self._results]
 
     def broken_guards(self) -> tuple[str, ...]:
         """Return the tensors that were written out of bounds."""
@@ -144,11 +215,8 @@ class Ground:
         """Give the memory back."""
         self._arena.close()
 
-    def _make(self, sets: int) -> Arena:
-        return Arena.for_signature(self.task.signature, self.workload.sizes, sets=sets)
-
-
-def _poison_word(rng: np.random.Generator) -> np.uint64:
-    """Return four 16-bit halves, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
-    halves = rng.integers(0x7FC1, 0x8000, 4, dtype=np.uint16)
-    return np.uint64(halves.view(np.uint64)[0])
+    def _poison_sets(self, which: slice) -> None:
+        for tensor in self._results:
+            if tensor.role is Role.OUTPUT:
+                views = self._arena.views(tensor.name)[which]
+                bits(views).copy_(bits(poison_like(views[0], self._poison)))

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.correctness import expect, judge_output
+from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.inputs import draw, result_tensors
+from evokernel.evaluate.tolerance import expect
 from evokernel.languages import make_language
 from evokernel.languages.cpp_guide import entry_signature
 from evokernel.languages.toolchain import run_plain
@@ -61,7 +63,7 @@ def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
 def _compare(task: Task, run: Any, workload: Workload) -> None:
     inputs = draw(task, workload, "normal", np.random.default_rng(0))
     expected = expect(task, workload, inputs, distribution="normal")
-    aligned = {name: _aligned(np.asarray(array)) for name, array in inputs.items()}
+    aligned = {name: _aligned(array.numpy()) for name, array in inputs.items()}
     outputs = [
         _aligned(np.full(tensor.shape_at(workload.sizes), np.nan, np.float32)) for tensor in result_tensors(task)
     ]
@@ -74,7 +76,7 @@ def _compare(task: Task, run: Any, workload: Workload) -> None:
             array = aligned[argument.name] if argument in task.signature.inputs else next(given)
             values.append(ctypes.c_void_p(array.ctypes.data))
     run(*values)
-    finding = judge_output(expected, tuple(outputs))
+    finding = judge_output(expected, tuple(map(torch.from_numpy, outputs)))
     if finding is not None:
         raise HarnessError(f"the generated kernel is wrong on {dict(workload.dims)}: {finding.feedback}")
 

@@ -1,16 +1,21 @@
 """The rule of right and wrong, on drawn tasks, shapes and content."""
 
+import math
+
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.evaluate.correctness import expect, judge_output
-from evokernel.evaluate.inputs import draw, fill_poison, store
+from evokernel.evaluate.arrays import store
+from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.inputs import draw
+from evokernel.evaluate.poison import fill_poison
+from evokernel.evaluate.tolerance import expect
 from evokernel.evaluation import Status
 from evokernel.task import DISTRIBUTIONS, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
-POISON = np.uint32(0x7FC5A17F)
+POISON = 0x7FF97FCA7FD37FE5
 REFERENCES = {
     "softmax": (lambda x, **_: torch.softmax(x, 1), ("R", "C"), Precision(reduction="C")),
     "rowsum": (lambda x, **_: x.sum(1), ("R",), Precision(reduction="C", exact_on_integers=True)),
@@ -49,7 +54,7 @@ def cases(draw_from, dtypes=("float32", "float64", "float16", "bfloat16")):
 
 
 def rounded(output):
-    return np.array(store(output.high, output.tensor.dtype))
+    return store(output.high, output.tensor.dtype).clone()
 
 
 def any_place(array, rng):
@@ -72,9 +77,10 @@ def test_one_element_moved_by_more_than_the_tolerance_fails(case, factor, sign):
     actual = rounded(output)
     place = any_place(actual, rng)
     allowed = output.limits.peak * abs(output.high[place]) + output.limits.floor
-    resolution = 4 * np.spacing(np.abs(actual[place]))  # an element cannot move by less than its own rounding
-    with np.errstate(over="ignore"):
-        actual[place] = output.high[place] + sign * (factor * allowed + resolution)
+    size = actual[place].abs()
+    spacing = size.nextafter(torch.full_like(size, math.inf)) - size
+    resolution = 4 * spacing.double()  # an element cannot move by less than its own rounding
+    actual[place] = output.high[place] + sign * (factor * allowed + resolution)
     finding = judge_output(expected, [actual], poison=POISON)
     assert finding is not None
     assert finding.status in (Status.NUMERICAL, Status.NONFINITE)
@@ -87,7 +93,7 @@ def test_one_element_moved_by_more_than_the_tolerance_fails(case, factor, sign):
 def test_poison_is_always_found(case, hidden):
     expected, rng = case
     actual = rounded(expected.outputs[0])
-    blank = np.empty_like(actual)
+    blank = torch.empty_like(actual)
     fill_poison(blank, poison=POISON)
     places = [any_place(actual, rng) for _ in range(int(rng.integers(1, 5)))]
     for place in places:
@@ -95,7 +101,7 @@ def test_poison_is_always_found(case, hidden):
     finding = judge_output(expected, [actual], poison=POISON, hidden=hidden)
     assert finding is not None
     assert finding.status is Status.UNWRITTEN_OUTPUT
-    assert np.isclose(finding.share, len(set(places)) / actual.size)
+    assert np.isclose(finding.share, len(set(places)) / actual.numel())
 
 
 @settings(max_examples=100, deadline=None)
@@ -105,9 +111,9 @@ def test_nan_and_infinities_never_pass(case, value):
     output = expected.outputs[0]
     actual = rounded(output)
     place = any_place(actual, rng)
-    if not np.isfinite(output.high[place]) or not np.isfinite(store(output.high, "float16")[place]):
+    if not output.high[place].isfinite() or not store(output.high, "float16")[place].isfinite():
         return  # the right answer may be infinite there
-    actual[place] = store(np.array(value), output.tensor.dtype)
+    actual[place] = value
     finding = judge_output(expected, [actual])
     assert finding is not None
     assert finding.status is Status.NONFINITE
@@ -120,7 +126,7 @@ def test_hidden_shapes_are_not_told(case, data):
     output = expected.outputs[0]
     wrong = rounded(output)
     start = data.draw(st.integers(0, wrong.shape[-1] - 1))
-    wrong[..., start:] = store(np.full(1, 30000.0), output.tensor.dtype)[0]
+    wrong[..., start:] = 30000.0
     finding = judge_output(expected, [wrong], hidden=True)
     if finding is not None:
         assert "a hidden shape" in finding.feedback

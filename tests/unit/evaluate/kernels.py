@@ -3,10 +3,12 @@
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+from evokernel.evaluate.poison import fill_poison, is_poison
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 N = 64
 SETS = 4
+POISON = 0x7FF87FF97FFA7FFB
 SCALARS = {"N": N, "f": 2.5}
 SIGNATURE = Signature(
     (Tensor("a", ("N",)), Tensor("s", ("N",), role=Role.INOUT)),
@@ -65,6 +67,7 @@ SOURCES = {
     "unresolved": "extern void nowhere(); RUN { nowhere(); }",
     "early_done": 'RUN { send(3, "done", 4, 0); for (int64_t i = 0; i < n; i++) { usleep(20000); c[i] = 1; } }',
     "nonsense": 'RUN { send(3, "what?", 5, 0); }',
+    "nested": "RUN { static char text[50000]; memset(text, '[', sizeof text); send(3, text, sizeof text, 0); }",
     "hang_up": "RUN { close(3); for (;;) pause(); }",
     "peek": "static volatile const float* in; static volatile float* out;"
     " static void ahead(int) { out[0] = in[0]; }"
@@ -98,3 +101,15 @@ def run(pool, artifacts, name, arena, timeout_s=15.0):
     with load(pool, artifacts, name, arena) as worker:
         worker.call("w", first_set=0, calls=1, timeout_s=timeout_s)
     return arena.view(0, "c")
+
+
+def poison(arena, index):
+    """Poison the outputs of one set, not the in/out tensors."""
+    for name, buffer in arena.buffers.items():
+        if buffer.role is Role.OUTPUT:
+            fill_poison(arena.view(index, name), poison=POISON)
+
+
+def unwritten(arena, index, name):
+    """Count the elements that still hold the poison."""
+    return int(is_poison(arena.view(index, name), POISON).sum())

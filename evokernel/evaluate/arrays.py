@@ -1,0 +1,56 @@
+"""The numbers of a task as tensors: its dtypes by name, rounding to them, and comparison bit by bit.
+
+Whatever computes on arrays in the evaluator does it where they live, on a processor or on a GPU.
+"""
+
+from typing import TypeAlias
+
+import torch
+
+from evokernel.task import DTYPES
+
+Array: TypeAlias = torch.Tensor
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def torch_dtype(dtype: str) -> torch.dtype:
+    """Return the torch dtype of a task dtype. Raises `KeyError` for one that tasks do not have."""
+    return {name: getattr(torch, name) for name in DTYPES}[dtype]
+
+
+def is_float(dtype: str) -> bool:
+    """Say whether a task dtype is a floating-point one."""
+    return "float" in dtype
+
+
+def store(values: Array, dtype: str) -> Array:
+    """Round numbers to a task dtype, to nearest even; too large ones become infinite."""
+    return values.to(torch_dtype(dtype))
+
+
+def widen(values: Array) -> Array:
+    """Return floating-point numbers as float64, integers as they are."""
+    return values.double() if values.is_floating_point() else values
+
+
+def bits(array: Array) -> Array:
+    """Return a view of an array as integers of the size of its elements."""
+    return array.view(_BITS[array.element_size()])
+
+
+def identical(left: Array, right: Array) -> bool:
+    """Say whether two arrays have the same shape, dtype and bits; a NaN equals itself, 0 differs from -0."""
+    return left.dtype == right.dtype and bool(torch.equal(bits(left), bits(right)))
+
+
+def raw_bytes(array: Array) -> bytes:
+    """Return the bytes of an array, row-major."""
+    plain = array.detach().cpu().contiguous().reshape(-1)
+    return bytes(plain.view(torch.uint8).numpy())
+
+
+def settle(device: str) -> None:
+    """Wait until all that this process asked of a device is done; only then other processes are sure to see it."""
+    if device != "cpu":
+        torch.cuda.synchronize(device)
