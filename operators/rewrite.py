@@ -1,13 +1,21 @@
-"""`rewrite`: one legal source transformation, drawn towards the kinds that have paid in this run."""
+"""`rewrite`: one legal source transformation, drawn towards strong kinds and those that have paid in this run."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
 from evokernel.candidate import Candidate
 from evokernel.protocols import Context, Draft
 from evokernel.rng import stream
-from operators.rewrites import Move, apply, moves
+from operators import rewrites, triton_rewrites
+from operators.moves import Library, Move
+
+LIBRARIES: Mapping[str, Library] = {"cpp": rewrites, "triton": triton_rewrites}
+"""The rewrites of each language that has some."""
+
+DECAY = 0.88
+"""How much less a kind of move is drawn than the one before it in its library, which names strong ones first."""
 
 
 class Rewrite:
@@ -19,20 +27,23 @@ class Rewrite:
 
     async def propose(self, context: Context) -> Draft | None:
         """Return a rewritten parent that was not tried before, or None where no move is left."""
+        library = LIBRARIES.get(context.language)
+        if library is None:
+            return None
         parent = context.parents[0]
         by_kind: dict[str, list[Move]] = defaultdict(list)
-        for move in moves(parent.candidate.source, threads=context.threads):
+        for move in library.moves(parent.candidate.source, threads=context.threads):
             if rationale_of(move) not in context.tried:
                 by_kind[move.rewrite].append(move)
         rng = stream(context.seed, context.step, "rewrite")
         while by_kind:
-            kinds = sorted(by_kind)
-            weights = np.array([context.credit.get(kind, 0.5) for kind in kinds])
+            kinds = list(by_kind)  # in the library's order
+            weights = np.array([context.credit.get(kind, 0.5) * DECAY**rank for rank, kind in enumerate(kinds)])
             kind = kinds[int(rng.choice(len(kinds), p=weights / weights.sum()))]
-            move = by_kind[kind].pop(int(rng.integers(len(by_kind[kind]))))
+            move = by_kind[kind].pop(int(len(by_kind[kind]) * rng.random() ** 2))
             if not by_kind[kind]:
                 del by_kind[kind]
-            source = apply(parent.candidate.source, move)
+            source = library.apply(parent.candidate.source, move)
             if Candidate(source, context.language).id not in context.known:
                 return Draft(source=source, parents=(parent.candidate.id,), rationale=rationale_of(move))
         return None

@@ -5,13 +5,14 @@ Order matters to a search that picks early moves more often, so the strong rewri
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from operators.loops.ir import Program
 from operators.loops.reader import ReadError, read
 from operators.loops.views import resolve_views
 from operators.loops.writer import write
+from operators.moves import Move
 from operators.rewrites.base import Rewrite, Site
 from operators.rewrites.hoist import Hoist
 from operators.rewrites.interchange import Interchange
@@ -45,15 +46,6 @@ _ORDERED: tuple[Rewrite, ...] = (
     Parallel(),
 )
 REWRITES: dict[str, Rewrite] = {rewrite.name: rewrite for rewrite in _ORDERED}
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One legal rewrite of a source: name of the rewrite, label of the place, number among its sites."""
-
-    rewrite: str
-    label: str
-    index: int
 
 
 def moves(source: str, *, threads: int = 1) -> tuple[Move, ...]:

@@ -1,0 +1,25 @@
+"""What every library of source rewrites offers to the operator `rewrite`: moves, and applying one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One legal rewrite of a source: name of the rewrite, label of the place, number among its sites."""
+
+    rewrite: str
+    label: str
+    index: int
+
+
+class Library(Protocol):
+    """Rewrites of one language; a package with these two functions is one."""
+
+    def moves(self, source: str, *, threads: int = 1) -> tuple[Move, ...]:
+        """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel."""
+
+    def apply(self, source: str, move: Move) -> str:
+        """The source after a move. Raises `ValueError` where it is not one of this source's."""
