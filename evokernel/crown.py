@@ -25,13 +25,13 @@ class Crown:
         """Return the fittest few, best first; of equals the older."""
         return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
 
-    async def measure(self, elite: Elite) -> Evaluation:
-        """Return the final evaluation of an elite: the stored one, or a new one."""
+    async def measure(self, elite: Elite, *, processes: int = 0) -> Evaluation:
+        """Return the final evaluation of an elite: the stored one, or a new one from so many processes (0: all)."""
         stored = self._store.find_evaluation(self._identity.key(elite.program_hash, Budget.FINAL))
         if stored is not None:
             return stored.evaluation
         self._tell(Note(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads"))
-        request = EvaluationRequest(elite.candidate, elite.program_hash, Budget.FINAL)
+        request = EvaluationRequest(elite.candidate, elite.program_hash, Budget.FINAL, processes=processes)
         evaluation = await self._evaluator.evaluate(request)
         self._store.add_evaluation(evaluation)
         if evaluation.ok:

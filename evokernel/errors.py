@@ -57,5 +57,20 @@ class WorkerTimeout(WorkerError):
     """The worker did not answer in time and was killed with all its children."""
 
 
+class KernelFault(WorkerError):
+    """The candidate failed inside its worker, which said how: an exception of its host code, or a fault on the device.
+
+    `kind` is `host`, `device` or `memory`; `line` is the line of the candidate's source, where it is known.
+    """
+
+    def __init__(self, message: str, kind: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.line = line
+
+    def __reduce__(self) -> tuple[type["KernelFault"], tuple[str, str, int | None]]:
+        return (type(self), (str(self), self.kind, self.line))
+
+
 class HarnessError(EvokernelError):
     """Our own machinery failed; the work is retried and never scored."""

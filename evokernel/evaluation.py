@@ -46,6 +46,8 @@ class Status(StrEnum):
     COMPILE_TIMEOUT = "compile_timeout"
     LOAD_ERROR = "load_error"
     WORKER_DIED = "worker_died"
+    HOST_EXCEPTION = "host_exception"
+    DEVICE_FAULT = "device_fault"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     UNWRITTEN_OUTPUT = "unwritten_output"

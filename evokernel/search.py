@@ -46,7 +46,6 @@ from islands.archipelago import EVERYWHERE, Archipelago
 
 logger = logging.getLogger(__name__)
 
-PROMISING = 0.98  # a quick measurement this close to the best is worth a precise one
 HEARTBEAT_S = 1.0
 TRIES = 2  # for one candidate, when our own machinery fails
 FAILURES = 3  # candidates in a row that it failed on, before the search gives up
@@ -263,7 +262,7 @@ class Search:
         quick, reused_from = await self._evaluate(candidate, program, Budget.QUICK)
         if not quick.ok or quick.stopped_early or self.standing.best is None:
             return quick, reused_from
-        if combined_speedup(quick.timings).value < PROMISING * self.standing.best_speedup:
+        if combined_speedup(quick.timings).high < self.standing.best_speedup:
             return quick, reused_from
         if reused_from is None:
             self._parts.store.add_evaluation(quick)
@@ -340,7 +339,8 @@ class Search:
             if self._stop_asked:
                 return
             try:
-                evaluation = await crown.measure(elite)
+                # of the seed one process tells enough: it is what the winner is compared with, and nobody's choice
+                evaluation = await crown.measure(elite, processes=1 if elite in seed else 0)
             except HarnessError as error:
                 self._tell(Note(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evokernel.errors import HarnessError, WorkerDied
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.ground import Buffers
+from evokernel.evaluate.inside.batches import Batches
+from evokernel.evaluate.inside.device_sets import DeviceSets
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.inside.vmm import synchronize
 from evokernel.evaluate.runner import MESSAGE_BYTES, RunnerProcess
 from evokernel.task import Role, Task
 
@@ -29,6 +32,7 @@ class BaselineProcess(RunnerProcess):
 
     Args:
         task: what `evokernel.tasks.load_task` takes.
+        device: the device class it runs on, "cpu" or "cuda".
         threads: torch's threads.
         cpus: the cores it may run on; empty leaves it free.
 
@@ -36,9 +40,9 @@ class BaselineProcess(RunnerProcess):
         HarnessError: if the task cannot be loaded there.
     """
 
-    def __init__(self, task: str, *, threads: int = 1, cpus: Sequence[int] = ()) -> None:
+    def __init__(self, task: str, *, device: str = "cpu", threads: int = 1, cpus: Sequence[int] = ()) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        spec = {"channel": theirs.fileno(), "task": task, "threads": threads, "cpus": list(cpus)}
+        spec = {"channel": theirs.fileno(), "task": task, "device": device, "threads": threads, "cpus": list(cpus)}
         count = str(threads)
         self._process = subprocess.Popen(
             [sys.executable, "-c", BOOT, json.dumps(spec)],
@@ -54,7 +58,8 @@ class BaselineProcess(RunnerProcess):
             start_new_session=True,
         )
         theirs.close()
-        super().__init__(ours, os.pidfd_open(self._process.pid))
+        self._on_gpu = device == "cuda"
+        super().__init__(ours, os.pidfd_open(self._process.pid), spin=self._on_gpu)
         try:
             self._await(b"loaded", START_TIMEOUT_S)
         except BaseException as error:
@@ -70,19 +75,14 @@ class BaselineProcess(RunnerProcess):
         except WorkerDied as error:
             raise HarnessError(f"no baseline {baseline!r}: {error}") from None
 
-    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+    def attach(self, name: str, arena: Buffers, scalars: Mapping[str, int | float]) -> None:
         """Map an arena into the process, its inputs read-only. Raises `WorkerDied` and `WorkerTimeout`."""
-        buffers = [
-            (b.name, b.shape, b.dtype, b.role, int(b.writable), arena.offset(0, b.name)) for b in arena.buffers.values()
-        ]
-        request = {
-            "attach": name,
-            "sets": arena.sets,
-            "strides": [arena.inputs.stride, arena.outputs.stride],
-            "buffers": buffers,
-            "scalars": dict(scalars),
-        }
-        self._ask(request, (arena.inputs.fd, arena.outputs.fd), b"attached", ATTACH_TIMEOUT_S)
+        request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
+        self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
+
+    def _settle(self) -> None:
+        if self._on_gpu:
+            synchronize()
 
     def close(self) -> None:
         """End the process. Allowed twice."""
@@ -108,11 +108,14 @@ Set = tuple[dict[str, Any], tuple[Any, ...]]
 class _Baselines:
     """What runs in the process: maps arenas as torch tensors and calls a baseline in a plain loop."""
 
-    def __init__(self, channel: socket.socket, task: Task) -> None:
+    def __init__(self, channel: socket.socket, task: Task, device: str) -> None:
         self.channel = channel
         self.task = task
+        self.device = device
         self.arenas: dict[str, list[Set]] = {}
-        self.baseline = self._find(next(iter(task.baselines or {}), REFERENCE))
+        self.mappings: dict[str, DeviceSets] = {}
+        self.loops: dict[str, _PlainLoop | Batches] = {}
+        self.loop = self._loop(next(iter(task.baselines or {}), REFERENCE))
 
     def serve(self) -> None:
         self.channel.send(b"loaded")
@@ -124,10 +127,17 @@ class _Baselines:
             if "prepare" in request:
                 self._prepare(request)
             elif "select" in request:
-                self.baseline = self._find(request["select"])
+                self.loop = self._loop(request["select"])
                 self.channel.send(b"selected")
             else:
                 self._attach(request, descriptors)
+
+    def _loop(self, name: str) -> "_PlainLoop | Batches":
+        if name not in self.loops:
+            baseline = self._find(name)
+            kind = Batches if self.device == "cuda" else _PlainLoop
+            self.loops[name] = kind(lambda one_set: baseline(*one_set))
+        return self.loops[name]
 
     def _find(self, name: str) -> Callable[..., Any]:
         if self.task.baselines and name in self.task.baselines:
@@ -142,22 +152,74 @@ class _Baselines:
             output.copy_(result)
 
     def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
-        memories = [_map(descriptor, write=bool(index)) for index, descriptor in enumerate(descriptors)]
-        self.arenas[request["attach"]] = [_one_set(request, memories, index) for index in range(request["sets"])]
+        name = request["attach"]
+        self._detach(name)
+        if self.device == "cuda":
+            self.mappings[name] = mapped = DeviceSets(request, descriptors)
+            tensors = mapped.tensors
+        else:
+            tensors = _map_sets(request, descriptors)
+        self.arenas[name] = [_one_set(request, one) for one in tensors]
         self.channel.send(b"attached")
 
+    def _detach(self, name: str) -> None:
+        """Let go of the arena that this one replaces: the same name but for its generation."""
+        stem = name.rpartition(":")[0]
+        for old in [old for old in self.arenas if old.rpartition(":")[0] == stem]:
+            del self.arenas[old]
+            if old in self.mappings:
+                self.mappings.pop(old).close()
+
     def _prepare(self, request: dict[str, Any]) -> None:
-        sets = self.arenas[request["prepare"]]
-        baseline = self.baseline
+        name = request["prepare"]
+        sets = self.arenas[name]
         if request["warm_set"] is not None:
-            baseline(*sets[request["warm_set"]])
-        first = request["first_set"]
-        batch = [sets[(first + call) % len(sets)] for call in range(request["calls"])]
+            self.loop.warm(sets[request["warm_set"]])
+        batch = self.loop.prepare(name, sets, first=request["first_set"], calls=request["calls"])
         self.channel.send(b"ready")
         if self.channel.recv(16) == b"go":
-            for inputs, outputs in batch:
-                baseline(inputs, outputs)
+            batch()
+            self.loop.finish()
             self.channel.send(b"done")
+
+
+class _PlainLoop:
+    """Calls on a processor: nothing to capture and nothing to wait for."""
+
+    def __init__(self, call: Callable[[Set], object]) -> None:
+        self.warm = call
+
+    def prepare(self, _: str, sets: Sequence[Set], *, first: int, calls: int) -> Callable[[], None]:
+        batch = [sets[(first + index) % len(sets)] for index in range(calls)]
+
+        def run() -> None:
+            for one_set in batch:
+                self.warm(one_set)
+
+        return run
+
+    def finish(self) -> None:
+        """Wait for nothing."""
+
+
+def _one_set(request: dict[str, Any], tensors: Mapping[str, Any]) -> Set:
+    """Return the arguments of a baseline: inputs and scalars by name, and what it writes."""
+    roles = {name: role for name, _, _, role, *_ in request["buffers"]}
+    inputs = {name: tensor for name, tensor in tensors.items() if roles[name] != Role.OUTPUT}
+    written = tuple(tensor for name, tensor in tensors.items() if roles[name] != Role.INPUT)
+    return {**inputs, **request["scalars"]}, written
+
+
+def _map_sets(request: dict[str, Any], descriptors: list[int]) -> list[dict[str, Any]]:
+    memories = [_map(descriptor, write=bool(index)) for index, descriptor in enumerate(descriptors)]
+    strides = request["strides"]
+    return [
+        {
+            name: _tensor(memories[segment], offset + index * strides[segment], shape, dtype)
+            for name, shape, dtype, _, segment, offset in request["buffers"]
+        }
+        for index in range(request["sets"])
+    ]
 
 
 def _map(descriptor: int, *, write: bool) -> mmap.mmap:
@@ -166,20 +228,6 @@ def _map(descriptor: int, *, write: bool) -> mmap.mmap:
     memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=protection)
     os.close(descriptor)
     return memory
-
-
-def _one_set(request: dict[str, Any], memories: list[mmap.mmap], index: int) -> Set:
-    inputs: dict[str, Any] = {}
-    written: list[Any] = []
-    for name, shape, dtype, role, segment, offset in request["buffers"]:
-        start = offset + index * request["strides"][segment]
-        tensor = _tensor(memories[segment], start, shape, dtype)
-        if role != Role.OUTPUT:
-            inputs[name] = tensor
-        if role != Role.INPUT:
-            written.append(tensor)
-    inputs.update(request["scalars"])
-    return inputs, tuple(written)
 
 
 def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str) -> Any:
@@ -211,9 +259,9 @@ def main(text: str) -> None:
 
     torch.set_num_threads(spec["threads"])
     torch.set_grad_enabled(False)
-    task = load_task(spec["task"])
+    task = load_task(spec["task"]).on(spec["device"])
     _allow_tf32(task.precision.allow_tf32)
-    _Baselines(channel, task).serve()
+    _Baselines(channel, task, spec["device"]).serve()
 
 
 def _allow_tf32(allowed: bool) -> None:

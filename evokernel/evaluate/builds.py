@@ -3,18 +3,20 @@
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from evokernel.candidate import Candidate
-from evokernel.evaluate.gate import Gate
+from evokernel.evaluate.gate import Gate, OpenGate
 from evokernel.protocols import BuildFailure, Built, Language
 from evokernel.task import Task
 
 _REMEMBERED = 32
 _T = TypeVar("_T")
+Shapes = tuple[Mapping[str, int | float], ...]
+"""Dimensions and scalars by name, one mapping for each shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Build:
 class Builder:
     """Compiles with as many threads as there are cores. `cores` are what compilers may use."""
 
-    def __init__(self, language: Language, gate: Gate, cores: Collection[int]) -> None:
+    def __init__(self, language: Language, gate: Gate | OpenGate, cores: Collection[int]) -> None:
         self._language = language
         self._gate = gate
         # A thread's own affinity is inherited by the compilers it starts: they may use the cores the engine avoids,
@@ -36,16 +38,21 @@ class Builder:
         self._threads = ThreadPoolExecutor(
             len(cores), "evokernel-build", initializer=lambda: os.sched_setaffinity(0, cores)
         )
-        self._builds: OrderedDict[str, asyncio.Task[Build]] = OrderedDict()
+        self._builds: OrderedDict[tuple[str, str], asyncio.Task[Build]] = OrderedDict()
 
-    async def build(self, candidate: Candidate, task: Task) -> Build:
-        """Compile a candidate and its sanitizer executable, or wait for whoever does it already."""
-        running = self._builds.get(candidate.id)
+    async def build(self, candidate: Candidate, task: Task, *, hidden: Shapes = ()) -> Build:
+        """Compile a candidate and its sanitizer executable, or wait for whoever does it already.
+
+        `hidden` are the shapes beside the search workloads that it will be called with, for languages that compile
+        for shapes.
+        """
+        name = (candidate.id, repr(hidden))
+        running = self._builds.get(name)
         if running is None or (running.done() and (running.cancelled() or running.exception())):
-            running = asyncio.create_task(self._compile(candidate.source, task))
-            self._builds[candidate.id] = running
+            running = asyncio.create_task(self._compile(candidate.source, task, hidden))
+            self._builds[name] = running
             self._forget()
-        self._builds.move_to_end(candidate.id)
+        self._builds.move_to_end(name)
         # Shielded: a compiler cannot be called back, and the gate must be held for as long as it runs.
         return await asyncio.shield(running)
 
@@ -54,8 +61,8 @@ class Builder:
         await asyncio.gather(*self._builds.values(), return_exceptions=True)
         self._threads.shutdown()
 
-    async def _compile(self, source: str, task: Task) -> Build:
-        built = await self._run(lambda: self._language.build(source, task))
+    async def _compile(self, source: str, task: Task, hidden: Shapes) -> Build:
+        built = await self._run(lambda: self._language.build(source, task, hidden=hidden))
         if isinstance(built, BuildFailure):
             return Build(built)
         return Build(built, await self._run(lambda: self._language.build_checked(source, task)))

@@ -1,23 +1,25 @@
 """Timed batches of candidate and baseline: fresh inputs at the last moment, every timed output verified."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import numpy as np
+import torch
 
 from evokernel.errors import HarnessError, WorkerError
-from evokernel.evaluate.bench import BATCH_S
-from evokernel.evaluate.correctness import judge_timed
-from evokernel.evaluate.device import floor_us, is_impossible
+from evokernel.evaluate.arrays import Array
+from evokernel.evaluate.correctness import differing_calls, judge_timed
+from evokernel.evaluate.device import is_impossible
 from evokernel.evaluate.final import HOLDOUT_PREFIX
+from evokernel.evaluate.fresh import FreshInputs, Window
 from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluate.inputs import Array, FreshInputs, native_answer
+from evokernel.evaluate.references import native_answer
 from evokernel.evaluate.runner import RunnerProcess
-from evokernel.evaluate.stages import HELD_OUT, NEUTRAL, Session, failure, out_of_bounds
+from evokernel.evaluate.stages import NEUTRAL, Session, failure, out_of_bounds
 from evokernel.evaluate.timing import Block, Estimate, Plan, measure
-from evokernel.evaluate.wire import Outcome
+from evokernel.evaluate.wire import HELD_OUT, Outcome
 from evokernel.evaluation import Speedup, Stage, Status, Timing, combined_speedup
-from evokernel.task import DTYPES
+from evokernel.task import Role
 
 _SLOW_NS = 20e6
 """A call this long needs no warm-up: what it warms is gone before it ends."""
@@ -47,8 +49,9 @@ class Request:
 class Clock:
     """Times one candidate against one baseline on one workload, block by block.
 
-    Both run on the same buffers and the same contents. The candidate is stopped, after its warm-up, before those
-    contents are there; what the baseline leaves of them is wiped before the candidate wakes.
+    Both run on the same buffers and the same contents. Both are warmed up and stopped before those contents are there,
+    and each wakes for its batch alone. Whoever runs first has its outputs copied to private memory, where they wait
+    for those of the other.
     """
 
     def __init__(self, session: Session, ground: Ground, fresh: FreshInputs, stage: Stage) -> None:
@@ -57,9 +60,7 @@ class Clock:
         self._ground = ground
         self._fresh = fresh
         self._stage = stage
-        self._contents: list[dict[str, Array]] = [
-            {name: np.empty_like(view) for name, view in ground.views(0).items()} for _ in range(ground.calls)
-        ]
+        self._kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote(ground.calls)]
         self._bench.attach_baseline(ground)
         session.attach(ground)
         self._once_ns = max(session.call_s[ground] * 1e9 - self._bench.wake_ns, 1.0)
@@ -67,64 +68,110 @@ class Clock:
     def block(self) -> Block:
         """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
         calls, warm = self._pace()
-        self._renew()
-        first_baseline = self._baseline()
-        self._ground.wipe(self._ground.calls)
-        first_candidate = self._candidate(calls, warm=warm)
-        self._renew()
-        second_candidate = self._candidate(calls, warm=warm)
-        second_baseline = self._baseline()
+        halves = [self._half(calls, warm=warm, candidate_first=last) for last in (False, True)]
         broken = out_of_bounds(self._ground, self._stage)
         if broken is not None:
             raise Rejected(broken)
-        baseline, candidate = (first_baseline, second_baseline), (first_candidate, second_candidate)
+        baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
         clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls
         return Block(baseline, candidate, clock_ns / 1e9)
+
+    def _half(self, calls: int, *, warm: bool, candidate_first: bool) -> tuple[float, float]:
+        """Return the times of one call of baseline and candidate, in ns, on the same new contents."""
+        warm_set, limit = self._ground.calls, self._bench.settings.timeout_s
+        self._session.worker.prepare(
+            self._ground.name, first_set=0, calls=calls, warm_set=warm_set if warm else None, timeout_s=limit
+        )
+        with _our_own_fault():
+            self._bench.baseline.prepare(
+                self._ground.name, first_set=0, calls=self._ground.calls, warm_set=warm_set, timeout_s=limit
+            )
+        windows = self._fresh.draw_windows(self._ground.calls)
+        self._fill(windows)
+        if candidate_first:
+            candidate = self._candidate(calls)
+            actual = self._keep(calls)
+            self._renew(windows)
+            baseline = self._baseline()
+            self._verify(windows, actual, self._wrote(calls))
+        else:
+            baseline = self._baseline()
+            due = self._keep(calls)
+            self._renew(windows)
+            candidate = self._candidate(calls)
+            self._verify(windows, self._wrote(calls), due)
+        return baseline, candidate
 
     def _pace(self) -> tuple[int, bool]:
         """Return how many calls a batch of the candidate has, and whether it is warmed up first."""
         calls = self._ground.calls
-        if self._once_ns * calls > 4e9 * BATCH_S:  # far slower than the baseline: fewer calls fill a batch
-            calls = max(1, min(calls, round(1e9 * BATCH_S / self._once_ns)))
+        batch_ns = 1e9 * self._bench.batch_s
+        if self._once_ns * calls > 4 * batch_ns:  # far slower than the baseline: fewer calls fill a batch
+            calls = max(1, min(calls, round(batch_ns / self._once_ns)))
         return calls, self._once_ns < _SLOW_NS
 
-    def _renew(self) -> None:
-        for content in self._contents:
-            self._fresh.fill(content)
+    def _fill(self, windows: Sequence[Window]) -> None:
+        for index, window in enumerate(windows):
+            self._fresh.fill(self._ground.views(index), window)
+        self._ground.poison_all(len(windows))
+
+    def _renew(self, windows: Sequence[Window]) -> None:
+        """Make the buffers what they were before the first runner: inputs it could not write are so still."""
+        if any(tensor.role is Role.INOUT for tensor in self._ground.task.signature.inputs):
+            self._fill(windows)
+        else:
+            self._ground.poison_all(len(windows))
 
     def _baseline(self) -> float:
-        try:
-            return self._run(self._bench.baseline, calls=self._ground.calls, warm=True)
-        except WorkerError as error:
-            raise HarnessError(f"the baseline process failed: {error}") from error
-
-    def _candidate(self, calls: int, *, warm: bool) -> float:
-        time_ns = self._run(self._session.worker, calls=calls, warm=warm)
-        self._once_ns = min(self._once_ns, time_ns)  # the first estimate may come from a busy moment
-        self._verify(calls)
+        with _our_own_fault():
+            time_ns = self._go(self._bench.baseline, self._ground.calls)
+        self._bench.look_at_idle()
         return time_ns
 
-    def _run(self, runner: RunnerProcess, *, calls: int, warm: bool) -> float:
+    def _candidate(self, calls: int) -> float:
+        time_ns = self._go(self._session.worker, calls)
+        if self._bench.left_running():
+            text = f"on {self._ground.label}: kernels were still running when the device should have been done"
+            raise Rejected(Outcome(Status.CHEAT_SUSPECT, self._stage, text))
+        self._once_ns = min(self._once_ns, time_ns)  # the first estimate may come from a busy moment
+        return time_ns
+
+    def _go(self, runner: RunnerProcess, calls: int) -> float:
         """Return the time of one call in ns."""
-        ground, limit = self._ground, self._bench.settings.timeout_s
-        warm_set = ground.calls if warm else None
-        runner.prepare(ground.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
-        for index in range(calls):
-            ground.put(index, self._contents[index])
-        elapsed = runner.go(timeout_s=limit)
+        elapsed = runner.go(timeout_s=self._bench.settings.timeout_s)
         return max(elapsed - self._bench.wake_ns, elapsed / 2) / calls
 
-    def _verify(self, calls: int) -> None:
+    def _wrote(self, calls: int) -> Sequence[Array]:
+        """Return what lies in the outputs of the first calls; the runners are stopped."""
+        return self._ground.all_outputs(calls)
+
+    def _keep(self, calls: int) -> Sequence[Array]:
+        """Return a private copy of what lies in the outputs of the first calls; good until the next one."""
+        return [kept[:calls].copy_(out) for kept, out in zip(self._kept, self._wrote(calls), strict=True)]
+
+    def _verify(self, windows: Sequence[Window], actual: Sequence[Array], due: Sequence[Array]) -> None:
+        """Compare the candidate's outputs with the baseline's. Where they differ, the reference decides."""
         ground = self._ground
         expected = ground.case(ground.workload.distribution).expected
-        for index in range(calls):
-            native = native_answer(ground.task, ground.workload, self._contents[index])
-            finding = judge_timed(
-                expected, ground.outputs(index), native=native, poison=ground.poison_word, hidden=ground.hidden
-            )
+        share, rng = self._bench.timed_share, self._bench.rng
+        for call in differing_calls(expected, actual, due, share=share, rng=rng):
+            inputs = {name: torch.empty_like(view) for name, view in ground.views(call).items()}
+            self._fresh.fill(inputs, windows[call])
+            native = native_answer(ground.task, ground.workload, inputs)
+            outputs = [array[call] for array in actual]
+            finding = judge_timed(expected, outputs, native=native, poison=ground.poison_word, hidden=ground.hidden)
             if finding is not None:
                 # It passed every check on single calls; how it was found out is not told.
                 raise Rejected(Outcome(Status.CHEAT_SUSPECT, self._stage, f"on {ground.label}: {NEUTRAL}"))
+
+
+@contextmanager
+def _our_own_fault() -> Iterator[None]:
+    """Turn a failure of the baseline process into what it is. Raises `HarnessError`."""
+    try:
+        yield
+    except WorkerError as error:
+        raise HarnessError(f"the baseline process failed: {error}") from error
 
 
 def time_candidate(session: Session, request: Request) -> Outcome:
@@ -132,7 +179,7 @@ def time_candidate(session: Session, request: Request) -> Outcome:
     timings: list[Timing] = []
     early = False
     for ground in session.bench.timed:
-        fresh = FreshInputs(ground.task, ground.workload, session.bench.rng)
+        fresh = FreshInputs(ground.task, ground.workload, session.bench.rng, device=ground.device)
         for baseline in session.bench.panel if session.bench.final else (ground.anchor,):
             session.bench.baseline.select(baseline)
             try:
@@ -155,12 +202,12 @@ def _measure(session: Session, ground: Ground, fresh: FreshInputs, request: Requ
     clock = Clock(session, ground, fresh, request.stage)
     plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
     estimate = measure(clock.block, plan)
-    if not is_impossible(estimate.candidate_us, _floor(session, ground)):
+    if not is_impossible(estimate.candidate_us, session.bench.floor_us(ground.workload)):
         return estimate, False
     session.bench.look_again()
     longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
     again = measure(clock.block, longer)
-    return again, is_impossible(again.candidate_us, _floor(session, ground))
+    return again, is_impossible(again.candidate_us, session.bench.floor_us(ground.workload))
 
 
 def _held_out(ground: Ground, outcome: Outcome) -> Outcome:
@@ -180,16 +227,8 @@ def _timing(session: Session, ground: Ground, baseline: str, estimate: Estimate)
         log_error=estimate.log_error,
         pairs=estimate.pairs,
         verdict=estimate.verdict,
-        floor_us=_floor(session, ground),
+        floor_us=session.bench.floor_us(ground.workload),
     )
-
-
-def _floor(session: Session, ground: Ground) -> float:
-    task, workload = ground.task, ground.workload
-    # The sheet's peak is that of fp32; arithmetic on 16-bit numbers may be faster.
-    narrow = any(DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors)
-    flops = 0 if narrow else task.flops_at(workload)
-    return floor_us(flops, task.bytes_at(workload), session.bench.sheet)
 
 
 def _feedback(timings: tuple[Timing, ...]) -> str:

@@ -48,8 +48,10 @@ class Judge:
             self._bench.close()
 
     def _start(self, message: Mapping[str, Any]) -> Message:
-        self._bench = bench = Bench(message)
+        self._bench = bench = make_bench(message)
         return {
+            "device": bench.device_name,
+            "hidden_shapes": bench.hidden_shapes,
             "sheet": bench.sheet,
             "sandbox": bench.sandbox.describe(),
             "baseline_us": {
@@ -77,14 +79,31 @@ class Judge:
         stage = _STAGES[Budget(message["budget"])]
         request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
         began = time.monotonic()
+        disturbed = self._session.bench.quiet()
+        waited = time.monotonic()
         outcome = time_candidate(self._session, request)
+        conditions = self._session.bench.conditions()
         self._drop()
-        return replace(outcome, metrics={"time_s": time.monotonic() - began}).as_message()
+        if disturbed:
+            outcome = replace(outcome, feedback=f"{outcome.feedback}\nmeasured beside others: {disturbed}")
+        metrics = {"wait_s": waited - began, "time_s": time.monotonic() - waited, "disturbed": float(bool(disturbed))}
+        return replace(outcome, metrics={**outcome.metrics, **metrics, **conditions}).as_message()
 
     def _drop(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def make_bench(setup: Mapping[str, Any]) -> Bench:
+    """Return the bench of the device class that the setup names."""
+    if setup["device"] == "cuda":
+        from evokernel.evaluate.cuda.bench import CudaBench
+
+        return CudaBench(setup)
+    from evokernel.evaluate.cpu_bench import CpuBench
+
+    return CpuBench(setup)
 
 
 def serve(connection: socket.socket) -> None:

@@ -6,20 +6,20 @@ import importlib.metadata
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate import EVALUATOR_VERSION
-from evokernel.evaluate.builds import Build, Builder
+from evokernel.evaluate.builds import Build, Builder, Shapes
 from evokernel.evaluate.client import JudgeClient, JudgeLost
-from evokernel.evaluate.device import device_name
+from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.final import pool_finals
-from evokernel.evaluate.gate import Gate
-from evokernel.evaluate.wire import Outcome
+from evokernel.evaluate.gate import Gate, OpenGate
+from evokernel.evaluate.wire import HELD_OUT, Outcome
 from evokernel.evaluation import Budget, Evaluation, Mode, Speedup, Stage, Status
-from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.protocols import BuildFailure, Built, EvaluationRequest, EvaluatorIdentity, Language
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_hash, task_path
 
@@ -30,26 +30,38 @@ _HALF_WIDTH = {Budget.QUICK: 0.005, Budget.PRECISE: 0.005, Budget.FINAL: 0.002}
 
 
 class LocalEvaluator:
-    """Judges C-like candidates on this machine's processor; see `evokernel.protocols.Evaluator`.
+    """Judges candidates on this machine's processor or GPU; see `evokernel.protocols.Evaluator`.
 
-    The judge, the worker, the baseline and the clock belong to the last `threads` cores that this process may use;
-    between `start` and `close` the calling thread keeps off them where other cores remain.
+    Between `start` and `close` the calling thread keeps off the cores that the judge and the timed processes use,
+    where other cores remain.
+
+    Args:
+        task_spec: what `evokernel.tasks.load_task` takes.
+        language: how candidates are compiled.
+        settings: how to judge, resolved for the device class.
+        threads: threads a candidate may use on a processor.
+        device: the device class, "cpu" or "cuda".
     """
 
-    def __init__(self, task_spec: str, language: Language, *, settings: EvaluationConfig, threads: int) -> None:
+    def __init__(
+        self, task_spec: str, language: Language, *, settings: EvaluationConfig, threads: int, device: str = "cpu"
+    ) -> None:
         self._spec = str(task_path(task_spec))
         self._language = language
         self._settings = settings
         self._threads = threads
-        self._cores = _CORES
-        self._gate = Gate()
-        self._builder = Builder(language, self._gate, self._cores)
+        self._device_class = device
+        self._cores = share_out(_CORES, device=device, threads=threads)
+        self._gate = Gate() if device == "cpu" else OpenGate()
+        self._builder = Builder(language, self._gate, self._cores.compilers)
         self._starting = asyncio.Lock()
         self._device = asyncio.Lock()
         self._judge: JudgeClient | None = None
         self._identity: EvaluatorIdentity | None = None
         self._task: Task | None = None
         self._clean: set[str] = set()
+        self._hidden: Shapes = ()
+        self._twins: dict[tuple[str, Budget], Evaluation] = {}
 
     async def start(self) -> EvaluatorIdentity:
         """Start the judge, admit the task, measure device and baselines. Idempotent.
@@ -60,11 +72,13 @@ class LocalEvaluator:
         """
         async with self._starting:
             if self._identity is None:
-                self._keep_off()
+                os.sched_setaffinity(0, self._cores.engine)
                 async with self._device, self._gate.alone():
                     loading = asyncio.to_thread(load_task, self._spec)
                     starting = self._start_judge({"admit": True, "final": False})
-                    self._task, (self._judge, hello) = await asyncio.gather(loading, starting)
+                    task, (self._judge, hello) = await asyncio.gather(loading, starting)
+                self._task = task.on(self._device_class)
+                self._hidden = _shapes(hello)
                 self._identity = self._identify(hello)
             return self._identity
 
@@ -90,12 +104,27 @@ class LocalEvaluator:
         if complaint is not None:
             outcome = Outcome(Status.STATIC_REJECT, Stage.STATIC, complaint)
         else:
-            build = await self._builder.build(request.candidate, self._task)
+            build = await self._build(request, self._hidden)
             seconds = time.monotonic() - began
             outcome = _unbuilt(build) or await self._judged(request, build)
         evaluation = self._evaluation(request, identity, outcome, build)
         metrics = {**evaluation.metrics, "build_s": seconds}
-        return replace(evaluation, metrics=metrics, duration_s=time.monotonic() - began)
+        evaluation = replace(evaluation, metrics=metrics, duration_s=time.monotonic() - began)
+        self._remember(evaluation)
+        return evaluation
+
+    async def _build(self, request: EvaluationRequest, hidden: Shapes) -> Build:
+        assert self._task is not None
+        return await self._builder.build(request.candidate, self._task, hidden=hidden)
+
+    def _twin(self, request: EvaluationRequest, built: Built) -> Evaluation | None:
+        """Return the measurement of another candidate that compiled to the same, if there is one."""
+        twin = self._twins.get((built.hash, request.budget))
+        return twin if twin is not None and twin.candidate_id != request.candidate.id else None
+
+    def _remember(self, evaluation: Evaluation) -> None:
+        if evaluation.ok and evaluation.key.budget is not Budget.FINAL:
+            self._twins.setdefault((evaluation.artifact_hash, evaluation.key.budget), evaluation)
 
     async def close(self) -> None:
         """End every process this evaluator started and give the calling thread its cores back. Idempotent."""
@@ -103,7 +132,7 @@ class LocalEvaluator:
         judge, self._judge, self._identity = self._judge, None, None
         if judge is not None:
             await judge.close()
-        os.sched_setaffinity(0, self._cores)
+        os.sched_setaffinity(0, _CORES)
 
     # ------------------------------------------------------------------------------------------------ judging
 
@@ -126,17 +155,24 @@ class LocalEvaluator:
             async with self._gate.alone():
                 # Not admitted anew, and the device not measured anew: the identity holds for the whole run.
                 setup = {"admit": False, "final": False, "sheet": dict(self._identity.device_sheet)}
-                self._judge, _ = await self._start_judge(setup)
-        return await self._ask(self._judge, request, build)
+                self._judge, hello = await self._start_judge(setup)
+            self._hidden = _shapes(hello)
+            build = await self._build(request, self._hidden)  # it draws hidden shapes of its own
+        return _unbuilt(build) or await self._ask(self._judge, request, build)
 
     async def _final(self, request: EvaluationRequest, build: Build) -> Outcome:
         assert self._identity is not None
         setup = {"admit": False, "final": True, "sheet": dict(self._identity.device_sheet)}
+        if self._device_class == "cuda" and self._judge is not None:
+            await self._judge.close()  # its buffers take half of the device's memory; a new one starts when needed
         outcomes = []
-        for _ in range(self._settings.final_processes):
+        for _ in range(request.processes or self._settings.final_processes):
             async with self._gate.alone():
-                judge, _ = await self._start_judge(setup)
+                judge, hello = await self._start_judge(setup)
             try:
+                build = await self._build(request, _shapes(hello))
+                if _unbuilt(build) is not None:  # what it needs on shapes it has not seen is not told
+                    return Outcome(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
                 outcome = await self._ask(judge, request, build)
             finally:
                 await judge.close()
@@ -156,6 +192,16 @@ class LocalEvaluator:
             return checked
         if checked.metrics.get("sanitized"):
             self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
+        # Its own host code was checked, and may differ; what it launches is the same and need not be timed again.
+        twin = self._twin(request, build.built)
+        if twin is not None:
+            text = f"compiled to the same as {twin.candidate_id}, whose times these are\n{twin.feedback}"
+            return Outcome(
+                *(Status.OK, twin.stage, text),
+                timings=twin.timings,
+                stopped_early=twin.stopped_early,
+                metrics={**checked.metrics, "twin": 1.0},
+            )
         async with self._gate.alone():
             timed = Outcome.from_message(await judge.ask(self._timing(request)))
         sanitized = {"sanitized": float(digest in self._clean)}
@@ -182,9 +228,10 @@ class LocalEvaluator:
             hello = await judge.start(
                 {
                     "task": self._spec,
+                    "device": self._device_class,
                     "threads": self._threads,
                     "settings": self._settings.model_dump(mode="json"),
-                    "cores": self._cores,
+                    "cores": asdict(self._cores),
                     **setup,
                 }
             )
@@ -200,7 +247,7 @@ class LocalEvaluator:
         text = f"{task_hash(self._spec)} {self._threads} {settings}"
         return EvaluatorIdentity(
             task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
-            device=device_name(),
+            device=hello["device"],
             environment=f"{self._language.environment}; torch {importlib.metadata.version('torch')}",
             evaluator_version=EVALUATOR_VERSION,
             mode=Mode.WORKER,
@@ -230,16 +277,17 @@ class LocalEvaluator:
             sandbox=identity.sandbox,
         )
 
-    def _keep_off(self) -> None:
-        rest = self._cores[: -self._threads]
-        if rest:
-            os.sched_setaffinity(0, rest)
+
+def _shapes(hello: Mapping[str, Any]) -> Shapes:
+    """Return the shapes a judge will call kernels with beside those of the search workloads."""
+    return tuple(dict(dims) for dims in hello["hidden_shapes"])
 
 
 def _unbuilt(build: Build) -> Outcome | None:
     """Return the verdict where there is nothing to run, or what runs does not compile under the sanitizers."""
     if isinstance(build.built, BuildFailure):
-        status = Status.COMPILE_TIMEOUT if build.built.timed_out else Status.COMPILE_ERROR
+        status = Status.HOST_EXCEPTION if build.built.raised else Status.COMPILE_ERROR
+        status = Status.COMPILE_TIMEOUT if build.built.timed_out else status
         return Outcome(status, Stage.COMPILE, build.built.message)
     if isinstance(build.checked, BuildFailure) and not build.checked.timed_out:
         text = f"it compiles, but not with the address and undefined-behaviour sanitizers:\n{build.checked.message}"

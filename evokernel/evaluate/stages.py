@@ -4,19 +4,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from evokernel.errors import HarnessError, WorkerDied, WorkerError, WorkerTimeout
+from evokernel.errors import HarnessError, KernelFault, WorkerDied, WorkerError, WorkerTimeout
+from evokernel.evaluate.arrays import Array, identical, raw_bytes
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.confined import Completed, Limits, Paths, run_confined
 from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluate.inputs import Array, result_tensors
-from evokernel.evaluate.session import LoadFailed, Worker
-from evokernel.evaluate.wire import Outcome
+from evokernel.evaluate.inputs import result_tensors
+from evokernel.evaluate.session import LoadFailed
+from evokernel.evaluate.wire import HELD_OUT, Outcome
 from evokernel.evaluation import Stage, Status
 from evokernel.languages.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"
-HELD_OUT = "failed on held-out inputs"
 _SANITIZED_PROBES = 3
 _SLOW_S = 0.05
 _HOPELESS = 10.0
@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self, bench: Bench, artifact: bytes) -> None:
         self.bench = bench
-        self.worker: Worker = bench.load(artifact)
+        self.worker = bench.load(artifact)
         self.call_s: dict[Ground, float] = {}
         self._known: set[str] = set()
 
@@ -69,6 +69,8 @@ def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
     """Return the verdict on a candidate whose worker failed. `where` says on what, for its author."""
     text = str(error)
     match error:
+        case KernelFault():
+            return _fault(error, stage, where)
         case LoadFailed():
             return Outcome(Status.LOAD_ERROR, stage, f"the compiled kernel could not be loaded: {text}")
         case WorkerTimeout():
@@ -81,6 +83,18 @@ def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
     if "SIGSYS" in text:
         hint = " (it made a system call that kernels may not make)"
     return Outcome(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
+
+
+def _fault(error: KernelFault, stage: Stage, where: str) -> Outcome:
+    """Return the verdict on what a candidate did inside its worker, in the worker's words."""
+    line = f" (line {error.line})" if error.line is not None else ""
+    match error.kind:
+        case "memory":
+            return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: no device memory for what run() allocates: {error}")
+        case "device":
+            hint = "it touched memory outside its arguments, or wrote to an input (inputs are read-only), or asserted"
+            return Outcome(Status.DEVICE_FAULT, stage, f"{where}: a kernel failed on the GPU: {error}; {hint}")
+    return Outcome(Status.HOST_EXCEPTION, stage, f"{where}: run() raised{line} {error}")
 
 
 def out_of_bounds(ground: Ground, stage: Stage) -> Outcome | None:
@@ -105,6 +119,7 @@ def _try(session: Session, ground: Ground, distributions: tuple[str, ...], stage
 
 
 def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+    ground.wipe(min(2, ground.sets))  # an earlier candidate's answers to the same inputs lie there
     session.attach(ground)
     hopeless, first = False, list[Array]()
     for distribution in distributions:
@@ -113,7 +128,7 @@ def _compare(session: Session, ground: Ground, distributions: tuple[str, ...], s
         seconds = _call(session, ground, distribution, 0)
         session.call_s[ground] = min(seconds, session.call_s.get(ground, seconds))
         hopeless = _is_hopeless(ground, session.call_s[ground])
-        first = first or [output.copy() for output in ground.outputs(0)]
+        first = first or [output.clone() for output in ground.outputs(0)]
         case = ground.case(distribution)
         finding = judge_output(case.expected, ground.outputs(0), poison=ground.poison_word, hidden=ground.hidden)
         if finding is not None:
@@ -136,7 +151,7 @@ def _is_hopeless(ground: Ground, seconds: float) -> bool:
 def _repeated(ground: Ground, first: list[Array], stage: Stage) -> Outcome | None:
     """Return the verdict where a second run on the same inputs, in other buffers, gave other bits."""
     for tensor, one, two in zip(result_tensors(ground.task), first, ground.outputs(1), strict=True):
-        if one.tobytes() != two.tobytes():
+        if not identical(one, two):
             text = f"on {ground.label}: two calls on equal inputs gave different values of {tensor.name!r}"
             return Outcome(Status.NONDETERMINISTIC, stage, text)
     return None
@@ -159,7 +174,8 @@ def sanitize(bench: Bench, executable: bytes) -> tuple[Outcome | None, bool]:
     """
     complete = True
     for ground in bench.probes[:_SANITIZED_PROBES]:
-        inputs = ground.case(bench.task.distributions[0]).inputs
+        case = ground.case(bench.task.distributions[0])
+        inputs = {name: raw_bytes(array) for name, array in case.inputs.items()}
         job = pack_job(bench.task.signature, ground.workload.dims, inputs)
         done = _run_job(bench, executable, job)
         if done.exit_code == EXIT_FOUND:

@@ -12,6 +12,8 @@ from evokernel.evaluation import Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
+HELD_OUT = "failed on held-out inputs"
+"""All that is told of a failure on held-out workloads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.evaluate.gate import Gate
+from evokernel.evaluate.gate import Gate, OpenGate
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -92,3 +93,22 @@ def test_cancelled_in_the_turn_it_was_admitted():
             pass
 
     run(story())
+
+
+def test_an_open_gate_lets_the_clock_run_beside_compilers():
+    async def story() -> None:
+        gate = OpenGate()
+        async with gate.alone(), gate.shared(), gate.alone():
+            pass
+
+    run(story())
+
+
+def test_an_open_gate_hides_no_failure():
+    async def story(visit: str) -> None:
+        async with getattr(OpenGate(), visit)():
+            raise LookupError(visit)
+
+    for visit in ("shared", "alone"):
+        with pytest.raises(LookupError, match=visit):
+            run(story(visit))

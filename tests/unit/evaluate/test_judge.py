@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.client import JudgeClient, JudgeLost
 from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.final import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluate.wire import Outcome
@@ -46,10 +48,21 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     found.close()
 
 
-def setup(task: str, **more: Any) -> dict[str, Any]:
-    cores = sorted(os.sched_getaffinity(0))
-    settings = SETTINGS.model_dump(mode="json")
-    return {"task": task, "threads": 1, "settings": settings, "cores": cores, "admit": True, "final": False, **more}
+def setup(task: str, *, cores: Sequence[int] = sorted(os.sched_getaffinity(0))) -> dict[str, Any]:
+    return {
+        "task": task,
+        "device": "cpu",
+        "threads": 1,
+        "settings": SETTINGS.model_dump(mode="json"),
+        "cores": asdict(share_out(cores, device="cpu", threads=1)),
+        "admit": True,
+        "final": False,
+    }
+
+
+def unlike_others(number: int) -> str:
+    """Return a right kernel whose machine code no other has, so that it is measured and not answered as a twin."""
+    return str(kernel(f"volatile int mark = {number}; (void)mark;"))
 
 
 def with_client(work: Callable[[JudgeClient], Any]) -> Any:
@@ -100,7 +113,7 @@ def test_a_killed_judge_is_replaced(driver: Any):
         await driver.evaluator.start()
         before = [pid for pid in contract.descendants() if "evokernel.evaluate.judge" in _command(pid)]
         os.kill(before[0], signal.SIGKILL)
-        return await driver.evaluator.evaluate(driver.request(kernel("// again"), Budget.QUICK))
+        return await driver.evaluator.evaluate(driver.request(unlike_others(1), Budget.QUICK))
 
     found = driver.runner.run(story())
     assert found.ok, found.feedback
@@ -108,11 +121,11 @@ def test_a_killed_judge_is_replaced(driver: Any):
 
 def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
     async def story() -> Any:
-        task = asyncio.create_task(driver.evaluator.evaluate(driver.request(kernel("// gone"), Budget.QUICK)))
+        task = asyncio.create_task(driver.evaluator.evaluate(driver.request(unlike_others(2), Budget.QUICK)))
         await asyncio.sleep(0.5)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await driver.evaluator.evaluate(driver.request(kernel("// back"), Budget.QUICK))
+        return await driver.evaluator.evaluate(driver.request(unlike_others(3), Budget.QUICK))
 
     assert driver.runner.run(story()).ok
 

@@ -7,6 +7,7 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.trampoline import build_trampoline, trampoline_source
 from evokernel.task import Role, Scalar, Signature, Tensor
+from tests.unit.evaluate.kernels import poison, unwritten
 
 SIGNATURE = Signature(
     (Tensor("a", ("N",)), Tensor("s", ("N",), "float64", role=Role.INOUT)),
@@ -55,9 +56,9 @@ def test_each_call_gets_its_own_set_and_the_right_types(folder, kernel):
         for index in range(3):
             arena.view(index, "a")[...] = index + 1
             arena.view(index, "s")[...] = 100
-            arena.poison_outputs(index)
+            poison(arena, index)
         call(trampoline, kernel, arena, first_set=2, calls=2, scalars={"N": 4, "f": 0.5, "d": -1e300 + 1e300 - 7})
-        assert arena.unwritten(1, "c") == 4
+        assert unwritten(arena, 1, "c") == 4
         assert arena.view(2, "c").tolist() == [94.5] * 4
         assert arena.view(0, "c").tolist() == [93.5] * 4
         assert arena.broken_guards() == ()

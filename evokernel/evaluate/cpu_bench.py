@@ -1,0 +1,80 @@
+"""The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
+
+import os
+from pathlib import Path
+
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.baseline import BaselineProcess
+from evokernel.evaluate.bench import Bench
+from evokernel.evaluate.device import device_name, floor_us, measure_device
+from evokernel.evaluate.session import Worker, WorkerLimits, WorkerPool
+from evokernel.evaluate.trampoline import build_trampoline
+from evokernel.task import DTYPES, Workload
+
+_SETS_BYTES = 64 << 20
+
+
+class CpuBench(Bench):
+    """Judges compiled C++ on the processor."""
+
+    device_class = "cpu"
+    batch_s = 0.003
+    most_calls = 512
+    timed_share = 1.0
+    first_call_s = 120.0
+
+    @property
+    def device_name(self) -> str:
+        """The processor's model."""
+        return device_name()
+
+    @property
+    def hidden_shapes(self) -> list[dict[str, int | float]]:
+        """Nothing: one compiled program serves all shapes."""
+        return []
+
+    def load(self, artifact: bytes) -> Worker:
+        """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
+        return self._pool.load(artifact, timeout_s=self.settings.timeout_s)
+
+    def floor_us(self, workload: Workload) -> float:
+        """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
+        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in self.task.signature.tensors)
+        flops = 0 if narrow else self.task.flops_at(workload)
+        return floor_us(flops, self.task.bytes_at(workload), self.sheet)
+
+    def quiet(self) -> str:
+        """Say nothing: here the engine keeps its compilers from running beside a clock."""
+        return ""
+
+    def left_running(self) -> bool:
+        """Say no: a stopped process does nothing here."""
+        return False
+
+    def _start_baseline(self, task: str) -> BaselineProcess:
+        return BaselineProcess(task, threads=self.threads, cpus=self.cores.runners)
+
+    def _open(self) -> None:
+        trampoline = build_trampoline(self.task.signature, _cache_folder())
+        limits = WorkerLimits(
+            memory_bytes=self.settings.memory_mib << 20,
+            cpu_s=int(self.settings.timeout_s * 30 * self.threads) + 1,
+            threads=self.threads,
+            cpus=self.cores.runners,
+        )
+        self._pool = self._stack.enter_context(WorkerPool(trampoline, sandbox=self.sandbox, limits=limits))
+
+    def _measure(self) -> dict[str, float]:
+        return measure_device(self.cores.runners)
+
+    def _make_arena(self, workload: Workload, sets: int) -> Arena:
+        return Arena.for_signature(self.task.signature, workload.sizes, sets=sets)
+
+    def _room_bytes(self) -> int:
+        return _SETS_BYTES
+
+
+def _cache_folder() -> Path:
+    """Return where compiled trampolines are kept: small, few, and the same for every run."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "evokernel"

@@ -1,0 +1,222 @@
+"""The judge's side of worker mode on a GPU: a zygote with torch and triton in the sandbox, and a worker in waiting.
+
+A worker is used for one candidate and then ended, so whatever a kernel does to its context ends with it. Making a
+context takes 0.2 to 0.3 s; the next worker makes its own while the current candidate is checked, never while a clock
+runs: two contexts with work share the GPU by time slices.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, Self
+
+from evokernel.errors import HarnessError, KernelFault, WorkerError
+from evokernel.evaluate import seccomp
+from evokernel.evaluate.cuda.driver import visible_gpu
+from evokernel.evaluate.ground import Buffers
+from evokernel.evaluate.hosted import HostedRunner
+from evokernel.evaluate.inside.bundle import unpack
+from evokernel.evaluate.inside.vmm import synchronize
+from evokernel.evaluate.nvidia import cuda_library_folders, nvidia_nodes
+from evokernel.evaluate.packages import package_folders
+from evokernel.evaluate.runner import MESSAGE_BYTES
+from evokernel.evaluate.sandbox import CLEAN_PATH, Sandbox, in_system, python_paths
+from evokernel.evaluate.session import WorkerLimits
+from evokernel.evaluate.zygote_host import Plan, ZygoteHost
+from evokernel.task import Scalar, Signature
+
+PRELOAD = ("torch", "triton", "triton.language", "inside.triton_build", "inside.batches", "inside.device_sets")
+START_TIMEOUT_S = 60.0
+UP_TIMEOUT_S = 60.0
+ATTACH_TIMEOUT_S = 60.0
+LIMITS = WorkerLimits(memory_bytes=None, threads=64, files=1024, file_bytes=64 << 20)
+PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES")
+
+
+class CudaWorker(HostedRunner):
+    """A context in the sandbox, and then one candidate in it. Leaving it ends the process and all it started."""
+
+    def __init__(self, host: ZygoteHost, signature: Signature) -> None:
+        super().__init__(host, spin=True)
+        self._signature = signature
+        self._up = False
+        self.folder: Path | None = None
+
+    def settle(self) -> None:
+        """Wait until its context is made. Raises `WorkerError`."""
+        if not self._up:
+            self._await(b"up", UP_TIMEOUT_S)
+            self._up = True
+
+    def attach(self, name: str, arena: Buffers, scalars: Mapping[str, int | float]) -> None:
+        """Map an arena into the worker, its inputs read-only. `scalars` are passed by value in each call.
+
+        Raises:
+            WorkerDied, WorkerTimeout, KernelFault: the worker is gone then.
+        """
+        order = [
+            ("scalar", scalars[argument.name]) if isinstance(argument, Scalar) else ("tensor", argument.name)
+            for argument in self._signature.arguments
+        ]
+        request = {"attach": name, "arguments": order, **arena.layout()}
+        self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
+
+    def load(self, folder: Path, *, timeout_s: float) -> None:
+        """Import the candidate from an unpacked bundle. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        self.folder = folder
+        self._ask({"load": str(folder)}, (), b"loaded", timeout_s)
+
+    def capture_failure(self, *, timeout_s: float) -> str:
+        """Return why batches of this candidate cannot be captured as a graph, or nothing; its own words."""
+        self._ask({"facts": True}, (), b"facts", timeout_s)
+        self._poller.poll(max(1, int(timeout_s * 1000)))
+        return self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
+
+    def close(self) -> None:
+        """End the process and remove its files. Allowed twice."""
+        super().close()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _settle(self) -> None:
+        synchronize()
+
+    def _refuse(self, message: bytes) -> NoReturn:
+        with contextlib.suppress(ValueError, AttributeError, TypeError):
+            said = json.loads(message)
+            text = f"{said['type']}: {said['text']}"
+            line = said["line"] if isinstance(said["line"], int) else None
+            kind = said["fault"] if said["fault"] in ("host", "device", "memory") else "host"
+            self._kill()
+            raise KernelFault(text, kind, line)
+        super()._refuse(message)
+
+
+class CudaWorkerPool:
+    """Owns the zygote, the worker in waiting and the unpacked bundles. A context manager; to be used by one thread."""
+
+    def __init__(self, signature: Signature, *, sandbox: Sandbox, cpus: tuple[int, ...] = ()) -> None:
+        self._signature = signature
+        self._bundles = Path(tempfile.mkdtemp(prefix="evokernel-bundles-"))
+        self._bundles.chmod(0o755)
+        self._host = ZygoteHost(sandbox, _plan(sandbox, cpus, self._bundles))
+        self._spare: CudaWorker | None = None
+        self._latest: CudaWorker | None = None
+
+    def __enter__(self) -> Self:
+        self._host.start()
+        self._start_spare()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(self, artifact: bytes, *, timeout_s: float) -> CudaWorker:
+        """Give a candidate to the worker in waiting and start the next one.
+
+        Raises:
+            KernelFault, WorkerDied, WorkerTimeout: while importing the candidate; the worker is gone then.
+            HarnessError: the bundle is damaged, or no worker can be started.
+        """
+        worker = self._latest = self._take_spare()
+        try:
+            worker.load(self._unpack(artifact), timeout_s=timeout_s)
+        except BaseException:
+            worker.close()
+            raise
+        finally:
+            self._start_spare()
+        return worker
+
+    def settle(self) -> None:
+        """Wait until the worker in waiting has made its context, so that it does nothing beside a clock."""
+        if self._spare is not None:
+            try:
+                self._spare.settle()
+            except WorkerError:
+                self._spare.close()
+                self._spare = None
+
+    def pids(self) -> set[int]:
+        """Return the processes that hold a context, or make one."""
+        return {worker.pid for worker in (self._spare, self._latest) if worker is not None}
+
+    def close(self) -> None:
+        """End everything and remove the bundles. Allowed twice."""
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+        self._host.close()
+        shutil.rmtree(self._bundles, ignore_errors=True)
+
+    def _take_spare(self) -> CudaWorker:
+        for _ in range(2):
+            worker, self._spare = self._spare or CudaWorker(self._host, self._signature), None
+            try:
+                worker.settle()
+            except WorkerError as error:
+                worker.close()
+                failure = error
+                continue
+            return worker
+        raise HarnessError(f"no worker could make a context on the GPU: {failure}")
+
+    def _start_spare(self) -> None:
+        self._spare = CudaWorker(self._host, self._signature)
+
+    def _unpack(self, artifact: bytes) -> Path:
+        folder = Path(tempfile.mkdtemp(dir=self._bundles))
+        folder.chmod(0o755)
+        try:
+            files = unpack(artifact)
+        except ValueError as error:
+            raise HarnessError(f"a compiled bundle is damaged: {error}") from None
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return folder
+
+
+def _plan(sandbox: Sandbox, cpus: Sequence[int], bundles: Path) -> Plan:
+    facts = visible_gpu()
+    if facts is None:
+        raise HarnessError("no NVIDIA GPU is visible; `evokernel doctor` says what is missing")
+    packages = package_folders(("torch", "triton", "numpy"))
+    libraries = cuda_library_folders()
+    outside = [folder for folder in (*packages, *libraries) if not in_system(Path(folder).resolve())]
+    read, nodes = [*outside, str(bundles)], nvidia_nodes()
+    code = seccomp.worker_filter(seccomp.Children.THREADS, gpu=True) if sandbox.seccomp else b""
+    restrictions = sandbox.restrictions(
+        code, limits=LIMITS.rlimits(sandbox), read=[*python_paths(), *read, "/proc/self", "/sys"], devices=nodes
+    )
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return Plan(
+        "cuda_worker",
+        restrictions,
+        packages=packages,
+        preload=PRELOAD,
+        prepare="learn_tools",
+        options={"cpus": list(cpus), "capability": facts.capability},
+        read=read,
+        devices=nodes,
+        environment={
+            **passed,
+            "PATH": CLEAN_PATH,
+            "HOME": "/",
+            "USER": "nobody",
+            "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "CUDA_CACHE_DISABLE": "1",
+        },
+        start_timeout_s=START_TIMEOUT_S,
+    )

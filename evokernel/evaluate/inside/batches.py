@@ -1,0 +1,66 @@
+"""Runs a kernel over the sets of an arena on the GPU: one call as it is, or many as one captured graph.
+
+A graph takes the host's launch cost out of the measurement: a Python launch costs 10 to 40 us, which would hide the
+time of a short kernel. The capture is ours, on a stream of ours; what a kernel launches elsewhere is not in the graph,
+so its outputs stay as they were and are found out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Call = Callable[[], object]
+
+
+class Batches:
+    """Makes batches of calls and keeps the graphs. `call` runs one set; `captured` says whether graphs work for it."""
+
+    def __init__(self, call: Callable[[Any], object]) -> None:
+        import torch
+
+        self._torch = torch
+        self._call = call
+        self._graphs: dict[tuple[str, int, int], Call] = {}
+        self.captured = True
+        self.reason = ""
+
+    def warm(self, one_set: Any) -> None:
+        """Run one call to the end: it loads modules, and a graph cannot be captured before that."""
+        self._call(one_set)
+        self._torch.cuda.synchronize()
+
+    def prepare(self, name: str, sets: Sequence[Any], *, first: int, calls: int) -> Call:
+        """Return what runs `calls` calls on consecutive sets; one call or none is not captured."""
+        chosen = [sets[(first + index) % len(sets)] for index in range(calls)]
+        if calls < 2 or not self.captured:
+            return lambda: self._each(chosen)
+        key = (name, first, calls)
+        if key not in self._graphs:
+            graph = self._capture(chosen)
+            if graph is None:
+                return lambda: self._each(chosen)
+            self._graphs[key] = graph
+        return self._graphs[key]
+
+    def finish(self) -> None:
+        """Wait for the device. Raises what a kernel did wrong."""
+        self._torch.cuda.synchronize()
+
+    def _each(self, chosen: Sequence[Any]) -> None:
+        for one_set in chosen:
+            self._call(one_set)
+
+    def _capture(self, chosen: Sequence[Any]) -> Call | None:
+        torch = self._torch
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._each(chosen)
+            graph.replay()  # the first replay uploads the graph
+            torch.cuda.synchronize()
+        except Exception as error:  # noqa: BLE001  host code that waits for the device cannot be captured
+            self.captured = False
+            self.reason = f"{type(error).__name__}: {error}"[:500]
+            torch.cuda.synchronize()  # a broken context shows here, and is the kernel's fault
+            return None
+        replay: Call = graph.replay
+        return replay

@@ -1,0 +1,16 @@
+"""`evokernel doctor` on a machine with a GPU: every part is looked at, and candidates can reach the GPU."""
+
+import pytest
+
+from evokernel.device_class import this_machine
+from evokernel.doctor_gpu import examine_gpu
+from evokernel.findings import State
+
+pytestmark = pytest.mark.gpu
+
+
+def test_every_part_of_a_gpu_is_looked_at() -> None:
+    found = {finding.name: finding for finding in examine_gpu(this_machine())}
+    assert found.keys() == {"gpu", "torch cuda", "triton", "toolkit", "gpu nodes", "gpu load", "counters"}
+    for name in ("gpu", "torch cuda", "triton", "gpu nodes"):
+        assert found[name].state is State.OK, found[name]

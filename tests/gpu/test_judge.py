@@ -1,0 +1,121 @@
+"""The whole evaluator on a GPU: right kernels are measured, wrong ones get their status, the next one is judged."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from evokernel.candidate import Candidate
+from evokernel.config import EvaluationConfig
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluation import Budget, Evaluation, Mode, Status
+from evokernel.protocols import EvaluationRequest
+
+TASK = str(Path(__file__).parent / "scale_task.py")
+MODULE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < N
+    {body}
+
+
+def run(x, R, C, y):
+    {host}
+    kernel[(triton.cdiv(R * C, 1024),)](x, y, R * C, 1024)
+"""
+RIGHT = "tl.store(y + i, 2 * tl.load(x + i, mask=mask) + 1, mask=mask)"
+LIVE = "type(x) is torch.Tensor"
+
+FAULTS = {
+    "illegal address": (
+        MODULE.format(body="tl.store(y + i.to(tl.int64) * 1000000007, 1.0)", host="pass"),
+        Status.DEVICE_FAULT,
+    ),
+    "write to an input": (MODULE.format(body="tl.store(x + i, 0.0, mask=mask)", host="pass"), Status.DEVICE_FAULT),
+    "device assert": (
+        MODULE.format(body="tl.device_assert(i < 0)\n    " + RIGHT, host="pass").replace(
+            "triton.jit", "triton.jit(debug=True)"
+        ),
+        Status.DEVICE_FAULT,
+    ),
+    "hang": (
+        MODULE.format(
+            body="while tl.load(x, volatile=True) < 1e38:\n        tl.store(y + i, 1.0, mask=mask)", host="pass"
+        ),
+        Status.TIMEOUT,
+    ),
+    "shared memory": (
+        MODULE.format(
+            body="a = tl.arange(0, 256)[:, None] * 256 + tl.arange(0, 256)[None, :]\n"
+            "    acc = tl.zeros((256, 256), tl.float32)\n"
+            "    for k in tl.range(0, N, 256, num_stages=4):\n"
+            "        acc = tl.dot(tl.load(x + a + k), tl.load(x + a + k + 1), acc)\n"
+            "    tl.store(y + a, acc)",
+            host="pass",
+        ),
+        Status.COMPILE_ERROR,
+    ),
+    "host exception": (MODULE.format(body=RIGHT, host=f"assert not ({LIVE}), 'boom'"), Status.HOST_EXCEPTION),
+    "wrong output shape": (
+        MODULE.format(body=RIGHT, host="y.copy_(torch.empty_like(x)[:, :0])"),
+        Status.HOST_EXCEPTION,
+    ),
+    "ends the process": (
+        MODULE.format(body=RIGHT, host=f"if {LIVE}:\n        raise SystemExit(3)"),
+        Status.HOST_EXCEPTION,
+    ),
+    "out of bounds": (
+        MODULE.format(body=RIGHT + "\n    tl.store(y + N + i % 8, 3.0)", host="pass"),
+        Status.OUT_OF_BOUNDS,
+    ),
+    "nothing written": (
+        MODULE.format(body="tl.store(y + i, 1.0, mask=mask & (i < 0))", host="pass"),
+        Status.UNWRITTEN_OUTPUT,
+    ),
+    "wrong number": (MODULE.format(body=RIGHT.replace("+ 1,", "+ 1.01,"), host="pass"), Status.NUMERICAL),
+}
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, Evaluation]:
+    """Every source judged by one evaluator, a right one before, between and after the wrong ones."""
+    sources = {"right": MODULE.format(body=RIGHT, host="pass")}
+    sources |= {name: source for name, (source, _) in FAULTS.items()}
+    sources["right again"] = sources["right"] + "\n\nAGAIN = 1\n"
+    return asyncio.run(_judge(sources))
+
+
+async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
+    settings = EvaluationConfig(quick_ms=20, timeout_s=5).on("cuda")
+    language = local_language("triton", settings)
+    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1, device="cuda")
+    try:
+        await evaluator.start()
+        found = {}
+        for name, source in sources.items():
+            request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), Budget.QUICK)
+            found[name] = await evaluator.evaluate(request)
+        return found
+    finally:
+        await evaluator.close()
+
+
+def test_right_kernels_are_measured(judged: dict[str, Evaluation]) -> None:
+    first, again = judged["right"], judged["right again"]
+    assert first.ok, first.feedback
+    assert first.key.mode is Mode.WORKER
+    assert 1 < first.timings[0].candidate_us < 100
+    assert again.ok, again.feedback
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_kernel_is_a_result(name: str, judged: dict[str, Evaluation]) -> None:
+    assert judged[name].status is FAULTS[name][1], judged[name].feedback
+    assert judged[name].feedback

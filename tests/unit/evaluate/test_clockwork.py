@@ -1,0 +1,194 @@
+"""Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.clockwork import Clock, Rejected
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluation import Stage, Status
+from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+CALLS = 5
+WORKLOAD = Workload("w", {"R": 40, "C": 300})
+TASK = Task(
+    name="accumulate",
+    reference=lambda x, s, **_: (s + x.sum(1), torch.softmax(x, 1)),
+    signature=Signature(
+        inputs=(Tensor("x", ("R", "C")), Tensor("s", ("R",), role=Role.INOUT)),
+        scalars=(Scalar("R"), Scalar("C")),
+        outputs=(Tensor("y", ("R", "C"), role=Role.OUTPUT),),
+    ),
+    workloads={"cpu": WorkloadSet(search=(WORKLOAD,), holdout=(WORKLOAD,), probe={"R": (1, 40), "C": (1, 300)})},
+    flops="R * C",
+    precision=Precision(reduction="C"),
+)
+
+
+class Kernel:
+    """Runs in this process, on the judge's buffers; its time is what `microseconds` says."""
+
+    microseconds = 100
+
+    def __init__(self):
+        self.log = []
+
+    def attach(self, name, arena, scalars):
+        self.arena = arena
+
+    def prepare(self, arena, *, first_set, calls, warm_set, timeout_s):
+        self.sets = range(first_set, first_set + calls)
+        self.warm_up(warm_set)
+
+    def go(self, *, timeout_s):
+        self.log.append([self.arena.view(index, "x").clone() for index in self.sets])
+        for index in self.sets:
+            self.call(index)
+        return len(self.sets) * self.microseconds * 1000
+
+    def warm_up(self, index):
+        if index is not None:
+            self.call(index)
+
+    def call(self, index):
+        x, s, y = (self.arena.view(index, name) for name in ("x", "s", "y"))
+        s.add_(x.sum(1))
+        y.copy_(torch.softmax(x, 1))
+
+
+class Slow(Kernel):
+    microseconds = 30_000
+
+
+class Lazy(Kernel):
+    """Does nothing in its last call."""
+
+    def call(self, index):
+        if index != self.sets[-1]:
+            super().call(index)
+
+
+class Thief(Kernel):
+    """Keeps what lies in the outputs while it warms up, and uses it where it turns out to be the answer."""
+
+    thefts = 0
+
+    def warm_up(self, _):
+        self.loot = self.arena.views("y").clone()
+
+    def call(self, index):
+        x = self.arena.view(index, "x")
+        if torch.equal(self.loot[index, 0], torch.softmax(x, 1)[0]):
+            self.thefts += 1
+        super().call(index)
+
+
+class Replay(Kernel):
+    """Computes, but returns the results of its batch before."""
+
+    def call(self, index):
+        y = self.arena.view(index, "y")
+        before = getattr(self, f"y{index}", None)
+        super().call(index)
+        setattr(self, f"y{index}", y.clone())
+        if before is not None:
+            y.copy_(before)
+
+
+class Sloppy(Kernel):
+    """A baseline that is wrong."""
+
+    def call(self, index):
+        super().call(index)
+        self.arena.view(index, "y").mul_(1.01)
+
+
+@pytest.fixture
+def ground():
+    def make_arena(sets):
+        return Arena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
+
+    made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena)
+    made.resize(CALLS + 1)
+    made.calls = CALLS
+    yield made
+    made.close()
+
+
+def clock_for(ground, candidate, baseline, share=1.0):
+    bench = SimpleNamespace(
+        baseline=baseline,
+        wake_ns=0.0,
+        timed_share=share,
+        batch_s=0.003,
+        rng=np.random.default_rng(1),
+        settings=SimpleNamespace(timeout_s=1.0),
+        attach_baseline=lambda ground: ground.attach(baseline, set()),
+        left_running=lambda: False,
+        look_at_idle=lambda: None,
+    )
+    session = SimpleNamespace(
+        bench=bench, worker=candidate, call_s={ground: 1e-4}, attach=lambda ground: ground.attach(candidate, set())
+    )
+    fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
+    return Clock(session, ground, fresh, Stage.QUICK)
+
+
+def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
+    candidate, baseline = Kernel(), Kernel()
+    clock = clock_for(ground, candidate, baseline)
+    blocks = [clock.block() for _ in range(2)]
+    assert len(candidate.log) == len(baseline.log) == 4
+    for mine, theirs in zip(candidate.log, baseline.log, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    seen = {x.numpy().tobytes() for batch in candidate.log for x in batch}
+    assert len(seen) == 4 * CALLS
+    assert blocks[0].candidate_ns == blocks[0].baseline_ns == (100_000, 100_000)
+
+
+@pytest.mark.parametrize("candidate", [Lazy, Replay])
+@pytest.mark.parametrize("share", [1.0, 0.125])
+def test_wrong_timed_outputs_are_rejected(ground, candidate, share):
+    clock = clock_for(ground, candidate(), Kernel(), share)
+    with pytest.raises(Rejected) as caught:
+        clock.block()
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_the_baselines_answers_are_gone_when_the_candidate_warms_up(ground):
+    thief = Thief()
+    clock = clock_for(ground, thief, Kernel())
+    for _ in range(3):
+        clock.block()
+    assert thief.thefts == 0
+
+
+def test_where_candidate_and_baseline_differ_the_reference_decides(ground):
+    clock_for(ground, Kernel(), Sloppy()).block()
+    with pytest.raises(Rejected):
+        clock_for(ground, Lazy(), Sloppy()).block()
+
+
+def test_a_slow_candidate_gets_fewer_calls(ground):
+    candidate, baseline = Slow(), Kernel()
+    clock = clock_for(ground, candidate, baseline)
+    clock._once_ns = 30e6
+    block = clock.block()
+    assert [len(batch) for batch in candidate.log] == [1, 1]
+    assert [len(batch) for batch in baseline.log] == [CALLS, CALLS]
+    assert block.candidate_ns == (30e6, 30e6)
+
+
+def test_writing_out_of_bounds_is_rejected(ground):
+    class Beyond(Kernel):
+        def call(self, index):
+            super().call(index)
+            self.arena.views("y").as_strided((1,), (1,), self.arena.views("y").storage_offset() + 40 * 300).fill_(0)
+
+    with pytest.raises(Rejected) as caught:
+        clock_for(ground, Beyond(), Kernel()).block()
+    assert caught.value.outcome.status is Status.OUT_OF_BOUNDS

@@ -1,0 +1,52 @@
+"""Who runs on which core: a table over the device class and how many cores there are."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evokernel.evaluate.cores import Cores, share_out
+
+
+@pytest.mark.parametrize(
+    ("count", "threads", "expected"),
+    [
+        (1, 1, Cores(judge=(0,), runners=(0,), engine=(0,), compilers=(0,))),
+        (2, 1, Cores(judge=(0,), runners=(1,), engine=(0,), compilers=(0, 1))),
+        (2, 2, Cores(judge=(0, 1), runners=(0, 1), engine=(0, 1), compilers=(0, 1))),
+        (4, 1, Cores(judge=(0, 1, 2), runners=(3,), engine=(0, 1, 2), compilers=(0, 1, 2, 3))),
+        (4, 3, Cores(judge=(0,), runners=(1, 2, 3), engine=(0,), compilers=(0, 1, 2, 3))),
+    ],
+)
+def test_on_a_processor_the_last_cores_are_timed_on(count: int, threads: int, expected: Cores):
+    assert share_out(range(count), device="cpu", threads=threads) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_with_a_gpu_and_few_cores_nobody_is_pinned(count: int):
+    every = tuple(range(count))
+    assert share_out(every, device="cuda", threads=1) == Cores(every, every, every, every)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (4, Cores(judge=(3,), runners=(1, 2), engine=(0,), compilers=(0,))),
+        (6, Cores(judge=(5,), runners=(3, 4), engine=(0, 1, 2), compilers=(0, 1, 2))),
+    ],
+)
+def test_with_a_gpu_the_judge_spins_alone_and_no_compiler_delays_a_launch(count: int, expected: Cores):
+    assert share_out(range(count), device="cuda", threads=1) == expected
+
+
+@given(
+    cores=st.lists(st.integers(0, 255), min_size=1, max_size=40, unique=True),
+    device=st.sampled_from(["cpu", "cuda"]),
+    threads=st.integers(1, 48),
+)
+def test_everybody_gets_some_of_the_cores_there_are_and_none_lies_idle(cores: list[int], device: str, threads: int):
+    shares = share_out(cores, device=device, threads=threads)
+    each = [set(getattr(shares, field.name)) for field in fields(Cores)]
+    assert all(each)
+    assert set().union(*each) == set(cores)
