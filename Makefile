@@ -5,16 +5,18 @@ BIN := $(VENV)/bin
 CONFIG ?= configs/gemm.yaml
 EXTRAS ?= [dev]
 HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4))
+HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 
-.PHONY: evolve install check test test-all clean
+.PHONY: evolve install check test test-all test-gpu clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
 
 install: $(VENV)/ready
 
-# A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy; otherwise the
-# pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of it.
+# A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy and its triton;
+# otherwise the pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of
+# it, and then the pinned triton, unless torch has brought its own (it has wheels for Linux on x86-64 only).
 # The .pth is for a $(PYTHON) that lives in a virtual environment itself: its packages are no system site packages.
 SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -25,8 +27,12 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	    grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt; \
 	else \
 	    $(PYTHON) -m venv --clear $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
-	    $(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"; \
+	    $(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" && \
+	    if ! $(HAS_TRITON) && [ "$$(uname -sm)" = "Linux x86_64" ]; then \
+	        $(BIN)/python -m pip install --quiet "$$(grep '^triton==' constraints.txt)"; \
+	    fi; \
 	fi
+	if $(HAS_TRITON); then sed -i '/^triton==/d' $(VENV)/constraints.txt; fi
 	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.$(EXTRAS)'
 	touch $@
 
@@ -40,7 +46,10 @@ test: $(VENV)/ready
 	$(BIN)/python -m pytest
 
 test-all: $(VENV)/ready
-	$(BIN)/python -m pytest -m "" --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not gpu" --cov --cov-report=term
+
+test-gpu: $(VENV)/ready
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

@@ -4,12 +4,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from archive.niches import GridArchive
 from archive.store import Store
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
-from evokernel.config import IslandConfig, RunConfig
-from evokernel.errors import ConfigError
+from evokernel.config import IslandConfig, RunConfig, parse_config
+from evokernel.device_class import Machine, Resolved, resolve_device, this_machine
+from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.protocols import Evaluator, Language, Listener, Operator
@@ -23,6 +26,8 @@ from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
 from operators import OPERATORS
 
+_IN_FLIGHT_ON_CUDA = 6
+
 
 def assemble(
     config: RunConfig,
@@ -31,6 +36,7 @@ def assemble(
     listeners: Sequence[Listener] = (),
     evaluator: Evaluator | None = None,
     language: Language | None = None,
+    machine: Machine | None = None,
 ) -> Search:
     """Return a search on an open store.
 
@@ -40,12 +46,22 @@ def assemble(
         listeners: who hears what happens.
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
+        machine: what the device class is chosen for; this machine if left out.
 
     Raises:
         ConfigError, TaskError, LanguageError: something the config names cannot be used.
+        RunMismatch: the store holds a search on another class of devices.
     """
     task = load_task(config.task)
-    language = language or local_language(config.language, config.evaluation, threads=config.threads)
+    machine = machine or this_machine()
+    resolved = resolve_device(config, task, machine=machine)
+    config, task = resolved.config, task.on(resolved.device)
+    check_same_class(store, resolved)
+    for listener in listeners:
+        listener.hear(resolved.note)
+    language = language or local_language(
+        config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
+    )
     operators = make_operators(config)
     return Search(
         Parts(
@@ -55,14 +71,46 @@ def assemble(
             archipelago=make_archipelago(config, operators),
             operators=operators,
             evaluator=evaluator
-            or LocalEvaluator(config.task, language, settings=config.evaluation, threads=config.threads),
+            or LocalEvaluator(
+                config.task,
+                language,
+                settings=config.evaluation,
+                threads=config.threads,
+                device=resolved.device,
+            ),
             stopper=stopper_from(config.budget),
             listeners=listeners,
         ),
         config=config,
         seeds=seed_candidates(config, task),
-        in_flight=config.in_flight or len(os.sched_getaffinity(0)) + 1,
+        in_flight=config.in_flight or default_in_flight(resolved.device),
     )
+
+
+def default_in_flight(device: str) -> int:
+    """Return how many proposals are at work at once.
+
+    On a processor as many as there are cores, and one: compiling is the slow part. With a GPU the judge is, and what
+    waits for it was proposed without knowing what it measures next: enough to have the next one compiled, no more.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return cores + 1 if device == "cpu" else min(_IN_FLIGHT_ON_CUDA, cores + 1)
+
+
+def check_same_class(store: Store, resolved: Resolved) -> None:
+    """Refuse to go on with a run of another class of devices, before anything is started.
+
+    Raises:
+        RunMismatch: the store's run has another device class; the message says how to go on.
+    """
+    stored = store.meta("config")
+    before = parse_config(yaml.safe_load(stored), "the config in the store").device if stored else resolved.device
+    if before != resolved.device:
+        raise RunMismatch(
+            f"{store.database.path} holds a search on device class {before}, and this one would be on "
+            f"{resolved.device} ({resolved.note.text}). To go on with it, run on a machine that can, with --set "
+            f"device={before}; to search here as well, name another store with --store; --fresh sets the old one aside"
+        )
 
 
 def make_operators(config: RunConfig) -> dict[str, Operator]:

@@ -9,6 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evokernel.errors import ConfigError
 
+DeviceClass = Literal["cpu", "cuda"]
+LANGUAGE_OF: Mapping[DeviceClass, Literal["cpp", "triton"]] = {"cpu": "cpp", "cuda": "triton"}
+"""The language that is evolved on each class of devices."""
+DEVICE_OF: Mapping[str, DeviceClass] = {language: device for device, language in LANGUAGE_OF.items()}
+"""The class of devices that each language runs on."""
+_AXES: Mapping[DeviceClass, Mapping[str, tuple[float, ...]]] = {
+    "cpu": {"vector_bits": (128, 256, 512), "spills": (1, 16), "code_bytes": (1024, 4096)},
+    "cuda": {"registers": (64, 128, 200), "shared_kib": (1, 64, 160), "tensor_cores": (1, 2), "spills": (1,)},
+}
+_CUDA_CLOCKS: Mapping[str, float] = {"final_ms": 750.0, "timeout_s": 10.0, "compile_timeout_s": 60.0}
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -38,7 +49,10 @@ class BudgetConfig(_Model):
 
 
 class EvaluationConfig(_Model):
-    """How candidates are judged. Part of the identity of a run."""
+    """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value.
+
+    The defaults here are those of class cpu; `on` replaces the ones that differ on another class.
+    """
 
     quick_ms: float = Field(default=60, gt=0)
     """Clock time per workload for every correct candidate, in ms."""
@@ -57,6 +71,12 @@ class EvaluationConfig(_Model):
     sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
     """The strongest level to use; auto takes the best this machine offers."""
 
+    def on(self, device: DeviceClass) -> "EvaluationConfig":
+        """Return the settings with every value given: those that were, and the device class's own for the others."""
+        own = _CUDA_CLOCKS if device == "cuda" else {}
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return EvaluationConfig(**{**EvaluationConfig().model_dump(), **own, **given})
+
 
 class SelectorConfig(_Model):
     """How an island picks parents."""
@@ -70,14 +90,10 @@ class SelectorConfig(_Model):
 class NicheConfig(_Model):
     """The grid of an island's archive: bin edges by descriptor."""
 
-    axes: Mapping[str, tuple[float, ...]] = Field(
-        default_factory=lambda: {
-            "vector_bits": (128.0, 256.0, 512.0),
-            "spills": (1.0, 16.0),
-            "code_bytes": (1024.0, 4096.0),
-        }
-    )
-    """For each measured descriptor, the ascending lower edges of the second and later bins."""
+    axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    """For each measured descriptor, the ascending lower edges of the second and later bins; empty for those of the
+    language: vector width, spills and code size for cpp; registers, shared memory, tensor cores and spills for triton.
+    """
 
     @model_validator(mode="after")
     def _ascending(self) -> "NicheConfig":
@@ -111,8 +127,10 @@ class RunConfig(_Model):
 
     task: str
     """A built-in task or the path of a task file, relative to the config."""
-    language: str = "cpp"
-    """The language of the candidates."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """The class of devices to evolve for; auto takes an NVIDIA GPU where there is one that the task can use."""
+    language: Literal["auto", "cpp", "triton"] = "auto"
+    """The language of the candidates; auto takes that of the device class: cpp for cpu, triton for cuda."""
     seed: int = Field(default=0, ge=0)
     """Where every random choice of the search comes from."""
     seed_sources: tuple[str, ...] = ()
@@ -130,7 +148,26 @@ class RunConfig(_Model):
     reset_after: int | None = Field(default=150, gt=0)
     """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
     in_flight: int = Field(default=0, ge=0)
-    """Proposals waiting or being judged at once; 0 for the processor cores plus one."""
+    """Proposals waiting or being judged at once; 0 for the processor cores plus one, at most 6 with a GPU."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_decides_the_other(cls, raw: Any) -> Any:
+        """Let a given device class decide the language, and the other way round."""
+        if not isinstance(raw, Mapping):
+            return raw
+        device, language = (str(raw.get(name, "auto")) for name in ("device", "language"))
+        for own, runs in LANGUAGE_OF.items():
+            if (device, language) == (own, "auto"):
+                return {**raw, "language": runs}
+            if (device, language) == ("auto", runs):
+                return {**raw, "device": own}
+            if language == runs and device in LANGUAGE_OF and device != own:
+                raise ValueError(
+                    f"language {language} runs on device class {own}, and device: {device} is asked for; give one of "
+                    "the two, or neither"
+                )
+        return raw
 
     @model_validator(mode="after")
     def _names_differ(self) -> "RunConfig":
@@ -138,6 +175,15 @@ class RunConfig(_Model):
         if len(set(names)) != len(names):
             raise ValueError(f"islands need names of their own, got {names}")
         return self
+
+    def on(self, device: DeviceClass) -> "RunConfig":
+        """Return the config as it is for a class of devices: nothing auto, every default that depends on it given."""
+        islands = tuple(
+            island if island.niches.axes else island.model_copy(update={"niches": NicheConfig(axes=_AXES[device])})
+            for island in self.islands
+        )
+        chosen = {"device": device, "language": LANGUAGE_OF[device], "islands": islands}
+        return self.model_copy(update={**chosen, "evaluation": self.evaluation.on(device)})
 
 
 def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:

@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
+from evokernel.device_class import this_machine
+from evokernel.doctor_gpu import examine_gpu
 from evokernel.errors import EvokernelError, LanguageError
 from evokernel.evaluate.device import device_name
 from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.findings import Finding, State
 from evokernel.languages import make_language
 from evokernel.languages.compilers import find_compiler, find_objdump
 from evokernel.languages.toolchain import run_plain
@@ -23,24 +24,6 @@ FOREIGN = "evokernel"
 _LEAST_DISK_BYTES = 1 << 30
 _LEAST_MEMORY_BYTES = 4 << 30
 _LEAST_PYTHON = (3, 11)
-
-
-class State(StrEnum):
-    """How good a finding is; `MISSING` keeps a search from running."""
-
-    OK = "ok"
-    WARNING = "warning"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at, what was found, and what to do where that is not good."""
-
-    name: str
-    state: State
-    found: str
-    advice: str = ""
 
 
 def examine(runs: Path) -> Iterator[Finding]:
@@ -55,7 +38,7 @@ def examine(runs: Path) -> Iterator[Finding]:
     yield _governor()
     yield _disk(runs)
     yield _memory()
-    yield _gpu()
+    yield from examine_gpu(this_machine())
 
 
 def _python() -> Finding:
@@ -179,11 +162,3 @@ def _memory() -> Finding:
     if total < _LEAST_MEMORY_BYTES:
         return Finding("memory", State.WARNING, found, "lower evaluation.memory_mib (4096) in your configs")
     return Finding("memory", State.OK, found)
-
-
-def _gpu() -> Finding:
-    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*"))
-    found = f"{len(cards)} NVIDIA GPU(s) found" if cards else "none found"
-    return Finding(
-        "gpu", State.OK, f"{found}; GPU languages are not part of this version, which evolves C++ for the CPU"
-    )

@@ -2,34 +2,30 @@
 
 import json
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import yaml
 
 from archive.store import Store
 from evokernel import __version__
-from evokernel.config import RunConfig, parse_config
+from evokernel.config import DEVICE_OF, RunConfig, parse_config
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
+from evokernel.export_files import WRITERS
 from evokernel.exported import check_exported
 from evokernel.judging import Judgement, judge, judgement_document
-from evokernel.languages.cpp_guide import entry_signature
 from evokernel.report.documents import portrait_document
 from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.story import portrait, story
-from evokernel.task import Role, Task, Tensor
 from evokernel.tasks import load_task, task_hash
 
-FILES = ("kernel.cpp", "kernel.py", "README.md", "provenance.json")
-_TEMPLATES = Path(__file__).with_name("templates")
+_SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py"}
 
 
 class NotExported(EvokernelError):
@@ -44,6 +40,9 @@ class Exported:
     candidate: str
     speedup: Speedup
     evaluation: Evaluation
+    files: tuple[str, ...]
+    tried: bool
+    """Whether the files themselves were run; those of a GPU kernel hold the very text that was judged."""
 
 
 def export(store: Store, name: str, *, out: Path) -> Exported:
@@ -62,7 +61,7 @@ def export(store: Store, name: str, *, out: Path) -> Exported:
     _check_folder(out)
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, _config(run)
-    task = load_task(config.task)
+    task = load_task(config.task).on(DEVICE_OF[candidate.language])
     judgement = judge(
         candidate,
         config.task,
@@ -78,13 +77,12 @@ def export(store: Store, name: str, *, out: Path) -> Exported:
             f"stage {last.stage}): {last.feedback or 'no more is known'}"
         )
     texts = {
-        "kernel.cpp": candidate.source,
-        "kernel.py": _module(task, judgement),
-        "README.md": _readme(task, judgement, config),
+        **WRITERS[candidate.language](task, judgement, config),
         "provenance.json": _provenance(store, name=candidate.id, judgement=judgement, run=run, config=config),
     }
-    _publish(texts, task, out)
-    return Exported(out, candidate.id, combined_speedup(judgement.last.timings), judgement.last)
+    tried = candidate.language == "cpp"
+    _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
+    return Exported(out, candidate.id, combined_speedup(judgement.last.timings), judgement.last, tuple(texts), tried)
 
 
 def _check_folder(out: Path) -> None:
@@ -101,115 +99,21 @@ def _config(run: RunFacts) -> RunConfig:
     return parse_config(yaml.safe_load(run.config), f"the config in {run.path}")
 
 
-def _publish(texts: Mapping[str, str], task: Task, out: Path) -> None:
-    """Write all files or none: they are made and tried aside."""
+def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) -> None:
+    """Write all files or none: they are made aside, and `check` says what is wrong with the folder, or nothing."""
     out.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
         for name, text in texts.items():
             (staging / name).write_text(text, encoding="utf-8")
-        complaint = check_exported(staging, task)
+        complaint = check(staging)
         if complaint:
             raise NotExported(f"not exported: the files do not work on their own: {complaint}")
         out.mkdir(exist_ok=True)
-        for name in FILES:
+        for name in texts:
             os.replace(staging / name, out / name)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-# ---------------------------------------------------------------------------------------------------- the texts
-
-
-def _fill(template: str, /, **values: str) -> str:
-    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
-
-
-def compiler_flags(environment: str) -> tuple[str, ...]:
-    """Return the compiler's flags in the description of an environment."""
-    return tuple(re.findall(r"(?<=\s)-[^\s;]+", environment))
-
-
-def _module(task: Task, judgement: Judgement) -> str:
-    signature = task.signature
-    numbers = [scalar.name for scalar in signature.scalars if scalar.name not in _sizes_in_shapes(task)]
-    names = [tensor.name for tensor in signature.inputs]
-    keywords = [*(f"{name}: float" for name in numbers), "out: Any = None"]
-    return _fill(
-        "kernel.py.txt",
-        description=(task.description or task.name).replace("\\", "/").replace('"', "'"),
-        candidate=judgement.candidate.id,
-        example=_example(task),
-        flags=repr(compiler_flags(judgement.identity.environment)),
-        inputs=repr(tuple(_row(tensor) for tensor in signature.inputs)),
-        inouts=repr(tuple(tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT)),
-        scalars=repr(tuple((scalar.name, scalar.dtype) for scalar in signature.scalars)),
-        outputs=repr(tuple(_row(tensor) for tensor in signature.outputs)),
-        parameters=", ".join([*(f"{name}: torch.Tensor" for name in names), "*", *keywords]),
-        returns="return one tensor" if len(_written(task)) == 1 else "return a tuple of tensors",
-        tensors=", ".join(f'"{name}": {name}' for name in names),
-        given=", ".join(f'"{name}": {name}' for name in numbers),
-    )
-
-
-def _row(tensor: Tensor) -> tuple[str, str, tuple[str | int, ...]]:
-    return tensor.name, tensor.dtype, tensor.shape
-
-
-def _written(task: Task) -> list[Tensor]:
-    return [tensor for tensor in task.signature.tensors if tensor.role is not Role.INPUT]
-
-
-def _sizes_in_shapes(task: Task) -> set[str]:
-    """Return the dimensions that the shapes of the inputs tell."""
-    extents = [str(extent) for tensor in task.signature.inputs for extent in tensor.shape]
-    found = [re.fullmatch(r"(?:\d+ \* )?([A-Za-z_]\w*)", extent) for extent in extents]
-    return {match[1] for match in found if match}
-
-
-def _example(task: Task) -> str:
-    """Return one line that calls the kernel on a workload."""
-    workload = next(iter(task.workloads.values())).search[0]
-    given = []
-    for tensor in task.signature.inputs:
-        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
-        made = "ones" if tensor.dtype.startswith("int") else "randn"
-        given.append(f"torch.{made}({shape}, dtype=torch.{tensor.dtype})")
-    told = _sizes_in_shapes(task)
-    given += [f"{s.name}={workload.dims[s.name]}" for s in task.signature.scalars if s.name not in told]
-    return f"out = kernel.run({', '.join(given)})"
-
-
-def _readme(task: Task, judgement: Judgement, config: RunConfig) -> str:
-    evaluation, identity = judgement.last, judgement.identity
-    speedup = combined_speedup(evaluation.timings)
-    rows = ["| workload | kernel | baseline | speed-up | 95 % interval |", "|---|---|---|---|---|"]
-    for timing in evaluation.timings:
-        one = timing.speedup
-        rows.append(
-            f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
-            f"| {one.value:.3g}x | {one.low:.3g} to {one.high:.3g} |"
-        )
-    return _fill(
-        "README.md.txt",
-        task=task.name,
-        description=task.description or task.name,
-        candidate=judgement.candidate.id,
-        entry=entry_signature(task.signature),
-        example=_example(task),
-        flags=" ".join(compiler_flags(identity.environment)),
-        speedup=f"{speedup.value:.3g}x",
-        low=f"{speedup.low:.3g}",
-        high=f"{speedup.high:.3g}",
-        table="\n".join(rows),
-        device=identity.device,
-        environment=identity.environment,
-        mode=identity.mode.value,
-        sandbox=identity.sandbox,
-        threads="One thread"
-        if config.threads == 1
-        else f"{config.threads} threads; set OMP_NUM_THREADS={config.threads}",
-    )
 
 
 def _provenance(store: Store, *, name: str, judgement: Judgement, run: RunFacts, config: RunConfig) -> str:
@@ -225,7 +129,7 @@ def _provenance(store: Store, *, name: str, judgement: Judgement, run: RunFacts,
         "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": judgement.identity.task_hash},
         "config": config.model_dump(mode="json"),
         "lineage": [asdict(chapter) for chapter in story(store, name)],
-        "final": judgement_document(judgement, task=config.task, file="kernel.cpp"),
+        "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[found.stored.candidate.language]),
         "evaluations": portrait_document(found)["evaluations"],
     }
     return json.dumps(facts, indent=2) + "\n"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
+from evokernel.config import DEVICE_OF, EvaluationConfig
+from evokernel.device_class import SUFFIXES, this_machine
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
@@ -15,8 +16,6 @@ from evokernel.evaluation import Budget, Evaluation, Speedup, Stage, Status, Tim
 from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
 
 FORMAT = 1
-SUFFIXES = {".cpp": "cpp"}
-"""Languages by the suffix of a file."""
 _TIMED = {Budget.QUICK: Stage.QUICK, Budget.PRECISE: Stage.PRECISE, Budget.FINAL: Stage.FINAL}
 _CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
 
@@ -70,15 +69,22 @@ def judge(
         candidate: the kernel.
         task_spec: a built-in task or the path of a task file.
         budgets: `final` judges on the held-out workloads too, in fresh processes.
-        settings: how to judge.
+        settings: how to judge; what they leave out takes the value of the language's device class.
         threads: threads the kernel may use.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
 
     Raises:
         TaskError, LanguageError, HarnessError: it could not be judged.
     """
-    language = local_language(candidate.language, settings, threads=threads)
-    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads)
+    device, machine = DEVICE_OF[candidate.language], this_machine()
+    if device == "cuda" and machine.gpu is None:
+        raise HarnessError(
+            f"{candidate.language} kernels run on an NVIDIA GPU, and none is visible here; what can be done here is "
+            "to build one and look at what was built: evokernel evaluate FILE --task T --compile-only"
+        )
+    settings = settings.on(device)
+    language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
+    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads, device=device)
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))

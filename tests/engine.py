@@ -56,7 +56,7 @@ def toy_config(**changes: Any) -> RunConfig:
         "reset_after": 8,
         "in_flight": 2,
     }
-    return RunConfig.model_validate(base | changes)
+    return RunConfig.model_validate(base | changes).on("cpu")
 
 
 def toy_search(

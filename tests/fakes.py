@@ -5,10 +5,24 @@ import hashlib
 import math
 from collections.abc import Callable
 
+from evokernel.evaluate.cuda.driver import GpuFacts
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing, Verdict
 from evokernel.protocols import Built, EvaluationRequest, EvaluatorIdentity
 from evokernel.task import Task
 from evokernel.tunables import read_tunables
+
+H100 = GpuFacts(
+    name="NVIDIA H100",
+    index=0,
+    capability=90,
+    multiprocessors=132,
+    shared_bytes=227 << 10,
+    registers_per_multiprocessor=65536,
+    threads_per_multiprocessor=2048,
+    memory_bytes=80 << 30,
+    driver="570.133.20",
+)
+"""What the driver says of a GPU, for tests on machines without one."""
 
 TOY = """// a toy
 constexpr int A = 1;  // tune: 1 2 4 8 16

@@ -20,7 +20,8 @@ def command(context: click.Context, runs: Path) -> None:
 
     The exit code is 1 where something is missing without which no search runs.
     """
-    from evokernel.doctor import State, examine
+    from evokernel.doctor import examine
+    from evokernel.findings import State
 
     styles = {State.OK: GOOD, State.WARNING: WARN, State.MISSING: BAD}
     made = Table.grid(padding=(0, 2, 0, 0))

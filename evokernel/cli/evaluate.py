@@ -13,6 +13,8 @@ from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, microsec
 from evokernel.evaluation import Budget, Evaluation, combined_speedup
 
 if TYPE_CHECKING:
+    from evokernel.candidate import Candidate
+    from evokernel.compiling import Compilation
     from evokernel.judging import Judgement
 
 WRONG_EXIT = 1
@@ -24,17 +26,41 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 @click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
 @click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads it may use.")
+@click.option("--compile-only", is_flag=True, help="Check and build it without running it; a GPU kernel needs no GPU.")
+@click.option(
+    "--target", default="", metavar="ARCH", help="With --compile-only: the GPU to build for; sm_90 if left out."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
 @click.pass_context
-def command(context: click.Context, /, *, file: Path, task_spec: str, final: bool, threads: int, as_json: bool) -> None:
+def command(
+    context: click.Context,
+    /,
+    *,
+    file: Path,
+    task_spec: str,
+    final: bool,
+    threads: int,
+    compile_only: bool,
+    target: str,
+    as_json: bool,
+) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?
 
-    The exit code is 0 for a right kernel, 1 for a wrong one, 2 where it could not be judged.
+    The exit code is 0 for a right kernel, 1 for a wrong one, 2 where it could not be judged. With --compile-only it is
+    0 for a kernel that was built and 1 for one that was not.
     """
     from evokernel.config import EvaluationConfig
     from evokernel.judging import judge, judgement_document, read_candidate
 
+    if compile_only and final:
+        raise click.UsageError("--compile-only measures nothing; leave out --final")
+    if target and not compile_only:
+        raise click.UsageError("--target goes with --compile-only: what is run is built for the GPU it runs on")
     candidate = read_candidate(file)
+    if compile_only:
+        built = _compile(candidate, task_spec, threads=threads, target=target)
+        _put_compilation(built, task_spec, file, as_json=as_json)
+        context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Budget.PRECISE, Budget.FINAL) if final else (Budget.PRECISE,)
     judgement = judge(candidate, task_spec, budgets=budgets, settings=EvaluationConfig(), threads=threads)
     if as_json:
@@ -42,6 +68,31 @@ def command(context: click.Context, /, *, file: Path, task_spec: str, final: boo
     else:
         _show(judgement, file)
     context.exit(0 if judgement.ok else WRONG_EXIT)
+
+
+def _compile(candidate: "Candidate", task_spec: str, *, threads: int, target: str) -> "Compilation":
+    from evokernel.compiling import compile_only
+    from evokernel.config import EvaluationConfig
+
+    return compile_only(candidate, task_spec, settings=EvaluationConfig(), threads=threads, target=target)
+
+
+def _put_compilation(found: "Compilation", task_spec: str, file: Path, *, as_json: bool) -> None:
+    if as_json:
+        from evokernel.compiling import compilation_document
+
+        click.echo(json.dumps(compilation_document(found, task=task_spec, file=str(file)), indent=2))
+        return
+    built = found.built
+    word = ("  built, not run", GOOD) if built else (f"  not built: {found.stage.value}", BAD)
+    numbers = {**built.descriptor, **built.metrics} if built else {}
+    put(
+        stdout(),
+        Text.assemble((clean(str(file)), STRONG), word),
+        Text(clean(found.complaint), style=BAD) if found.complaint else None,
+        sheet({name.replace("_", " "): f"{value:g}" for name, value in numbers.items()}) if numbers else None,
+        sheet({"environment": one_line(found.environment), "candidate": found.candidate.id}),
+    )
 
 
 def _show(judgement: "Judgement", file: Path) -> None:

@@ -67,7 +67,7 @@ def budget_override(text: str) -> str:
 
 
 async def _evolve(settings: RunConfig, path: Path) -> Ended:
-    view = make_view(stdout(), title=f"{settings.task} in {settings.language}, {path}")
+    view = make_view(stdout(), title=f"{settings.task}, {path}")
     with Store.open(path, write=True) as store:
         with view:
             view.hear(Note("loading the task and its tool chain"))

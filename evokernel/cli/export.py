@@ -9,6 +9,9 @@ from evokernel.cli.locate import candidate_id, open_store, store_option
 from evokernel.cli.tables import put, sheet, workloads
 from evokernel.cli.text import GOOD, STRONG, clean, interval, stdout, times
 
+_TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
+_UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
+
 
 @click.command()
 @click.argument("place", required=False, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]")
@@ -24,7 +27,7 @@ def command(place: Path | None, name: str, out: Path | None, store: Path | None)
 
     It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported.
     """
-    from evokernel.export import FILES, export
+    from evokernel.export import export
 
     if place is not None and store is not None:
         raise click.UsageError("name the store once: as an argument or with --store")
@@ -37,8 +40,8 @@ def command(place: Path | None, name: str, out: Path | None, store: Path | None)
         sheet(
             {
                 "speed-up": f"{times(made.speedup.value)} ({interval(made.speedup)}), anew, right on held-out inputs",
-                "files": ", ".join(FILES),
-                "tried": "kernel.py built it and got the right result, in a process of its own without evokernel",
+                "files": ", ".join(made.files),
+                "tried": _TRIED if made.tried else _UNTRIED,
                 "mode": f"{made.evaluation.key.mode.value}, {clean(made.evaluation.sandbox)}",
             }
         ),

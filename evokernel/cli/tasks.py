@@ -1,5 +1,6 @@
 """`evokernel tasks`: what can be evolved as it is, and what a task asks for."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +34,8 @@ def command(context: click.Context, name: str | None) -> None:
     task = load_task(name)
     admitted, text = _admission(task)
     put(stdout(), _heading(task), _facts(task), *_workloads(task))
-    stdout().print(_guide(task), soft_wrap=True)  # its lines are made to be copied, or given to a model
+    for guide in _guides(task):
+        stdout().print(guide, soft_wrap=True)  # its lines are made to be copied, or given to a model
     put(stdout(), text)
     context.exit(0 if admitted else 1)
 
@@ -71,11 +73,24 @@ def _workloads(task: "Task") -> list[Table]:
     return tables
 
 
-def _guide(task: "Task") -> Text:
+def _guides(task: "Task") -> Iterator[Text]:
+    """Yield what an author must know, for each device class the task has; where a tool chain is missing, that."""
+    from evokernel.config import LANGUAGE_OF
+    from evokernel.device_class import this_machine
+    from evokernel.errors import LanguageError
     from evokernel.languages import make_language
-    from evokernel.languages.toolchain import run_plain
+    from evokernel.languages.toolchain import forge_plain, run_plain
 
-    return Text(make_language("cpp", run=run_plain).guide(task))
+    for device, language in LANGUAGE_OF.items():
+        if device not in task.workloads:
+            continue
+        yield Text(f"\n{language} (device class {device})", style=STRONG)
+        try:
+            limits = this_machine().limits(device)
+            made = make_language(language, run=run_plain, forge=forge_plain, device=limits)
+            yield Text(made.guide(task.on(device)))
+        except LanguageError as error:
+            yield Text(clean(str(error)), style=DIM)
 
 
 def _admission(task: "Task") -> tuple[bool, Text]:

@@ -32,6 +32,7 @@ def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp
     config = write_config(tmp_path, TASK)
     first = evokernel("evolve", str(config), "--budget", "evaluations=4", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
+    assert "evolving C++ on the processor" in first.stdout
     assert "budget of 4 evaluations used" in first.stdout
     assert "passed" in first.stdout
     best = json.loads(evokernel("best", str(config), "--json", cwd=tmp_path).stdout)
@@ -75,7 +76,13 @@ def test_unknown_task(config: Path) -> None:
 def test_unknown_names_in_the_config(config: Path) -> None:
     assert "unknown operator 'mutatate'" in refused(config, "--set", "islands.one.operators.mutatate=1")
     assert "unknown topology 'moebius'" in refused(config, "--set", "topology=moebius")
-    assert "unknown language 'fortran'" in refused(config, "--set", "language=fortran")
+    assert "language: Input should be 'auto', 'cpp' or 'triton'" in refused(config, "--set", "language=fortran")
+
+
+def test_a_device_class_that_the_task_does_not_have(config: Path) -> None:
+    said = refused(config, "--set", "device=cuda")
+    assert "has no cuda workloads" in said
+    assert "both auto" in said
 
 
 def test_task_file_that_raises(config: Path) -> None:

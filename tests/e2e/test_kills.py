@@ -84,7 +84,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path) -> None:
         assert len(evaluated(store)) == len(set(evaluated(store))), "a program was measured twice with one budget"
         assert len(steps_done(now)) == sum(fact[1] == "result" for fact in now)
         noted = store.meta("fingerprint")
-    settings = load_config(config)
+    settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
     state = replay_store(store_path, State(make_archipelago(settings, make_operators(settings)), language))
     assert noted == f"{state.archipelago.results} {state.fingerprint()}"

@@ -36,6 +36,8 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
         ("task: gemm", "task: [", ["not valid YAML"]),
         (PLAIN, "- a", ["expected a mapping"]),
+        ("task:", "device: tpu\ntask:", ["device", "'auto', 'cpu' or 'cuda'", "tpu"]),
+        ("task:", "device: cpu\nlanguage: triton\ntask:", ["triton runs on device class cuda", "give one of the two"]),
     ],
 )
 def test_bad_config_names_the_key(path: Path, old: str, new: str, words: list[str]) -> None:
@@ -85,9 +87,42 @@ def test_budget_and_shares_may_change_and_each_change_is_told() -> None:
     assert edits == [("budget.evaluations", 5, 9), ("islands.one.operators.tune", 1.0, 2.0)]
 
 
+def test_device_and_language_decide_each_other() -> None:
+    assert (_flat(language="cpp")["device"], _flat(device="cuda")["language"]) == ("cpu", "triton")
+    assert (_flat()["device"], _flat()["language"]) == ("auto", "auto")
+
+
+def test_what_is_left_out_depends_on_the_device_class(path: Path) -> None:
+    config = load_config(path, overrides=["evaluation.timeout_s=7"])
+    cpu, cuda = config.on("cpu"), config.on("cuda")
+    assert (cpu.language, cuda.language) == ("cpp", "triton")
+    assert (cpu.evaluation.timeout_s, cuda.evaluation.timeout_s) == (7, 7)
+    assert (cpu.evaluation.compile_timeout_s, cuda.evaluation.compile_timeout_s) == (10, 60)
+    assert (cpu.evaluation.final_ms, cuda.evaluation.final_ms) == (1000, 750)
+    assert set(cpu.islands[0].niches.axes) == {"vector_bits", "spills", "code_bytes"}
+    assert set(cuda.islands[0].niches.axes) == {"registers", "shared_kib", "tensor_cores", "spills"}
+
+
+def test_what_is_stored_means_the_same_on_every_machine(path: Path) -> None:
+    import yaml
+
+    config = load_config(path, overrides=["islands.one.niches.axes={spills: [3]}"]).on("cuda")
+    again = parse_config(yaml.safe_load(dump_config(config)), "again")
+    assert again == config
+    assert again.on("cuda") == config
+    assert again.islands[0].niches.axes == {"spills": (3.0,)}
+
+
 @pytest.mark.parametrize(
     "changes",
-    [{"task": "softmax"}, {"seed": 1}, {"evaluation": {"quick_ms": 1}}, {"threads": 2}, {"topology": "full"}],
+    [
+        {"device": "cuda"},
+        {"task": "softmax"},
+        {"seed": 1},
+        {"evaluation": {"quick_ms": 1}},
+        {"threads": 2},
+        {"topology": "full"},
+    ],
 )
 def test_what_decides_the_meaning_of_results_may_not_change(changes: dict[str, object]) -> None:
     with pytest.raises(RunMismatch, match=rf"{next(iter(changes))}[\s\S]*--fresh[\s\S]*fork"):

@@ -1,0 +1,124 @@
+"""Which device class a run gets: a table over what is asked for, what the task offers and what the machine has."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from archive.store import Store
+from evokernel.assemble import check_same_class
+from evokernel.config import RunConfig, dump_config, load_config
+from evokernel.device_class import Machine, resolve_device
+from evokernel.errors import ConfigError, RunMismatch
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.tasks import load_task
+from tests.engine import TASK as CPU_TASK
+from tests.fakes import H100
+
+GEMM = load_task("gemm")
+CONFIGS = Path(__file__).parents[2] / "configs"
+GPU = Machine(H100, triton=True)
+NO_GPU = Machine(None, triton=True)
+NO_TRITON = Machine(H100, triton=False)
+
+
+def config(**changes: object) -> RunConfig:
+    base = {"task": "gemm", "budget": {"evaluations": 5}, "islands": [{"name": "one", "operators": {"tune": 1}}]}
+    return RunConfig.model_validate(base | changes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "device"),
+    [
+        ({}, GPU, "cuda"),
+        ({}, NO_GPU, "cpu"),
+        ({}, NO_TRITON, "cpu"),
+        ({"device": "cpu"}, GPU, "cpu"),
+        ({"language": "cpp"}, GPU, "cpu"),
+        ({"device": "cuda"}, GPU, "cuda"),
+        ({"language": "triton"}, GPU, "cuda"),
+        ({"language": "triton", "device": "cuda"}, GPU, "cuda"),
+        ({"seed_sources": ["mine.cpp"]}, GPU, "cpu"),
+        ({"seed_sources": ["mine.py"]}, GPU, "cuda"),
+    ],
+)
+def test_choice(asked: dict[str, object], machine: Machine, device: str) -> None:
+    resolved = resolve_device(config(**asked), GEMM, machine=machine)
+    assert resolved.device == resolved.config.device == device
+    assert resolved.config.language == {"cpu": "cpp", "cuda": "triton"}[device]
+    assert resolved.note.warning == (machine is NO_TRITON and not asked)
+
+
+def test_a_gpu_that_cannot_be_used_is_named_with_the_reason() -> None:
+    note = resolve_device(config(), GEMM, machine=NO_TRITON).note
+    assert note.text == (
+        "NVIDIA H100 is left alone, evolving C++ on the processor: triton is not installed (pip install triton)"
+    )
+    note = resolve_device(config(), replace(GEMM, seeds={"cpp": GEMM.seeds["cpp"]}), machine=GPU).note
+    assert "has no seed in triton" in note.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "words"),
+    [
+        (
+            {"device": "cuda"},
+            NO_GPU,
+            ["Triton on device class cuda", "no NVIDIA GPU is visible here", "both auto"],
+        ),
+        ({"language": "triton"}, NO_TRITON, ["triton is not installed"]),
+        ({"seed_sources": ["mine.py"]}, NO_GPU, ["no NVIDIA GPU"]),
+    ],
+)
+def test_what_is_asked_for_and_impossible_is_refused(
+    asked: dict[str, object], machine: Machine, words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve_device(config(**asked), GEMM, machine=machine)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_task_for_neither_says_both_reasons() -> None:
+    task = replace(CPU_TASK, workloads={"cuda": CPU_TASK.workloads["cpu"]}, seeds={"triton": Path("x.py")})
+    with pytest.raises(ConfigError, match=r"neither on a GPU \(no NVIDIA GPU[^)]*\) nor.*no cpu workloads and"):
+        resolve_device(config(), task, machine=NO_GPU)
+
+
+@pytest.mark.parametrize("file", sorted(CONFIGS.glob("*.yaml")), ids=lambda file: file.name)
+def test_every_shipped_config_serves_both_kinds_of_machines(file: Path) -> None:
+    settings = load_config(file)
+    task = load_task(settings.task)
+    assert resolve_device(settings, task, machine=GPU).device == "cuda"
+    assert resolve_device(settings, task, machine=NO_GPU).device == "cpu"
+    forced = load_config(file, overrides=["device=cpu"])
+    assert resolve_device(forced, task, machine=GPU).config.language == "cpp"
+
+
+def test_kernels_are_compiled_against_the_limits_of_the_gpu_that_is_there() -> None:
+    assert GPU.limits("cuda") == DeviceLimits()  # those of an H100
+    assert GPU.limits("cpu") is None
+    assert NO_GPU.limits("cuda") is None
+
+
+def test_a_store_of_another_class_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    on_gpu, on_cpu = (resolve_device(config(), GEMM, machine=machine) for machine in (GPU, NO_GPU))
+    with Store.open(tmp_path / "run.db", write=True) as store:
+        check_same_class(store, on_cpu)
+        store.set_meta("config", dump_config(on_gpu.config))
+        check_same_class(store, on_gpu)
+        with pytest.raises(RunMismatch) as caught:
+            check_same_class(store, on_cpu)
+    for word in ("run.db", "device class cuda", "no NVIDIA GPU is visible here", "--set device=cuda", "--fresh"):
+        assert word in str(caught.value)
+
+
+def test_looking_at_this_machine_imports_neither_triton_nor_torch() -> None:
+    script = (
+        "import sys; from evokernel.device_class import this_machine; found = this_machine(); "
+        "assert found.gpu is None or found.gpu; assert not {'triton', 'torch'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

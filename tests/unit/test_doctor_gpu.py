@@ -1,0 +1,50 @@
+"""What doctor says of GPUs, from the files that a driver shows."""
+
+from pathlib import Path
+
+import pytest
+
+from evokernel.device_class import Machine
+from evokernel.doctor_gpu import counters_finding, examine_gpu, torch_finding
+from evokernel.findings import State
+from tests.fakes import H100
+
+
+def test_every_part_of_a_gpu_gets_a_line_whatever_is_missing(tmp_path: Path) -> None:
+    found = {finding.name: finding for finding in examine_gpu(Machine(H100, triton=False), driver=tmp_path)}
+    assert found["gpu"].found == "NVIDIA H100, compute capability 9.0, 80 GiB; driver 570.133.20"
+    assert found["triton"].state is State.WARNING
+    assert found.keys() == {"gpu", "torch cuda", "triton", "toolkit", "gpu nodes", "gpu load", "counters"}
+
+
+def test_a_driver_without_a_visible_gpu_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.133.20\n")
+    (finding,) = examine_gpu(Machine(None, triton=True), driver=tmp_path)
+    assert finding.state is State.WARNING
+    assert "loaded, but no GPU is visible" in finding.found
+
+
+def test_no_gpu_is_one_good_line(tmp_path: Path) -> None:
+    (finding,) = examine_gpu(Machine(None, triton=True), driver=tmp_path / "none")
+    assert finding.state is State.OK
+    assert finding.found == "none found; C++ evolves on the CPU; Triton can be compiled, not run"
+
+
+@pytest.mark.parametrize(
+    ("text", "root", "state"),
+    [
+        ("RmProfilingAdminOnly: 1\n", False, State.WARNING),
+        ("RmProfilingAdminOnly: 1\n", True, State.OK),
+        ("RmProfilingAdminOnly: 0\n", False, State.OK),
+    ],
+)
+def test_counters(tmp_path: Path, text: str, root: bool, state: State) -> None:
+    params = tmp_path / "params"
+    params.write_text(f"EnableMSI: 1\n{text}")
+    assert counters_finding(params, root=root).state is state
+
+
+def test_torch_builds() -> None:
+    assert torch_finding("13.0").state is State.OK
+    assert torch_finding("").state is State.WARNING
+    assert torch_finding(None).state is State.WARNING

@@ -1,0 +1,97 @@
+"""The files of a Triton kernel's export. What they need a GPU for is done by torch on the processor here."""
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evokernel.candidate import Candidate
+from evokernel.config import RunConfig
+from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
+from evokernel.export_files import reference_text, triton_files
+from evokernel.judging import Judgement
+from evokernel.protocols import EvaluatorIdentity
+from evokernel.task import Task, Workload, WorkloadSet
+from evokernel.tasks import load_task
+from tests.stores import make_timing
+
+TASKS = ("gemm", "softmax")
+ON_CPU = {
+    "gemm": "import torch\ndef run(a, b, M, N, K, c):\n    torch.mm(a, b, out=c)\n",
+    "softmax": "import torch\ndef run(x, M, N, y):\n    torch.softmax(x, dim=1, out=y)\n",
+}
+CONFIG = RunConfig.model_validate(
+    {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "one", "operators": {"tune": 1}}]}
+)
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
+
+
+def small(name: str) -> Task:
+    """A built-in task as it is on GPUs, at sizes for a processor."""
+    task = load_task(name).on("cuda")
+    dims = {dim: 24 + 8 * place for place, dim in enumerate(task.workloads["cuda"].search[0].dims)}
+    one, other = Workload("small", dims), Workload("held out", {dim: size + 1 for dim, size in dims.items()})
+    return replace(task, workloads={"cuda": WorkloadSet((one,), (other,), {})})
+
+
+def files(task: Task, source: str) -> dict[str, str]:
+    identity = EvaluatorIdentity("t" * 16, "NVIDIA H100", "triton 3.6.0; torch 2.11", "1", Mode.ARTIFACT, {}, "none")
+    candidate = Candidate(source, "triton")
+    evaluation = Evaluation(
+        identity.key("p" * 16, Budget.FINAL), candidate.id, Status.OK, Stage.FINAL,
+        timings=(make_timing("small", 1.25),),
+    )  # fmt: skip
+    return triton_files(task, Judgement(candidate, identity, (evaluation,)), CONFIG)
+
+
+def run_test(folder: Path, texts: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run the exported test without evokernel, on the processor."""
+    for name, text in texts.items():
+        (folder / name).write_text(text.replace('DEVICE = "cuda"', 'DEVICE = "cpu"'), encoding="utf-8")
+    script = "import sys; sys.modules['evokernel'] = None; import test_kernel; test_kernel.test_kernel()"
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@needs_triton
+@pytest.mark.parametrize("name", TASKS)
+def test_a_right_kernel_passes_the_exported_test(name: str, tmp_path: Path) -> None:
+    done = run_test(tmp_path, files(small(name), ON_CPU[name]))
+    assert done.returncode == 0, done.stderr
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    "wrong", ["    torch.mm(a, b, out=c).mul_(1.05)\n", "    c.zero_()\n", "    c.fill_(float('nan'))\n"]
+)
+def test_a_wrong_kernel_fails_the_exported_test(wrong: str, tmp_path: Path) -> None:
+    done = run_test(tmp_path, files(small("gemm"), f"import torch\ndef run(a, b, M, N, K, c):\n{wrong}"))
+    assert done.returncode == 1
+    assert "AssertionError: small: off by" in done.stderr
+
+
+def test_the_kernel_is_handed_on_as_it_is_and_the_readme_says_how_to_call_it() -> None:
+    texts = files(small("gemm"), ON_CPU["gemm"])
+    assert texts.keys() == {"kernel.py", "test_kernel.py", "README.md"}
+    assert texts["kernel.py"] == ON_CPU["gemm"]
+    for part in ("run(a, b, M, N, K, c)", "kernel.run(a, b, 24, 32, 40, c)", "1.25x", "NVIDIA H100", "artifact mode"):
+        assert part in texts["README.md"]
+
+
+def test_a_reference_that_needs_its_module_is_not_written_down() -> None:
+    offset = 1
+    assert reference_text(small) is None  # other functions
+    assert reference_text(lambda x: x) is None
+    assert reference_text(lambda x: x + offset) is None
+    assert "test_kernel.py" not in files(replace(small("gemm"), reference=lambda a, b, **_: a @ b), "")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_built_in_references_can_be_written_down(name: str) -> None:
+    found = reference_text(load_task(name).reference)
+    assert found is not None
+    assert found[1].startswith("def reference(")
