@@ -103,7 +103,7 @@ class Bench(ABC):
         return {}
 
     def look_at_idle(self) -> None:  # noqa: B027  only a GPU needs it
-        """Look at the device after a baseline's batch, as `left_running` does after a candidate's."""
+        """Look at the device after a baseline's batch, when no candidate is near; `left_running` compares with it."""
 
     def _setup_cores(self) -> Iterable[int]:
         """Return the cores that may be used until everything is set up."""
@@ -218,4 +218,5 @@ class Bench(ABC):
                 ground.name, first_set=0, calls=calls, warm_set=ground.sets - 1, timeout_s=self.first_call_s
             )
             times.append(self.baseline.go(timeout_s=self.first_call_s))
+            self.look_at_idle()
         return min(times)

@@ -82,6 +82,7 @@ class Clock:
         self._session.worker.prepare(
             self._ground.name, first_set=0, calls=calls, warm_set=warm_set if warm else None, timeout_s=limit
         )
+        self._look()
         with _our_own_fault():
             self._bench.baseline.prepare(
                 self._ground.name, first_set=0, calls=self._ground.calls, warm_set=warm_set, timeout_s=limit
@@ -124,17 +125,30 @@ class Clock:
 
     def _baseline(self) -> float:
         with _our_own_fault():
-            time_ns = self._go(self._bench.baseline, self._ground.calls)
-        self._bench.look_at_idle()
-        return time_ns
+            return self._go(self._bench.baseline, self._ground.calls)
 
     def _candidate(self, calls: int) -> float:
         time_ns = self._go(self._session.worker, calls)
-        if self._bench.left_running():
-            text = f"on {self._ground.label}: kernels were still running when the device should have been done"
-            raise Rejected(Outcome(Status.CHEAT_SUSPECT, self._stage, text))
+        self._look()
         self._once_ns = min(self._once_ns, time_ns)  # the first estimate may come from a busy moment
         return time_ns
+
+    def _look(self) -> None:
+        """Make sure that the stopped candidate has nothing at work on the device: stopping a process stops no kernel.
+
+        What it left there could read contents before their time, or slow the baseline down.
+
+        Raises:
+            Rejected: it had.
+            HarnessError: somebody has, and it is not the candidate.
+        """
+        if not self._bench.left_running():
+            return
+        self._session.worker.close()
+        if self._bench.quiet() or self._bench.conditions().get("other_processes"):
+            raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
+        text = f"on {self._ground.label}: kernels were still running when the device should have been done"
+        raise Rejected(Outcome(Status.CHEAT_SUSPECT, self._stage, text))
 
     def _go(self, runner: RunnerProcess, calls: int) -> float:
         """Return the time of one call in ns."""
@@ -194,7 +208,8 @@ def time_candidate(session: Session, request: Request) -> Outcome:
             early = early or estimate.stopped_early
             timings.append(_timing(session, ground, baseline, estimate))
     kept = tuple(timings)
-    return Outcome(Status.OK, request.stage, feedback=_feedback(kept), timings=kept, stopped_early=early)
+    feedback = "\n".join(filter(None, (_feedback(kept), session.worker.remark())))
+    return Outcome(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)
 
 
 def _measure(session: Session, ground: Ground, fresh: FreshInputs, request: Request) -> tuple[Estimate, bool]:

@@ -32,6 +32,10 @@ class HostedRunner(RunnerProcess):
         self._host = host
         super().__init__(ours, handle, spin=spin)
 
+    def remark(self) -> str:
+        """Return what the worker has to say about how it was timed, or nothing; its own words."""
+        return ""
+
     def stderr(self) -> str:
         """Return the end of what the worker wrote to stderr; untrusted text."""
         return tail_of(self._stderr)

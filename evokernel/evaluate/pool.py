@@ -192,6 +192,7 @@ class LocalEvaluator:
             return checked
         if checked.metrics.get("sanitized"):
             self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
+        sanitized = {"sanitized": float(digest in self._clean)}
         # Its own host code was checked, and may differ; what it launches is the same and need not be timed again.
         twin = self._twin(request, build.built)
         if twin is not None:
@@ -200,11 +201,10 @@ class LocalEvaluator:
                 *(Status.OK, twin.stage, text),
                 timings=twin.timings,
                 stopped_early=twin.stopped_early,
-                metrics={**checked.metrics, "twin": 1.0},
+                metrics={**checked.metrics, **sanitized, "twin": 1.0},
             )
         async with self._gate.alone():
             timed = Outcome.from_message(await judge.ask(self._timing(request)))
-        sanitized = {"sanitized": float(digest in self._clean)}
         return replace(timed, metrics={**checked.metrics, **timed.metrics, **sanitized})
 
     def _timing(self, request: EvaluationRequest) -> dict[str, Any]:

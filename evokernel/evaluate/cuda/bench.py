@@ -16,7 +16,6 @@ from evokernel.task import Workload
 
 _SHARE_OF_FREE_MEMORY = 0.5
 _QUIET_TIMEOUT_S = 20.0
-_LOOKS = 0.25
 
 
 class CudaBench(Bench):
@@ -50,16 +49,12 @@ class CudaBench(Bench):
         return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
 
     def left_running(self) -> bool:
-        """Say whether kernels of a stopped process, or of anybody else, still run; looked at after some batches only.
-
-        A look takes as long as a batch. Which batches it follows is secret.
-        """
-        return self.rng.random() < _LOOKS and self._watch.is_busy()
+        """Say whether kernels of a stopped process, or of anybody else, still run."""
+        return self._watch.is_busy()
 
     def look_at_idle(self) -> None:
-        """Learn, after some batches of a baseline, what the device is like when nothing runs."""
-        if self.rng.random() < _LOOKS:
-            self._watch.learn()
+        """Learn what the device is like after a baseline's batch."""
+        self._watch.learn()
 
     def conditions(self) -> dict[str, float]:
         """Return clocks and neighbours: recorded beside a measurement, never used to discard it."""

@@ -27,7 +27,7 @@ from evokernel.evaluate.nvidia import cuda_library_folders, nvidia_nodes
 from evokernel.evaluate.packages import package_folders
 from evokernel.evaluate.runner import MESSAGE_BYTES
 from evokernel.evaluate.sandbox import CLEAN_PATH, Sandbox, in_system, python_paths
-from evokernel.evaluate.session import WorkerLimits
+from evokernel.evaluate.session import LoadFailed, WorkerLimits
 from evokernel.evaluate.zygote_host import Plan, ZygoteHost
 from evokernel.task import Scalar, Signature
 
@@ -35,6 +35,7 @@ PRELOAD = ("torch", "triton", "triton.language", "inside.triton_build", "inside.
 START_TIMEOUT_S = 60.0
 UP_TIMEOUT_S = 60.0
 ATTACH_TIMEOUT_S = 60.0
+REMARK_TIMEOUT_S = 2.0
 LIMITS = WorkerLimits(memory_bytes=None, threads=64, files=1024, file_bytes=64 << 20)
 PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES")
 
@@ -72,11 +73,15 @@ class CudaWorker(HostedRunner):
         self.folder = folder
         self._ask({"load": str(folder)}, (), b"loaded", timeout_s)
 
-    def capture_failure(self, *, timeout_s: float) -> str:
-        """Return why batches of this candidate cannot be captured as a graph, or nothing; its own words."""
-        self._ask({"facts": True}, (), b"facts", timeout_s)
-        self._poller.poll(max(1, int(timeout_s * 1000)))
-        return self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
+    def remark(self) -> str:
+        """Return why batches of this candidate could not be captured as a graph, or nothing."""
+        try:
+            self._ask({"remark": True}, (), b"remark", REMARK_TIMEOUT_S)
+            self._poller.poll(int(REMARK_TIMEOUT_S * 1000))
+            reason = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
+        except (WorkerError, OSError):
+            return ""
+        return f"timed with its Python, for run() cannot be captured as a graph: {reason}" if reason else ""
 
     def close(self) -> None:
         """End the process and remove its files. Allowed twice."""
@@ -88,7 +93,7 @@ class CudaWorker(HostedRunner):
         synchronize()
 
     def _refuse(self, message: bytes) -> NoReturn:
-        with contextlib.suppress(ValueError, AttributeError, TypeError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             said = json.loads(message)
             text = f"{said['type']}: {said['text']}"
             line = said["line"] if isinstance(said["line"], int) else None
@@ -124,7 +129,8 @@ class CudaWorkerPool:
 
         Raises:
             KernelFault, WorkerDied, WorkerTimeout: while importing the candidate; the worker is gone then.
-            HarnessError: the bundle is damaged, or no worker can be started.
+            LoadFailed: the artifact is no bundle.
+            HarnessError: no worker can be started.
         """
         worker = self._latest = self._take_spare()
         try:
@@ -178,7 +184,7 @@ class CudaWorkerPool:
         try:
             files = unpack(artifact)
         except ValueError as error:
-            raise HarnessError(f"a compiled bundle is damaged: {error}") from None
+            raise LoadFailed(f"what the build made is no bundle: {error}") from None
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

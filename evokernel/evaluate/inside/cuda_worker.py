@@ -93,8 +93,8 @@ class _Worker:
             self._prepare(request)
         elif "load" in request:
             self._load(request["load"])
-        elif "facts" in request:
-            self.channel.send(b"facts")
+        elif "remark" in request:
+            self.channel.send(b"remark")
             reason = self.batches.reason if self.batches else ""
             self.channel.send(f"={reason}".encode(errors="replace"))  # an empty message would look like the end
         else:

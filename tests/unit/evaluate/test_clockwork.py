@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from evokernel.errors import HarnessError
 from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.clockwork import Clock, Rejected
 from evokernel.evaluate.fresh import FreshInputs
@@ -34,8 +35,13 @@ class Kernel:
 
     microseconds = 100
 
+    closed = False
+
     def __init__(self):
         self.log = []
+
+    def close(self):
+        self.closed = True
 
     def attach(self, name, arena, scalars):
         self.arena = arena
@@ -119,7 +125,9 @@ def ground():
     made.close()
 
 
-def clock_for(ground, candidate, baseline, share=1.0):
+def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
+    """Make a clock; `busy` is what each look at the device says, `others` how many more processes it has then."""
+    looks = iter(busy)
     bench = SimpleNamespace(
         baseline=baseline,
         wake_ns=0.0,
@@ -128,8 +136,9 @@ def clock_for(ground, candidate, baseline, share=1.0):
         rng=np.random.default_rng(1),
         settings=SimpleNamespace(timeout_s=1.0),
         attach_baseline=lambda ground: ground.attach(baseline, set()),
-        left_running=lambda: False,
-        look_at_idle=lambda: None,
+        left_running=lambda: next(looks, False),
+        quiet=lambda: "",
+        conditions=lambda: {"other_processes": others},
     )
     session = SimpleNamespace(
         bench=bench, worker=candidate, call_s={ground: 1e-4}, attach=lambda ground: ground.attach(candidate, set())
@@ -192,3 +201,18 @@ def test_writing_out_of_bounds_is_rejected(ground):
     with pytest.raises(Rejected) as caught:
         clock_for(ground, Beyond(), Kernel()).block()
     assert caught.value.outcome.status is Status.OUT_OF_BOUNDS
+
+
+@pytest.mark.parametrize("look", range(4))  # after warming up and after the batch, in both halves
+def test_work_that_a_stopped_candidate_left_on_the_device_is_found_at_each_stop(ground, look):
+    candidate = Kernel()
+    clock = clock_for(ground, candidate, Kernel(), busy=[False] * look + [True])
+    with pytest.raises(Rejected) as caught:
+        clock.block()
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+    assert candidate.closed
+
+
+def test_a_neighbour_on_the_device_is_not_the_candidates_fault(ground):
+    with pytest.raises(HarnessError, match="another process"):
+        clock_for(ground, Kernel(), Kernel(), busy=[True], others=1).block()
