@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evokernel.errors import HarnessError, WorkerDied
-from evokernel.evaluate.ground import Buffers
+from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.inside.batches import Batches
 from evokernel.evaluate.inside.device_sets import DeviceSets
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
@@ -75,7 +75,7 @@ class BaselineProcess(RunnerProcess):
         except WorkerDied as error:
             raise HarnessError(f"no baseline {baseline!r}: {error}") from None
 
-    def attach(self, name: str, arena: Buffers, scalars: Mapping[str, int | float]) -> None:
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Map an arena into the process, its inputs read-only. Raises `WorkerDied` and `WorkerTimeout`."""
         request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
         self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)

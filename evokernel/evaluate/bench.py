@@ -13,12 +13,13 @@ import torch
 from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError
 from evokernel.evaluate.admission import admit
+from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.baseline import REFERENCE, BaselineProcess
 from evokernel.evaluate.compilers import sandbox_for
 from evokernel.evaluate.cores import Cores
 from evokernel.evaluate.device import best_of
 from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Buffers, Ground, Kind
+from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluate.hosted import HostedRunner
 from evokernel.evaluate.probes import probe_workloads
 from evokernel.evaluate.sandbox import Sandbox
@@ -128,7 +129,7 @@ class Bench(ABC):
         """Return the device sheet."""
 
     @abstractmethod
-    def _make_arena(self, workload: Workload, sets: int) -> Buffers: ...
+    def _make_arena(self, workload: Workload, sets: int) -> Arena: ...
 
     @abstractmethod
     def _room_bytes(self) -> int:
@@ -166,7 +167,7 @@ class Bench(ABC):
 
     # ------------------------------------------------------------------------------------------------ setting up
 
-    def _arena_maker(self, workload: Workload) -> Callable[[int], Buffers]:
+    def _arena_maker(self, workload: Workload) -> Callable[[int], Arena]:
         return lambda sets: self._make_arena(workload, sets)
 
     def _keep_to(self, cores: Iterable[int]) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.device import device_name, floor_us, measure_device
@@ -67,8 +67,8 @@ class CpuBench(Bench):
     def _measure(self) -> dict[str, float]:
         return measure_device(self.cores.runners)
 
-    def _make_arena(self, workload: Workload, sets: int) -> Arena:
-        return Arena.for_signature(self.task.signature, workload.sizes, sets=sets)
+    def _make_arena(self, workload: Workload, sets: int) -> HostArena:
+        return HostArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
     def _room_bytes(self) -> int:
         return _SETS_BYTES

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from evokernel.evaluate.arena import Buffer
+from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.arrays import Array, bits, settle
 from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.poison import draw_poison, poison_like
@@ -22,47 +22,6 @@ class Kind(StrEnum):
     SEARCH = "search"
     PROBE = "probe"
     HOLDOUT = "holdout"
-
-
-class Buffers(Protocol):
-    """An arena: copies ("sets") of a workload's tensors that judge and runners share, between guard bars."""
-
-    @property
-    def sets(self) -> int:
-        """How many copies there are."""
-
-    @property
-    def set_bytes(self) -> int:
-        """The size of one copy of everything, guard bars included."""
-
-    @property
-    def device(self) -> str:
-        """Where the tensors live, as torch calls it."""
-
-    @property
-    def buffers(self) -> Mapping[str, Buffer]:
-        """The tensors, by name."""
-
-    def offset(self, set_index: int, name: str) -> int:
-        """Return where a copy begins in the memory it lies in, in bytes."""
-
-    def layout(self) -> dict[str, Any]:
-        """Return what a process needs to map the arena, as JSON types."""
-
-    def descriptors(self) -> tuple[int, int]:
-        """Return the descriptors of the memory of inputs and outputs, to be sent along with the layout."""
-
-    def view(self, set_index: int, name: str) -> Array:
-        """Return a writable, contiguous view of one copy."""
-
-    def views(self, name: str) -> Array:
-        """Return a writable view of all copies, of shape (sets, *shape)."""
-
-    def broken_guards(self) -> tuple[str, ...]:
-        """Return the names of the tensors that were written out of bounds in any set."""
-
-    def close(self) -> None:
-        """Give the memory back."""
 
 
 class Attaching(Protocol):
@@ -94,7 +53,7 @@ class Ground:
         kind: Kind,
         rng: np.random.Generator,
         *,
-        make_arena: Callable[[int], Buffers],
+        make_arena: Callable[[int], Arena],
     ) -> None:
         self.task = task
         self.workload = workload

@@ -74,7 +74,7 @@ class Worker(HostedRunner):
         request = {
             "attach": name,
             "sets": arena.sets,
-            "strides": [arena.inputs.stride, arena.outputs.stride],
+            "strides": arena.layout()["strides"],
             "arguments": self._trampoline.arguments(arena, scalars),
         }
         self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)

@@ -12,9 +12,9 @@ import torch
 
 import evokernel
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import Buffer
 from evokernel.evaluate.cuda.arena import DeviceArena
 from evokernel.evaluate.inside import vmm
+from evokernel.evaluate.segments import Buffer
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 BORROWER = Path(__file__).with_name("borrower.py")

@@ -18,8 +18,8 @@ from typing import NoReturn, Self
 
 from evokernel.errors import HarnessError, KernelFault, WorkerError
 from evokernel.evaluate import seccomp
+from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.ground import Buffers
 from evokernel.evaluate.hosted import HostedRunner
 from evokernel.evaluate.inside.bundle import unpack
 from evokernel.evaluate.inside.vmm import synchronize
@@ -55,7 +55,7 @@ class CudaWorker(HostedRunner):
             self._await(b"up", UP_TIMEOUT_S)
             self._up = True
 
-    def attach(self, name: str, arena: Buffers, scalars: Mapping[str, int | float]) -> None:
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Map an arena into the worker, its inputs read-only. `scalars` are passed by value in each call.
 
         Raises:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import GUARD_BYTES, Arena, Buffer
+from evokernel.evaluate.arena import SPACING, HostArena
+from evokernel.evaluate.segments import Buffer
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 BUFFERS = (
@@ -24,7 +25,7 @@ BUFFERS = (
 
 @pytest.fixture
 def arena():
-    with Arena(BUFFERS, sets=3) as made:
+    with HostArena(BUFFERS, sets=3) as made:
         yield made
 
 
@@ -34,7 +35,7 @@ def test_copies_are_aligned_apart_and_of_the_right_shape(arena):
             assert arena.offset(index, name) % 64 == 0
             assert arena.view(index, name).shape == buffer.shape
     ordered = sorted((arena.offset(k, n), arena.buffers[n].size_bytes) for k in range(3) for n in ("x", "c", "i", "e"))
-    assert all(a + size + GUARD_BYTES <= b for (a, size), (b, _) in itertools.pairwise(ordered))
+    assert all(a + size + SPACING.guard <= b for (a, size), (b, _) in itertools.pairwise(ordered))
     assert arena.view(0, "h").dtype == torch.bfloat16
 
 
@@ -56,7 +57,7 @@ def test_nobody_else_can_map_or_write_the_inputs(arena):
 
 def test_neither_file_can_be_resized(arena):
     for segment in (arena.inputs, arena.outputs):
-        for size in (0, segment.size_bytes * 2):
+        for size in (0, segment.layout.size_bytes * 2):
             with pytest.raises(PermissionError):
                 os.ftruncate(segment.fd, size)
 
@@ -107,14 +108,14 @@ def test_an_arena_follows_a_signature():
     signature = Signature(
         (Tensor("a", ("M", "2*K")),), (Scalar("M"),), (Tensor("c", ("M",), "float64", role=Role.OUTPUT),)
     )
-    with Arena.for_signature(signature, {"M": 3, "K": 4}, sets=1) as arena:
+    with HostArena.for_signature(signature, {"M": 3, "K": 4}, sets=1) as arena:
         assert arena.view(0, "a").shape == (3, 8)
         assert arena.view(0, "c").dtype == torch.float64
 
 
 def test_views_outlive_the_arena_and_descriptors_do_not():
     before = len(os.listdir("/proc/self/fd"))
-    arena = Arena(BUFFERS, sets=1)
+    arena = HostArena(BUFFERS, sets=1)
     view = arena.view(0, "c")
     view[...] = 3
     arena.close()
@@ -127,4 +128,4 @@ def test_misuse_is_told(arena):
     with pytest.raises(HarnessError, match="set 3"):
         arena.view(3, "a")
     with pytest.raises(HarnessError, match="at least one set"):
-        Arena(BUFFERS, sets=0)
+        HostArena(BUFFERS, sets=0)

@@ -1,7 +1,7 @@
 import pytest
 
 from evokernel.errors import HarnessError, WorkerTimeout
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.baseline import BaselineProcess
 from tests.unit.evaluate.kernels import poison
 
@@ -44,7 +44,7 @@ def test_baselines_run_on_the_same_buffers_with_the_same_handshake(tmp_path):
     from evokernel.tasks import load_task
 
     signature = load_task(str(path)).signature
-    with Arena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
         baseline.attach("w", arena, {"N": N, "f": 2.5})
         for name in ("fast", "reference"):
             baseline.select(name)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.clockwork import Clock, Rejected
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground, Kind
@@ -116,7 +116,7 @@ class Sloppy(Kernel):
 @pytest.fixture
 def ground():
     def make_arena(sets):
-        return Arena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
+        return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
 
     made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena)
     made.resize(CALLS + 1)

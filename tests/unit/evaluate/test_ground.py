@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluate.poison import is_poison
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -35,7 +35,7 @@ def ground():
 
 
 def make_arena(signature, sizes, sets):
-    return Arena.for_signature(signature, sizes, sets=sets)
+    return HostArena.for_signature(signature, sizes, sets=sets)
 
 
 def test_inputs_are_put_into_one_copy_whose_outputs_are_poisoned(ground):

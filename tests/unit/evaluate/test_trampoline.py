@@ -4,7 +4,7 @@ import subprocess
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.trampoline import build_trampoline, trampoline_source
 from evokernel.task import Role, Scalar, Signature, Tensor
 from tests.unit.evaluate.kernels import poison, unwritten
@@ -39,8 +39,8 @@ def kernel(folder):
 
 def call(trampoline, kernel, arena, *, first_set, calls, scalars):
     library = ctypes.CDLL(str(trampoline.path))
-    bases = [0] + [ctypes.addressof(ctypes.c_char.from_buffer(s.memory)) for s in (arena.inputs, arena.outputs)]
-    strides = [0, arena.inputs.stride, arena.outputs.stride]
+    bases = [0] + [s.memory.data_ptr() for s in (arena.inputs, arena.outputs)]
+    strides = [0, *arena.layout()["strides"]]
     words = [
         bases[base] + index * strides[base] + value
         for index in range(arena.sets)
@@ -52,7 +52,7 @@ def call(trampoline, kernel, arena, *, first_set, calls, scalars):
 
 def test_each_call_gets_its_own_set_and_the_right_types(folder, kernel):
     trampoline = build_trampoline(SIGNATURE, folder)
-    with Arena.for_signature(SIGNATURE, {"N": 4}, sets=3) as arena:
+    with HostArena.for_signature(SIGNATURE, {"N": 4}, sets=3) as arena:
         for index in range(3):
             arena.view(index, "a")[...] = index + 1
             arena.view(index, "s")[...] = 100
@@ -66,7 +66,7 @@ def test_each_call_gets_its_own_set_and_the_right_types(folder, kernel):
 
 def test_the_floating_point_environment_is_fresh_in_each_call(folder, kernel):
     trampoline = build_trampoline(SIGNATURE, folder)
-    with Arena.for_signature(SIGNATURE, {"N": 1}, sets=1) as arena:
+    with HostArena.for_signature(SIGNATURE, {"N": 1}, sets=1) as arena:
         arena.view(0, "s")[...] = -1
         call(trampoline, kernel, arena, first_set=0, calls=3, scalars={"N": 1, "f": 1, "d": 1})
         assert arena.view(0, "s")[0] == 0  # FE_TONEAREST, though each call leaves FE_UPWARD
@@ -90,7 +90,7 @@ def test_the_text_names_no_argument():
 def test_a_missing_scalar_is_named(folder):
     trampoline = build_trampoline(SIGNATURE, folder)
     with (
-        Arena.for_signature(SIGNATURE, {"N": 1}, sets=1) as arena,
+        HostArena.for_signature(SIGNATURE, {"N": 1}, sets=1) as arena,
         pytest.raises(HarnessError, match="'f'"),
     ):
         trampoline.arguments(arena, {"N": 1, "d": 1.0})

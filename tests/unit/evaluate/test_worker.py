@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.sandbox import Level, detect_sandbox
 from evokernel.evaluate.session import LoadFailed, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
@@ -53,7 +53,7 @@ def full_pool(trampoline):
 
 @pytest.fixture
 def arena():
-    with Arena.for_signature(SIGNATURE, {"N": N}, sets=SETS) as arena:
+    with HostArena.for_signature(SIGNATURE, {"N": N}, sets=SETS) as arena:
         for index in range(SETS):
             arena.view(index, "a")[...] = index + 1
             arena.view(index, "s")[...] = 0.5
@@ -78,7 +78,7 @@ def test_a_good_candidate_computes_in_consecutive_sets_and_is_timed(pool, artifa
 
 def test_one_worker_serves_several_arenas_and_many_batches(pool, artifacts, arena):
     with (
-        Arena.for_signature(SIGNATURE, {"N": 5}, sets=1) as small,
+        HostArena.for_signature(SIGNATURE, {"N": 5}, sets=1) as small,
         load(pool, artifacts, "good", arena) as worker,
     ):
         small.view(0, "a")[...] = 1
@@ -305,7 +305,7 @@ def test_a_talkative_kernel_loses_its_text_only(pool, artifacts, arena):
 def test_an_arena_beyond_the_memory_limit_is_told(trampoline, artifacts):
     limits = WorkerLimits(memory_bytes=256 << 20)
     with (
-        Arena.for_signature(SIGNATURE, {"N": 48 << 20}, sets=1) as big,
+        HostArena.for_signature(SIGNATURE, {"N": 48 << 20}, sets=1) as big,
         WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
         pool.load(artifacts["good"], timeout_s=15) as worker,
         pytest.raises(WorkerDied, match="memory limit"),
@@ -359,11 +359,11 @@ def test_nothing_survives_a_killed_judge(trampoline, folder, artifacts, level):
 import sys
 from pathlib import Path
 from tests.unit.evaluate.kernels import *
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.sandbox import Level, detect_sandbox
 from evokernel.evaluate.session import WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
-arena = Arena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS)
+arena = HostArena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS)
 pool = WorkerPool(build_trampoline(SIGNATURE, Path({str(folder)!r})), sandbox=detect_sandbox(Level("{level}")))
 pool.__enter__()
 workers = [load(pool, {{"loop": Path({str(folder)!r}, "loop.so").read_bytes()}}, "loop", arena) for _ in range(2)]
@@ -409,7 +409,7 @@ import os
 from pathlib import Path
 from tests.unit.evaluate.kernels import *
 from evokernel.errors import WorkerTimeout
-from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.confined import run_confined
 from evokernel.evaluate.sandbox import Level, detect_sandbox
 from evokernel.evaluate.session import WorkerPool
@@ -418,7 +418,7 @@ for level in Level:
     sandbox = detect_sandbox(level)
     print(level, sandbox.level, sandbox.as_root, os.getuid())
     with WorkerPool(build_trampoline(SIGNATURE, Path({folder!r})), sandbox=sandbox) as pool:
-        with Arena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS) as arena:
+        with HostArena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS) as arena:
             read = {{n: Path({folder!r}, n + ".so").read_bytes() for n in ("good", "loop", "read_file", "privileges")}}
             arena.view(0, "a")[...] = 1
             assert (run(pool, read, "good", arena) == 2.5).all()

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.arena import Buffer
-from evokernel.evaluate.cuda.arena import ALIGNMENT_BYTES, GUARD_BYTES, Guards, SegmentLayout
+from evokernel.evaluate.cuda.arena import ALIGNMENT_BYTES, GUARD_BYTES, device_spacing
+from evokernel.evaluate.segments import Buffer, Guards, SegmentLayout
 from evokernel.task import DTYPES, Role
 
 GRANULARITY = 2 << 20
@@ -20,7 +20,7 @@ buffers = st.lists(
 
 @given(buffers, st.integers(1, 9))
 def test_bars_and_buffers_cover_a_set_without_overlap(made: list[Buffer], sets: int):
-    layout = SegmentLayout.of(made, sets=sets, granularity=GRANULARITY)
+    layout = SegmentLayout.of(made, sets=sets, spacing=device_spacing(GRANULARITY))
     spans = [(layout.offsets[buffer.name], layout.offsets[buffer.name] + buffer.size_bytes) for buffer in made]
     pieces = sorted([*((bar.begin, bar.end) for bar in layout.bars), *spans])
     assert pieces[0][0] == 0
@@ -30,7 +30,7 @@ def test_bars_and_buffers_cover_a_set_without_overlap(made: list[Buffer], sets: 
 
 @given(buffers, st.integers(1, 9))
 def test_copies_are_aligned_and_a_bar_apart(made: list[Buffer], sets: int):
-    layout = SegmentLayout.of(made, sets=sets, granularity=GRANULARITY)
+    layout = SegmentLayout.of(made, sets=sets, spacing=device_spacing(GRANULARITY))
     ends = [0, *(layout.offsets[buffer.name] + buffer.size_bytes for buffer in made)]
     begins = [*layout.offsets.values(), layout.stride]
     assert all(begin - end >= GUARD_BYTES for end, begin in zip(ends, begins, strict=True))
@@ -44,7 +44,7 @@ def test_copies_are_aligned_and_a_bar_apart(made: list[Buffer], sets: int):
 @pytest.fixture
 def guarded() -> tuple[SegmentLayout, torch.Tensor, Guards]:
     made = (Buffer("a", (3, 5), "float32", Role.OUTPUT), Buffer("b", (100,), "bfloat16", Role.OUTPUT))
-    layout = SegmentLayout.of(made, sets=3, granularity=1 << 12)
+    layout = SegmentLayout.of(made, sets=3, spacing=device_spacing(1 << 12))
     memory = torch.zeros(layout.size_bytes, dtype=torch.uint8)
     return layout, memory, Guards(layout, memory, sets=3)
 
