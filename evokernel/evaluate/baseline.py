@@ -35,12 +35,15 @@ class BaselineProcess(RunnerProcess):
         device: the device class it runs on, "cpu" or "cuda".
         threads: torch's threads.
         cpus: the cores it may run on; empty leaves it free.
+        spin: read the clock in a loop that never sleeps, see `RunnerProcess`.
 
     Raises:
         HarnessError: if the task cannot be loaded there.
     """
 
-    def __init__(self, task: str, *, device: str = "cpu", threads: int = 1, cpus: Sequence[int] = ()) -> None:
+    def __init__(
+        self, task: str, *, device: str = "cpu", threads: int = 1, cpus: Sequence[int] = (), spin: bool = False
+    ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         spec = {"channel": theirs.fileno(), "task": task, "device": device, "threads": threads, "cpus": list(cpus)}
         count = str(threads)
@@ -59,7 +62,7 @@ class BaselineProcess(RunnerProcess):
         )
         theirs.close()
         self._on_gpu = device == "cuda"
-        super().__init__(ours, os.pidfd_open(self._process.pid), spin=self._on_gpu)
+        super().__init__(ours, os.pidfd_open(self._process.pid), spin=spin)
         try:
             self._await(b"loaded", START_TIMEOUT_S)
         except BaseException as error:
@@ -167,6 +170,8 @@ class _Baselines:
         stem = name.rpartition(":")[0]
         for old in [old for old in self.arenas if old.rpartition(":")[0] == stem]:
             del self.arenas[old]
+            for loop in self.loops.values():
+                loop.forget(old)
             if old in self.mappings:
                 self.mappings.pop(old).close()
 
@@ -200,6 +205,9 @@ class _PlainLoop:
 
     def finish(self) -> None:
         """Wait for nothing."""
+
+    def forget(self, _: str) -> None:
+        """Drop nothing: batches are made anew each time."""
 
 
 def _one_set(request: dict[str, Any], tensors: Mapping[str, Any]) -> Set:

@@ -16,6 +16,11 @@ class Cores:
     engine: tuple[int, ...]
     compilers: tuple[int, ...]
 
+    @property
+    def apart(self) -> bool:
+        """Whether the judge may spin on its core without taking time from what it times."""
+        return not set(self.judge) & set(self.runners)
+
 
 def share_out(cores: Sequence[int], *, device: str, threads: int) -> Cores:
     """Return who runs where.

@@ -20,6 +20,7 @@ class CpuBench(Bench):
     device_class = "cpu"
     batch_s = 0.003
     most_calls = 512
+    trial_calls = 1
     timed_share = 1.0
     first_call_s = 120.0
 
@@ -33,7 +34,7 @@ class CpuBench(Bench):
         """Nothing: one compiled program serves all shapes."""
         return []
 
-    def load(self, artifact: bytes) -> Worker:
+    def load(self, artifact: bytes, source: str) -> Worker:
         """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
         return self._pool.load(artifact, timeout_s=self.settings.timeout_s)
 

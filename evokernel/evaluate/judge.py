@@ -36,7 +36,7 @@ class Judge:
             case "start":
                 return self._start(message)
             case "check":
-                return self._check(blobs)
+                return self._check(message["source"], blobs)
             case "time":
                 return self._time(message)
         raise HarnessError(f"unknown question {message['op']!r}")
@@ -59,12 +59,12 @@ class Judge:
             },
         }
 
-    def _check(self, blobs: list[bytes]) -> Message:
+    def _check(self, source: str, blobs: list[bytes]) -> Message:
         if self._bench is None:
             raise HarnessError("check before start")
         self._drop()
         try:
-            self._session = Session(self._bench, blobs[0])
+            self._session = Session(self._bench, blobs[0], source)
         except WorkerError as error:
             return failure(error, Stage.SMOKE, "while loading").as_message()
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None)
@@ -98,6 +98,8 @@ class Judge:
 def make_bench(setup: Mapping[str, Any]) -> Bench:
     """Return the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
+        # NVML's order, in which the GPU to compile for was found; CUDA's own puts the fastest first.
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         from evokernel.evaluate.cuda.bench import CudaBench
 
         return CudaBench(setup)

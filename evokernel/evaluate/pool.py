@@ -164,7 +164,7 @@ class LocalEvaluator:
         assert self._identity is not None
         setup = {"admit": False, "final": True, "sheet": dict(self._identity.device_sheet)}
         if self._device_class == "cuda" and self._judge is not None:
-            await self._judge.close()  # its buffers take half of the device's memory; a new one starts when needed
+            await self._judge.close()  # its buffers take much of the device's memory; a new one starts when needed
         outcomes = []
         for _ in range(request.processes or self._settings.final_processes):
             async with self._gate.alone():
@@ -187,7 +187,7 @@ class LocalEvaluator:
         blobs = [build.built.artifact]
         if isinstance(build.checked, bytes) and digest not in self._clean:
             blobs.append(build.checked)
-        checked = Outcome.from_message(await judge.ask({"op": "check"}, blobs))
+        checked = Outcome.from_message(await judge.ask({"op": "check", "source": request.candidate.source}, blobs))
         if checked.status is not None:
             return checked
         if checked.metrics.get("sanitized"):

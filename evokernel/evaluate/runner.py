@@ -204,9 +204,10 @@ class RunnerProcess(ABC):
     def _task_states(self) -> list[str]:
         folder = f"/proc/{self._pid}/task"
         states = []
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+        with gone:
             for task in os.listdir(folder):
-                with open(f"{folder}/{task}/stat", "rb") as file:
+                with gone, open(f"{folder}/{task}/stat", "rb") as file:  # a thread that ends meanwhile hides no other
                     states.append(chr(file.read().rpartition(b") ")[2][0]))
         return states
 

@@ -30,9 +30,9 @@ class Session:
     `call_s` is how long its quickest checked call took, by workload.
     """
 
-    def __init__(self, bench: Bench, artifact: bytes) -> None:
+    def __init__(self, bench: Bench, artifact: bytes, source: str) -> None:
         self.bench = bench
-        self.worker = bench.load(artifact)
+        self.worker = bench.load(artifact, source)
         self.call_s: dict[Ground, float] = {}
         self._known: set[str] = set()
 
@@ -94,7 +94,7 @@ def _fault(error: KernelFault, stage: Stage, where: str) -> Outcome:
         case "device":
             hint = "it touched memory outside its arguments, or wrote to an input (inputs are read-only), or asserted"
             return Outcome(Status.DEVICE_FAULT, stage, f"{where}: a kernel failed on the GPU: {error}; {hint}")
-    return Outcome(Status.HOST_EXCEPTION, stage, f"{where}: run() raised{line} {error}")
+    return Outcome(Status.HOST_EXCEPTION, stage, f"{where}: the host code raised{line} {error}")
 
 
 def out_of_bounds(ground: Ground, stage: Stage) -> Outcome | None:

@@ -15,6 +15,19 @@ _REFUSED_NAMES = frozenset(
     {"exec", "eval", "compile", "open", "input", "breakpoint", "globals", "locals", "vars", "setattr", "delattr"}
 )
 _REFUSED_PARTS = frozenset({"runtime", "knobs", "backends", "compiler", "testing", "profiler", "autotune"})
+_TORCH_DTYPES = """
+    bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 half float double int long
+    short float8_e4m3fn float8_e5m2
+"""
+_TORCH = frozenset(
+    {
+        *_TORCH_DTYPES.split(),
+        *("Size", "Tensor", "cuda", "device", "dtype", "finfo", "iinfo"),
+        *("empty", "empty_like", "empty_strided", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
+    }
+)
+"""What host code may take from torch: dtypes, scratch, and what describes them. Kernels do the computing."""
+_TORCH_CUDA = frozenset({"current_device", "device", "get_device_capability", "get_device_properties"})
 _DECORATORS = frozenset({"jit", "heuristics"})
 _AUTOTUNE = (
     "triton.autotune is not allowed: declare each choice as a tunable (NUM_WARPS = 4  # tune: 2 4 8) and pass it to "
@@ -33,8 +46,9 @@ def static_check(source: str) -> str | None:
         return f"line {error.lineno}: {error.msg}"
     except (RecursionError, MemoryError):
         return "the source is nested too deeply"
+    torch_names = set(_names_of_torch(tree))
     for node in ast.walk(tree):
-        problem = _check_node(node)
+        problem = _check_node(node) or _check_torch(node, torch_names)
         if problem is not None:
             return f"line {getattr(node, 'lineno', 1)}: {problem}"
     if not any(isinstance(node, ast.FunctionDef) and node.name == ENTRY for node in tree.body):
@@ -88,12 +102,35 @@ def _allowed(module: str) -> bool:
 def _check_name(name: str, *, part: bool) -> str | None:
     if name == "autotune":
         return _AUTOTUNE
-    if name.startswith("__"):
+    if name.startswith("__") or (part and name.startswith("_")):
         return f"{name} is not allowed"
     if part and name in _REFUSED_PARTS:
         return f".{name} is not allowed: kernels leave Triton's own machinery alone"
     if not part and name in _REFUSED_NAMES:
         return f"{name} is not allowed"
+    return None
+
+
+def _names_of_torch(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.asname or alias.name for alias in node.names if alias.name == "torch")
+
+
+def _check_torch(node: ast.AST, torch_names: set[str]) -> str | None:
+    """Refuse what of torch computes, waits or reaches elsewhere, and any change of somebody else's attributes."""
+    match node:
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            return f"assigning to .{name} is not allowed: run() changes nothing but its outputs"
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in torch_names and name not in _TORCH:
+            return f"torch.{name} is not allowed: host code may allocate scratch and name dtypes; kernels compute"
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr="cuda"), attr=name) if (
+            owner in torch_names and name not in _TORCH_CUDA
+        ):
+            return f"torch.cuda.{name} is not allowed: only {', '.join(sorted(_TORCH_CUDA))}"
+        case ast.ImportFrom(module="torch", names=aliases):
+            refused = [alias.name for alias in aliases if alias.name not in _TORCH]
+            return f"torch.{refused[0]} is not allowed: name dtypes and ways to allocate only" if refused else None
     return None
 
 

@@ -71,6 +71,14 @@ FAULTS = {
         MODULE.format(body=RIGHT, host=f"if {LIVE}:\n        raise SystemExit(3)"),
         Status.HOST_EXCEPTION,
     ),
+    "torch computes when it is live": (
+        MODULE.format(body=RIGHT, host=f"if {LIVE}:\n        return y.copy_(x * 2 + 1)"),
+        Status.HOST_EXCEPTION,
+    ),
+    "the wait is taken away": (
+        MODULE.format(body=RIGHT, host="torch.cuda.synchronize = print"),
+        Status.STATIC_REJECT,
+    ),
     "out of bounds": (
         MODULE.format(body=RIGHT + "\n    tl.store(y + N + i % 8, 3.0)", host="pass"),
         Status.OUT_OF_BOUNDS,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.cuda.watch import BUSY, Probe, Watch, clocks, compute_processes, utilization
+from evokernel.evaluate.cuda.watch import BUSY, Probe, Watch, clocks, compute_processes
 
 NEIGHBOUR = """
 import torch
@@ -69,12 +69,11 @@ def test_a_neighbour_at_work_is_noticed_and_waited_for():
     assert alone.wait_until_quiet(20) is None
 
 
-def test_clocks_and_load_are_read():
+def test_clocks_are_read():
     index = gpu_index()
     Probe()
     now = clocks(index)
-    print(f"\n{now}, {utilization(index)} %")
+    print(f"\n{now}")
     assert 100 < now.sm_mhz < 5000
     assert 100 < now.memory_mhz < 20000
-    assert 0 <= utilization(index) <= 100
     assert watch().conditions()["sm_mhz"] > 100

@@ -6,15 +6,18 @@ from functools import cached_property
 
 import torch
 
+from evokernel.evaluate.arrays import is_float
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.cuda import sheet
 from evokernel.evaluate.cuda.arena import DeviceArena
 from evokernel.evaluate.cuda.session import CudaWorker, CudaWorkerPool
 from evokernel.evaluate.cuda.watch import Watch
-from evokernel.task import Workload
+from evokernel.task import DTYPES, Workload
 
-_SHARE_OF_FREE_MEMORY = 0.5
+# The rest is for the contexts of three processes, the judge's copies of outputs, and the arena that replaces a broken
+# one while the baseline process still maps the old.
+_SHARE_OF_FREE_MEMORY = 0.33
 _QUIET_TIMEOUT_S = 20.0
 
 
@@ -24,6 +27,7 @@ class CudaBench(Bench):
     device_class = "cuda"
     batch_s = 0.005
     most_calls = 2048
+    trial_calls = 32
     timed_share = 0.125
     first_call_s = 180.0
 
@@ -32,14 +36,15 @@ class CudaBench(Bench):
         """The GPU's model."""
         return sheet.device_name()
 
-    def load(self, artifact: bytes) -> CudaWorker:
-        """Hand a bundle to the worker in waiting. Raises as `CudaWorkerPool.load`."""
-        return self._pool.load(artifact, timeout_s=self.settings.timeout_s)
+    def load(self, artifact: bytes, source: str) -> CudaWorker:
+        """Hand a bundle to the worker in waiting, with the source itself in it. Raises as `CudaWorkerPool.load`."""
+        return self._pool.load(artifact, source, timeout_s=self.settings.timeout_s)
 
     def floor_us(self, workload: Workload) -> float:
-        """Return the least time of arithmetic in the task's dtype and of memory."""
+        """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
         precision = self.task.precision
-        dtype = next(t.dtype for t in self.task.signature.tensors if "float" in t.dtype)
+        floats = [tensor.dtype for tensor in self.task.signature.tensors if is_float(tensor.dtype)]
+        dtype = min(floats, key=lambda name: DTYPES[name], default="")
         flops, moved = self.task.flops_at(workload), self.task.bytes_at(workload)
         return sheet.floor_us(flops, moved, dtype, self.sheet, allow_tf32=precision.allow_tf32)
 
@@ -61,13 +66,13 @@ class CudaBench(Bench):
         return self._watch.conditions()
 
     def _start_baseline(self, task: str) -> BaselineProcess:
-        return BaselineProcess(task, device="cuda", threads=1, cpus=self.cores.runners)
+        return BaselineProcess(task, device="cuda", threads=1, cpus=self.cores.runners, spin=self.cores.apart)
 
     def _setup_cores(self) -> Iterable[int]:
         return {*self.cores.judge, *self.cores.runners, *self.cores.compilers}
 
     def _open(self) -> None:
-        pool = CudaWorkerPool(self.task.signature, sandbox=self.sandbox, cpus=self.cores.runners)
+        pool = CudaWorkerPool(self.task.signature, sandbox=self.sandbox, cpus=self.cores.runners, spin=self.cores.apart)
         self._pool = self._stack.enter_context(pool)
 
     def _ready(self) -> None:

@@ -130,8 +130,8 @@ def _text(name: str, *arguments: Any) -> str:
 def _visible_index(variable: str | None) -> int | None:
     """Return the NVML number of the first GPU that a value of CUDA_VISIBLE_DEVICES names.
 
-    CUDA itself sorts by speed unless CUDA_DEVICE_ORDER says otherwise; that differs from NVML's order only on
-    machines with GPUs of several kinds.
+    NVML sorts by bus, as CUDA does where CUDA_DEVICE_ORDER is PCI_BUS_ID, which the judge sees to. Another order, by
+    speed, differs on machines with GPUs of several kinds.
     """
     if variable is None:
         return 0

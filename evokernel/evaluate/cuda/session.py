@@ -32,19 +32,22 @@ from evokernel.evaluate.zygote_host import Plan, ZygoteHost
 from evokernel.task import Scalar, Signature
 
 PRELOAD = ("torch", "triton", "triton.language", "inside.triton_build", "inside.batches", "inside.device_sets")
+BUNDLES = "evokernel-bundles-"
+SOURCE_FILE = "kernel.py"
 START_TIMEOUT_S = 60.0
 UP_TIMEOUT_S = 60.0
+TEXT_LIMIT, REMARK_LIMIT = 4000, 300
 ATTACH_TIMEOUT_S = 60.0
 REMARK_TIMEOUT_S = 2.0
 LIMITS = WorkerLimits(memory_bytes=None, threads=64, files=1024, file_bytes=64 << 20)
-PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES")
+PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 class CudaWorker(HostedRunner):
     """A context in the sandbox, and then one candidate in it. Leaving it ends the process and all it started."""
 
-    def __init__(self, host: ZygoteHost, signature: Signature) -> None:
-        super().__init__(host, spin=True)
+    def __init__(self, host: ZygoteHost, signature: Signature, *, spin: bool) -> None:
+        super().__init__(host, spin=spin)
         self._signature = signature
         self._up = False
         self.folder: Path | None = None
@@ -78,9 +81,10 @@ class CudaWorker(HostedRunner):
         try:
             self._ask({"remark": True}, (), b"remark", REMARK_TIMEOUT_S)
             self._poller.poll(int(REMARK_TIMEOUT_S * 1000))
-            reason = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
+            said = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
         except (WorkerError, OSError):
             return ""
+        reason = " ".join(said.split())[:REMARK_LIMIT]  # its own words: no more than a line of them among ours
         return f"timed with its Python, for run() cannot be captured as a graph: {reason}" if reason else ""
 
     def close(self) -> None:
@@ -95,7 +99,7 @@ class CudaWorker(HostedRunner):
     def _refuse(self, message: bytes) -> NoReturn:
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             said = json.loads(message)
-            text = f"{said['type']}: {said['text']}"
+            text = f"{said['type']}: {said['text']}"[:TEXT_LIMIT]
             line = said["line"] if isinstance(said["line"], int) else None
             kind = said["fault"] if said["fault"] in ("host", "device", "memory") else "host"
             self._kill()
@@ -106,9 +110,13 @@ class CudaWorker(HostedRunner):
 class CudaWorkerPool:
     """Owns the zygote, the worker in waiting and the unpacked bundles. A context manager; to be used by one thread."""
 
-    def __init__(self, signature: Signature, *, sandbox: Sandbox, cpus: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, signature: Signature, *, sandbox: Sandbox, cpus: tuple[int, ...] = (), spin: bool = False
+    ) -> None:
         self._signature = signature
-        self._bundles = Path(tempfile.mkdtemp(prefix="evokernel-bundles-"))
+        self._spin = spin
+        _remove_orphans()
+        self._bundles = Path(tempfile.mkdtemp(prefix=f"{BUNDLES}{os.getpid()}-"))
         self._bundles.chmod(0o755)
         self._host = ZygoteHost(sandbox, _plan(sandbox, cpus, self._bundles))
         self._spare: CudaWorker | None = None
@@ -124,8 +132,10 @@ class CudaWorkerPool:
     ) -> None:
         self.close()
 
-    def load(self, artifact: bytes, *, timeout_s: float) -> CudaWorker:
+    def load(self, artifact: bytes, source: str, *, timeout_s: float) -> CudaWorker:
         """Give a candidate to the worker in waiting and start the next one.
+
+        What the bundle says is the source is not believed: it was packed where the candidate's code ran.
 
         Raises:
             KernelFault, WorkerDied, WorkerTimeout: while importing the candidate; the worker is gone then.
@@ -134,7 +144,7 @@ class CudaWorkerPool:
         """
         worker = self._latest = self._take_spare()
         try:
-            worker.load(self._unpack(artifact), timeout_s=timeout_s)
+            worker.load(self._unpack(artifact, source), timeout_s=timeout_s)
         except BaseException:
             worker.close()
             raise
@@ -165,7 +175,7 @@ class CudaWorkerPool:
 
     def _take_spare(self) -> CudaWorker:
         for _ in range(2):
-            worker, self._spare = self._spare or CudaWorker(self._host, self._signature), None
+            worker, self._spare = self._spare or CudaWorker(self._host, self._signature, spin=self._spin), None
             try:
                 worker.settle()
             except WorkerError as error:
@@ -176,20 +186,28 @@ class CudaWorkerPool:
         raise HarnessError(f"no worker could make a context on the GPU: {failure}")
 
     def _start_spare(self) -> None:
-        self._spare = CudaWorker(self._host, self._signature)
+        self._spare = CudaWorker(self._host, self._signature, spin=self._spin)
 
-    def _unpack(self, artifact: bytes) -> Path:
+    def _unpack(self, artifact: bytes, source: str) -> Path:
         folder = Path(tempfile.mkdtemp(dir=self._bundles))
         folder.chmod(0o755)
         try:
             files = unpack(artifact)
         except ValueError as error:
             raise LoadFailed(f"what the build made is no bundle: {error}") from None
-        for name, content in files.items():
+        for name, content in {**files, SOURCE_FILE: source.encode()}.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return folder
+
+
+def _remove_orphans() -> None:
+    """Remove the bundles of judges that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{BUNDLES}*"):
+        owner = folder.name.removeprefix(BUNDLES).partition("-")[0]
+        if owner.isdecimal() and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _plan(sandbox: Sandbox, cpus: Sequence[int], bundles: Path) -> Plan:

@@ -50,10 +50,6 @@ class _Process(ctypes.Structure):
     _fields_ = (("pid", c_uint), ("used", c_ulonglong), ("gpu_instance", c_uint), ("compute_instance", c_uint))
 
 
-class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", c_uint), ("memory", c_uint))
-
-
 def compute_processes(index: int) -> dict[int, int]:
     """Return the device memory in bytes of each process with a context on a GPU, by pid. Raises `NvmlError`."""
     count, processes = c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
@@ -69,13 +65,6 @@ def clocks(index: int) -> Clocks:
     driver.call("nvmlDeviceGetClockInfo", device, c_uint(_MEMORY_CLOCK), byref(memory))
     driver.call("nvmlDeviceGetCurrentClocksThrottleReasons", device, byref(reasons))
     return Clocks(sm.value, memory.value, reasons.value)
-
-
-def utilization(index: int) -> int:
-    """Return the share of the last fraction of a second in which some kernel ran, in percent. Raises `NvmlError`."""
-    rates = _Utilization()
-    driver.call("nvmlDeviceGetUtilizationRates", driver.handle(index), byref(rates))
-    return int(rates.gpu)
 
 
 class Probe:

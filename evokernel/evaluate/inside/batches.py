@@ -17,7 +17,9 @@ class Batches:
     def __init__(self, call: Callable[[Any], object]) -> None:
         import torch
 
-        self._torch = torch
+        # Taken before a candidate is imported: what it puts into torch's modules afterwards changes nothing here.
+        self._capturing, self._graph = torch.cuda.graph, torch.cuda.CUDAGraph
+        self._wait: Callable[[], None] = torch._C._cuda_synchronize
         self._call = call
         self._graphs: dict[tuple[str, int, int], Call] = {}
         self.captured = True
@@ -26,7 +28,7 @@ class Batches:
     def warm(self, one_set: Any) -> None:
         """Run one call to the end: it loads modules, and a graph cannot be captured before that."""
         self._call(one_set)
-        self._torch.cuda.synchronize()
+        self._wait()
 
     def prepare(self, name: str, sets: Sequence[Any], *, first: int, calls: int) -> Call:
         """Return what runs `calls` calls on consecutive sets; one call or none is not captured."""
@@ -43,24 +45,27 @@ class Batches:
 
     def finish(self) -> None:
         """Wait for the device. Raises what a kernel did wrong."""
-        self._torch.cuda.synchronize()
+        self._wait()
+
+    def forget(self, name: str) -> None:
+        """Drop the graphs over an arena that is no more; the device must be idle."""
+        self._graphs = {key: graph for key, graph in self._graphs.items() if key[0] != name}
 
     def _each(self, chosen: Sequence[Any]) -> None:
         for one_set in chosen:
             self._call(one_set)
 
     def _capture(self, chosen: Sequence[Any]) -> Call | None:
-        torch = self._torch
-        graph = torch.cuda.CUDAGraph()
+        graph = self._graph()
         try:
-            with torch.cuda.graph(graph):
+            with self._capturing(graph):
                 self._each(chosen)
             graph.replay()  # the first replay uploads the graph
-            torch.cuda.synchronize()
+            self._wait()
         except Exception as error:  # noqa: BLE001  host code that waits for the device cannot be captured
             self.captured = False
             self.reason = f"{type(error).__name__}: {error}"[:500]
-            torch.cuda.synchronize()  # a broken context shows here, and is the kernel's fault
+            self._wait()  # a broken context shows here, and is the kernel's fault
             return None
         replay: Call = graph.replay
         return replay

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -108,10 +109,18 @@ class _Worker:
     def _load(self, folder: str) -> None:
         from . import triton_build
         from .triton_driver import use_cache
+        from .triton_standin import LaunchesOnly
 
         use_cache(str(Path(folder, triton_build.CACHE)))
+        guard = LaunchesOnly()
+
+        def call(arguments: Sequence[Any]) -> None:
+            with guard:
+                candidate(*arguments)
+
+        batches = Batches(call)  # made first: see there
         candidate = triton_build.load(Path(folder, triton_build.FILE).read_text(encoding="utf-8")).run
-        self.batches = Batches(lambda arguments: candidate(*arguments))
+        self.batches = batches
         self.channel.send(b"loaded")
 
     def _prepare(self, request: dict[str, Any]) -> None:
@@ -132,7 +141,7 @@ def _fault(error: BaseException) -> dict[str, Any]:
     """Describe an exception as JSON: whose fault it looks like, its text, and the line of the candidate."""
     text = str(error)
     on_device = type(error).__name__ in _DEVICE_ERRORS or "CUDA error" in text
-    kind = "memory" if "out of memory" in text.lower() else "device" if on_device else "host"
+    kind = "memory" if "out of memory" in text.lower().replace("_", " ") else "device" if on_device else "host"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("kernel.py")]
     line = frames[-1].lineno if frames else None
     return {"fault": kind, "type": type(error).__name__, "text": text[:TEXT_LIMIT], "line": line}

@@ -118,11 +118,7 @@ class _Guard(TorchDispatchMode):  # type: ignore[misc]
         if name in _FILL:
             self._note(name, args)
             return args[0]
-        if name not in _ALLOWED:
-            raise RuntimeError(
-                f"run() calls torch for {name!r}: it may launch Triton kernels, make views, allocate scratch with "
-                "torch.empty, and use zero_, fill_ and copy_; nothing else, and it must not wait for results"
-            )
+        _refuse_unless(name in _ALLOWED, name)
         with torch._C.DisableTorchFunction():
             plain = tree_map_only(torch.Tensor, lambda tensor: tensor.as_subclass(torch.Tensor), (args, kwargs or {}))
             made = function(*plain[0], **plain[1])
@@ -138,6 +134,25 @@ class _Guard(TorchDispatchMode):  # type: ignore[misc]
             if isinstance(each, StandIn | int | float)
         ]
         self._log.append({"op": name, "arguments": touched})
+
+
+class LaunchesOnly(TorchDispatchMode):  # type: ignore[misc]
+    """Refuses on real tensors what `hosted` refuses on stand-ins: `run` may tell them apart, or catch the refusal."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = function._schema.name.partition("::")[2]
+        _refuse_unless(name in _FILL or name in _ALLOWED, name)
+        return function(*args, **(kwargs or {}))
+
+
+def _refuse_unless(fine: bool, name: str) -> None:
+    if not fine:
+        raise RuntimeError(
+            f"run() calls torch for {name!r}: it may launch Triton kernels, make views, allocate scratch with "
+            "torch.empty, and use zero_, fill_ and copy_; nothing else, and it must not wait for results"
+        )
 
 
 @contextlib.contextmanager

@@ -127,7 +127,7 @@ def ground():
 
 def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
     """Make a clock; `busy` is what each look at the device says, `others` how many more processes it has then."""
-    looks = iter(busy)
+    looks, counts = iter(busy), iter([0])
     bench = SimpleNamespace(
         baseline=baseline,
         wake_ns=0.0,
@@ -138,7 +138,7 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
         attach_baseline=lambda ground: ground.attach(baseline, set()),
         left_running=lambda: next(looks, False),
         quiet=lambda: "",
-        conditions=lambda: {"other_processes": others},
+        conditions=lambda: {"other_processes": next(counts, others)},
     )
     session = SimpleNamespace(
         bench=bench, worker=candidate, call_s={ground: 1e-4}, attach=lambda ground: ground.attach(candidate, set())

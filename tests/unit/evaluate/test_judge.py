@@ -97,7 +97,7 @@ def test_questions_out_of_turn_are_refused():
 async def _unstarted(client: JudgeClient) -> None:
     with pytest.raises(JudgeLost, match="unknown question"):
         await client.start({"op": "sing"})
-    await client.ask({"op": "check"}, [b"x"])
+    await client.ask({"op": "check", "source": ""}, [b"x"])
 
 
 def test_a_stateful_cheat_is_found_in_timed_calls(driver: Any):

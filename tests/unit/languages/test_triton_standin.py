@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from evokernel.evaluate.inside.triton_standin import Buffers, hosted, stand_in
+from evokernel.evaluate.inside.triton_standin import Buffers, LaunchesOnly, hosted, stand_in
 
 PROPERTIES = {"multiprocessor_count": 132, "max_shared_mem": 232448, "max_num_regs": 65536, "max_threads": 2048}
 
@@ -135,3 +135,32 @@ def test_torch_is_as_before_afterwards(host: Host):
         host.call(lambda x: x.sum())
     assert torch.cuda.is_available is kept
     assert torch.ones(3).sum().item() == 3
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x.view(-1)[3:].view(torch.int32) if x.numel() % 2 else x.t(),
+        lambda x: torch.empty((4, 4), dtype=torch.float32, device=x.device).zero_(),
+        lambda x: torch.empty_like(x).copy_(x),
+    ],
+)
+def test_live_host_code_may_do_what_it_may_on_stand_ins(use: Callable[[Any], Any]) -> None:
+    with LaunchesOnly():
+        use(torch.ones(8, 8))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: torch.mm(x, x),
+        lambda x: torch.mm(x, x, out=torch.empty_like(x)),
+        lambda x: torch.ops.aten.mm(x, x),
+        lambda x: torch.softmax(x, 1),
+        lambda x: x.sum().item(),
+        lambda x: x + 1,
+    ],
+)
+def test_live_host_code_may_not_compute_with_torch(use: Callable[[Any], Any]) -> None:
+    with LaunchesOnly(), pytest.raises(RuntimeError, match="calls torch for"):
+        use(torch.ones(8, 8))

@@ -20,6 +20,11 @@ RUN = "\ndef run(x):\n    k[(1,)](x, 1)\n"
         HEAD + "\n@triton.jit(do_not_specialize=['n'])\ndef k(n): pass\n" + RUN,
         HEAD + "\n@triton.heuristics({'EVEN': lambda a: True})\n@triton.jit\ndef k(EVEN): pass\n" + RUN,
         HEAD + "BLOCK = 64  # tune: 32 64\n# tune-where: BLOCK <= 64\n" + RUN,
+        "import torch\n"
+        + HEAD
+        + KERNEL
+        + "\ndef run(x):\n    s = torch.empty((2, 3), dtype=torch.float32, device=x.device)\n"
+        "    n = torch.cuda.get_device_properties(x.device).multi_processor_count\n    k[(n,)](s, 1)\n",
     ],
 )
 def test_honest_sources_pass(source: str):
@@ -55,6 +60,14 @@ def test_honest_sources_pass(source: str):
         (RUN + "    x.__class__", "__class__"),
         (RUN + "    setattr(x, 'y', 1)", "setattr"),
         (RUN + "    triton.runtime.driver", r"\.runtime is not allowed"),
+        ("import torch\ndef run(a, b, c):\n    torch.mm(a, b, out=c)", "line 3: torch.mm is not allowed"),
+        ("import torch as t\ndef run(a, b, c):\n    t.ops.aten.mm(a, b)", "torch.ops is not allowed"),
+        ("import torch\ntorch.cuda.synchronize = print" + RUN, "assigning to .synchronize"),
+        ("import torch\ndef run(x):\n    torch.cuda.synchronize()", "torch.cuda.synchronize is not allowed"),
+        ("import torch\ndef run(x):\n    torch.sys.modules['os']", "torch.sys is not allowed"),
+        ("from torch import compile" + RUN, "torch.compile is not allowed"),
+        ("def run(x):\n    del x.grad", "assigning to .grad"),
+        ("def run(x):\n    x._base", "_base is not allowed"),
         ("N = 0\ndef run(x):\n    global N\n    N += 1", "line 3: global"),
         ("async def f(): pass" + RUN, "async"),
         ("def kernel_é(): pass" + RUN, "ASCII"),

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from evokernel.evaluate.cuda import driver
-from evokernel.evaluate.cuda.watch import _Process, _Utilization, compute_processes
+from evokernel.evaluate.cuda.watch import _Process, compute_processes
 
 
 def nvml_is_here() -> bool:
@@ -45,4 +45,3 @@ def test_without_a_driver_there_is_no_gpu_and_nobody_is_listed(monkeypatch: pyte
 def test_structures_have_the_layout_of_the_header():
     assert ctypes.sizeof(_Process) == 24
     assert _Process.used.offset == 8
-    assert ctypes.sizeof(_Utilization) == 8

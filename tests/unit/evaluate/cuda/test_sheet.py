@@ -27,6 +27,7 @@ SHEET = {
         (1e12, 0, "float32", False, 3000.0),  # three products of halves
         (7.5e11, 0, "float64", False, 10000.0),
         (1e12, 0, "int32", False, 0.0),
+        (1e12, 0, "", False, 0.0),  # a task of integers alone
         (0, 300e6, "float32", False, 100.0),  # copying is the faster way here
         (0, 37.5e6, "float32", False, 5.0),  # fits the second level
         (1e12, 300e9, "bfloat16", False, 1e5),
