@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,7 @@ from evokernel.task import Scalar, Signature
 PRELOAD = ("torch", "triton", "triton.language", "inside.triton_build", "inside.batches", "inside.device_sets")
 BUNDLES = "evokernel-bundles-"
 SOURCE_FILE = "kernel.py"
+ORPHANED_S = 24 * 3600.0
 START_TIMEOUT_S = 60.0
 UP_TIMEOUT_S = 60.0
 TEXT_LIMIT, REMARK_LIMIT = 4000, 300
@@ -116,7 +118,7 @@ class CudaWorkerPool:
         self._signature = signature
         self._spin = spin
         _remove_orphans()
-        self._bundles = Path(tempfile.mkdtemp(prefix=f"{BUNDLES}{os.getpid()}-"))
+        self._bundles = Path(tempfile.mkdtemp(prefix=BUNDLES))
         self._bundles.chmod(0o755)
         self._host = ZygoteHost(sandbox, _plan(sandbox, cpus, self._bundles))
         self._spare: CudaWorker | None = None
@@ -203,11 +205,11 @@ class CudaWorkerPool:
 
 
 def _remove_orphans() -> None:
-    """Remove the bundles of judges that were killed."""
+    """Remove the bundles of judges that were killed; a folder of today may belong to a judge we cannot see."""
     for folder in Path(tempfile.gettempdir()).glob(f"{BUNDLES}*"):
-        owner = folder.name.removeprefix(BUNDLES).partition("-")[0]
-        if owner.isdecimal() and not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > ORPHANED_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _plan(sandbox: Sandbox, cpus: Sequence[int], bundles: Path) -> Plan:

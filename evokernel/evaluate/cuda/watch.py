@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from ctypes import byref, c_uint, c_ulonglong
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 
@@ -133,7 +134,7 @@ class Watch:
 
     def is_busy(self) -> bool:
         """Say whether somebody has work on the GPU at this moment: two glances running say so."""
-        limit = BUSY * max(self._usual, default=1.0)
+        limit = BUSY * (median(self._usual) if self._usual else 1.0)
         return self._probe.glance() > limit and self._probe.glance() > limit
 
     def wait_until_quiet(self, timeout_s: float) -> str | None:
