@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 CONFIG = """
@@ -43,8 +44,8 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def children() -> list[str]:
-    """Return the living children of this process, after collecting those that have ended."""
+def children(*, besides: Collection[str] = ()) -> list[str]:
+    """Return the living children of this process but for some, after collecting those that have ended."""
     found = []
     for thread in Path("/proc/self/task").iterdir():
         for name in (thread / "children").read_text().split():
@@ -54,13 +55,13 @@ def children() -> list[str]:
                     found.append(f"{name} {command.decode(errors='replace')}")
             except (ChildProcessError, OSError):
                 continue
-    return found
+    return [child for child in found if child not in besides]
 
 
-def wait_for_no_children(*, seconds: float) -> list[str]:
-    """Wait for every child and orphan to end; return those that are left."""
+def wait_for_no_children(*, besides: Collection[str], seconds: float) -> list[str]:
+    """Wait for every child and orphan to end but for some; return those that are left."""
     end = time.monotonic() + seconds
-    while (left := children()) and time.monotonic() < end:
+    while (left := children(besides=besides)) and time.monotonic() < end:
         time.sleep(0.02)
     return left
 
