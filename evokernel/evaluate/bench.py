@@ -2,9 +2,10 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -172,9 +173,6 @@ class Bench(ABC):
 
     # ------------------------------------------------------------------------------------------------ setting up
 
-    def _arena_maker(self, workload: Workload) -> Callable[[int], Arena]:
-        return lambda sets: self._make_arena(workload, sets)
-
     def _keep_to(self, cores: Iterable[int]) -> None:
         torch.set_num_threads(1)  # more would disturb the timed cores, or wait for each other on the one that is left
         try:
@@ -188,7 +186,7 @@ class Bench(ABC):
             groups[Kind.HOLDOUT] = workloads.holdout
         for kind, members in groups.items():
             for workload in members:
-                ground = Ground(self.task, workload, kind, self.rng, make_arena=self._arena_maker(workload))
+                ground = Ground(self.task, workload, kind, self.rng, make_arena=partial(self._make_arena, workload))
                 self._stack.callback(ground.close)
                 yield ground
 

@@ -9,6 +9,8 @@ from evokernel.errors import WorkerDied
 from evokernel.evaluate.runner import KILL_TIMEOUT_S, RunnerProcess
 from evokernel.evaluate.zygote_host import ZygoteHost, signal_name, tail_of
 
+WROTE = "; it wrote: "
+"""Begins, in a message, what a worker put on its stderr."""
 ABORTED_EXIT = 128 + signal.SIGABRT
 
 
@@ -58,7 +60,7 @@ class HostedRunner(RunnerProcess):
             return WorkerDied("the worker is gone, and so is the zygote that could say why")
         code = ending.code
         text = self.stderr()
-        tail = f"; it wrote: {text}" if text else ""
+        tail = f"{WROTE}{text}" if text else ""
         number = signal.SIGABRT if code == ABORTED_EXIT else -code
         if number > 0:
             return WorkerDied(f"the worker was killed by {signal_name(number)}{note}{tail}", signal=number)

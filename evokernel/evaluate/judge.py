@@ -79,14 +79,14 @@ class Judge:
         stage = _STAGES[Budget(message["budget"])]
         request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
         began = time.monotonic()
-        disturbed = self._session.bench.quiet()
+        neighbours = self._session.bench.quiet()
+        if neighbours:
+            raise HarnessError(f"{neighbours}; nothing is timed beside others")
         waited = time.monotonic()
         outcome = time_candidate(self._session, request)
         conditions = self._session.bench.conditions()
         self._drop()
-        if disturbed:
-            outcome = replace(outcome, feedback=f"{outcome.feedback}\nmeasured beside others: {disturbed}")
-        metrics = {"wait_s": waited - began, "time_s": time.monotonic() - waited, "disturbed": float(bool(disturbed))}
+        metrics = {"wait_s": waited - began, "time_s": time.monotonic() - waited}
         return replace(outcome, metrics={**outcome.metrics, **metrics, **conditions}).as_message()
 
     def _drop(self) -> None:

@@ -157,7 +157,8 @@ class LocalEvaluator:
                 setup = {"admit": False, "final": False, "sheet": dict(self._identity.device_sheet)}
                 self._judge, hello = await self._start_judge(setup)
             self._hidden = _shapes(hello)
-            build = await self._build(request, self._hidden)  # it draws hidden shapes of its own
+        # It may be another judge than when this was built first, and each draws hidden shapes of its own.
+        build = await self._build(request, self._hidden)
         return _unbuilt(build) or await self._ask(self._judge, request, build)
 
     async def _final(self, request: EvaluationRequest, build: Build) -> Outcome:

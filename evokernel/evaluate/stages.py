@@ -10,6 +10,7 @@ from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.confined import Completed, Limits, Paths, run_confined
 from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.hosted import WROTE
 from evokernel.evaluate.inputs import result_tensors
 from evokernel.evaluate.session import LoadFailed
 from evokernel.evaluate.wire import HELD_OUT, Outcome
@@ -65,12 +66,15 @@ def check(session: Session, executable: bytes | None) -> Outcome:
     return Outcome(found.status, found.stage, found.feedback, metrics=metrics)
 
 
-def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
-    """Return the verdict on a candidate whose worker failed. `where` says on what, for its author."""
-    text = str(error)
+def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = False) -> Outcome:
+    """Return the verdict on a candidate whose worker failed. `where` says on what, for its author.
+
+    On a `hidden` shape nothing is passed on that the candidate has worded: it could tell the shape.
+    """
+    text = _own_words_left_out(error) if hidden else str(error)
     match error:
         case KernelFault():
-            return _fault(error, stage, where)
+            return _fault(error, text, stage, where)
         case LoadFailed():
             return Outcome(Status.LOAD_ERROR, stage, f"the compiled kernel could not be loaded: {text}")
         case WorkerTimeout():
@@ -85,16 +89,21 @@ def failure(error: WorkerError, stage: Stage, where: str) -> Outcome:
     return Outcome(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
 
 
-def _fault(error: KernelFault, stage: Stage, where: str) -> Outcome:
+def _own_words_left_out(error: WorkerError) -> str:
+    text = str(error)
+    return text.partition(":")[0] if isinstance(error, KernelFault) else text.partition(WROTE)[0]
+
+
+def _fault(error: KernelFault, text: str, stage: Stage, where: str) -> Outcome:
     """Return the verdict on what a candidate did inside its worker, in the worker's words."""
     line = f" (line {error.line})" if error.line is not None else ""
     match error.kind:
         case "memory":
-            return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: no device memory for what run() allocates: {error}")
+            return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: no device memory for what run() allocates: {text}")
         case "device":
             hint = "it touched memory outside its arguments, or wrote to an input (inputs are read-only), or asserted"
-            return Outcome(Status.DEVICE_FAULT, stage, f"{where}: a kernel failed on the GPU: {error}; {hint}")
-    return Outcome(Status.HOST_EXCEPTION, stage, f"{where}: the host code raised{line} {error}")
+            return Outcome(Status.DEVICE_FAULT, stage, f"{where}: a kernel failed on the GPU: {text}; {hint}")
+    return Outcome(Status.HOST_EXCEPTION, stage, f"{where}: the host code raised{line} {text}")
 
 
 def out_of_bounds(ground: Ground, stage: Stage) -> Outcome | None:
@@ -111,7 +120,7 @@ def _try(session: Session, ground: Ground, distributions: tuple[str, ...], stage
     try:
         found = _compare(session, ground, distributions, stage)
     except WorkerError as error:
-        found = failure(error, stage, f"on {ground.label}")
+        found = failure(error, stage, f"on {ground.label}", hidden=ground.hidden)
     found = out_of_bounds(ground, stage) or found
     if found is not None and ground.kind is Kind.HOLDOUT:
         return Outcome(Status.HOLDOUT_FAILED, stage, HELD_OUT)

@@ -26,7 +26,10 @@ def digest_failure(failure: Mapping[str, Any], source: str) -> str:
         if failure["stage"] == "resources":
             return _resources(failure, source)
         head = f"{_STAGES[failure['stage']]}: {failure['type']}"
-        lines = [head, *_place(failure["line"], source), *str(failure["message"]).splitlines()]
+        if failure["hidden"]:  # the candidate words the message, and could tell the shape in it
+            lines = [f"on a hidden shape, {head}", *_place(failure["line"], source)]
+        else:
+            lines = [head, *_place(failure["line"], source), *str(failure["message"]).splitlines()]
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a failure: {error!r}") from None
     return "\n".join(without_paths(line)[:_WIDTH] for line in lines[:LINE_LIMIT])

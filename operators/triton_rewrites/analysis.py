@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from operators.triton_rewrites.source import Kernel, Launch, Module, called, dotted, keyword_of
 
 HINTS = ("tl.multiple_of", "tl.max_contiguous")
-LOADS = ("tl.load",)
 STORES = ("tl.store",)
 RANGES = ("range", "tl.range")
 

@@ -37,7 +37,12 @@ def main(channel: socket.socket, action: str) -> None:
         torch.cuda.synchronize()
     except RuntimeError as caught:
         error = str(caught)
-    print(json.dumps({"error": error, "context_ok": vmm.current_context_ok()}), flush=True)
+    try:
+        vmm.synchronize()
+        whole = True
+    except vmm.CudaError:
+        whole = False
+    print(json.dumps({"error": error, "context_ok": whole}), flush=True)
     os._exit(0)  # a broken context cannot be taken down in order
 
 

@@ -18,7 +18,7 @@ from evokernel.task import DTYPES, Workload
 # The rest is for the contexts of three processes, the judge's copies of outputs, and the arena that replaces a broken
 # one while the baseline process still maps the old.
 _SHARE_OF_FREE_MEMORY = 0.33
-_QUIET_TIMEOUT_S = 20.0
+_QUIET_TIMEOUT_S = 120.0
 
 
 class CudaBench(Bench):
@@ -77,6 +77,9 @@ class CudaBench(Bench):
 
     def _ready(self) -> None:
         self._watch = Watch(self._ours)
+        workloads = self.task.workloads[self.device_class]
+        timed = len(workloads.search) + (len(workloads.holdout) if self.final else 0)
+        self._room = int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / timed)
 
     def _measure(self) -> dict[str, float]:
         return sheet.measure_device()
@@ -85,10 +88,6 @@ class CudaBench(Bench):
         return DeviceArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
     def _room_bytes(self) -> int:
-        if not hasattr(self, "_room"):
-            workloads = self.task.workloads[self.device_class]
-            timed = len(workloads.search) + (len(workloads.holdout) if self.final else 0)
-            self._room = int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / timed)
         return self._room
 
     def _ours(self) -> set[int]:

@@ -6,7 +6,6 @@ believed beyond "I am done": the judge reads the clock and checks the buffers.
 
 import json
 import os
-import signal
 import socket
 import traceback
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 from .batches import Batches
 from .descriptors import keep_only
 from .device_sets import DeviceSets
-from .seal import PR_SET_DUMPABLE, prctl, seal, show_only_own_processes
+from .seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
 
 STDERR, CHANNEL = 2, 3
 FAULT_EXIT = 70
@@ -42,12 +41,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
     try:
         keep_only(descriptors, (CHANNEL, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        os.setsid()
-        if spec["own_pid_namespace"]:
-            show_only_own_processes()
-        if spec["cpus"]:
-            os.sched_setaffinity(0, spec["cpus"])
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a talkative kernel loses text, not its life
+        stand_apart(spec)
         seal(spec, uid)
         _Worker(channel).serve()
         code = 0

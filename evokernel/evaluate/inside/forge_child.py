@@ -10,7 +10,6 @@ import importlib
 import json
 import os
 import resource
-import signal
 import socket
 import struct
 import tempfile
@@ -19,7 +18,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from .descriptors import keep_only
-from .seal import PR_SET_DUMPABLE, mount_scratch, prctl, seal, show_only_own_processes
+from .seal import PR_SET_DUMPABLE, mount_scratch, prctl, seal, stand_apart
 
 STDOUT, STDERR, CHANNEL, REQUEST = 1, 2, 3, 4
 FAULT_EXIT = 70
@@ -76,10 +75,8 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs:
 
 def _confine(spec: dict[str, Any], uid: int | None, call: dict[str, Any]) -> None:
     folder = call["folder"]
-    os.setsid()
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error for the writer, not its end
+    stand_apart(spec)
     if spec["own_pid_namespace"]:
-        show_only_own_processes()
         mount_scratch(folder, size_bytes=spec["scratch_bytes"], uid=uid)
     elif uid is not None:
         os.chown(folder, uid, uid)

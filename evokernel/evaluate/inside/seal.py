@@ -4,6 +4,7 @@ import base64
 import ctypes
 import os
 import resource
+import signal
 import stat
 from typing import Any
 
@@ -65,6 +66,16 @@ def show_only_own_processes() -> None:
     """Mount a /proc of this process's own PID namespace, for this process and its children. Raises `OSError`."""
     check(LIBC.unshare(CLONE_NEWNS), "unshare")
     _mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_PROGRAMS, None)
+
+
+def stand_apart(spec: dict[str, Any]) -> None:
+    """Leave the zygote's session, its view of processes and, where `spec` names some, its cores. Raises `OSError`."""
+    os.setsid()
+    if spec["own_pid_namespace"]:
+        show_only_own_processes()
+    if spec.get("cpus"):
+        os.sched_setaffinity(0, spec["cpus"])
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # who writes too much loses text, not its life
 
 
 def mount_scratch(path: str, *, size_bytes: int, uid: int | None) -> None:

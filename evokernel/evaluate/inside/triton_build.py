@@ -32,19 +32,22 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
         folder: where the compiler may write.
 
     Returns:
-        Either `failure` (see `triton_faults`), or `launches` (one list per measured shape, see `RecordingDriver`),
-        `cubins` (facts by SHA-256 of the measured ones) and `compile_ms`; with the latter a bundle of `kernel.py` and
-        the compiled kernels as `cache/KEY/NAME.json` and `.cubin`, which `triton_driver.use_cache` takes.
+        Either `failure` (see `triton_faults`; `hidden` where it came up on a shape that is not described), or
+        `launches` (one list per measured shape, see `RecordingDriver`), `cubins` (facts by SHA-256 of the measured
+        ones) and `compile_ms`; with the latter a bundle of `kernel.py` and the compiled kernels as
+        `cache/KEY/NAME.json` and `.cubin`, which `triton_driver.use_cache` takes.
     """
     os.environ["TRITON_CACHE_DIR"] = str(Path(folder, CACHE))
     with triton_faults.errors_of_the_compiler(Path(folder, "stderr")) as messages:
         start = time.perf_counter()
+        launches: list[list[dict[str, Any]]] = []
         try:
-            launches, images = _record(request)
+            images = _record(request, launches)
             compile_ms = (time.perf_counter() - start) * 1e3
             blob = bundle.pack({FILE: request["source"].encode(), **_compiled(Path(folder))})
         except Exception as error:  # noqa: BLE001  whatever a candidate raises is the answer
-            return {"failure": triton_faults.describe(error, request["source"], messages())}, b""
+            failure = triton_faults.describe(error, request["source"], messages())
+            return {"failure": {**failure, "hidden": len(launches) >= request["measured"]}}, b""
     used = {launch["cubin"] for shape in launches[: request["measured"]] for launch in shape if "cubin" in launch}
     facts = {digest: cubins.describe(images[digest].cubin, Path(folder)) for digest in sorted(used)}
     return {"launches": launches[: request["measured"]], "cubins": facts, "compile_ms": compile_ms}, blob
@@ -62,9 +65,9 @@ def load(source: str) -> types.ModuleType:
     return module
 
 
-def _record(request: Mapping[str, Any]) -> tuple[list[list[dict[str, Any]]], dict[str, Image]]:
+def _record(request: Mapping[str, Any], recorded: list[list[dict[str, Any]]]) -> dict[str, Image]:
+    """Add the launches of each shape to `recorded`; returns what was compiled, by SHA-256."""
     images: dict[str, Image] = {}
-    recorded = []
     buffers = Buffers()
     driver = RecordingDriver(request["capability"], request["properties"], place=lambda tensor: buffers.place(tensor))
     activate(driver)
@@ -77,7 +80,7 @@ def _record(request: Mapping[str, Any]) -> tuple[list[list[dict[str, Any]]], dic
             raise RuntimeError("run() launched no Triton kernel")
         recorded.append(driver.launches)
         images.update(driver.images)
-    return recorded, images
+    return images
 
 
 def _call(

@@ -64,7 +64,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGet": (POINTER(c_int), c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuCtxSetCurrent": (c_void_p,),
-    "cuCtxGetCurrent": (POINTER(c_void_p),),
     "cuCtxSynchronize": (),
     "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(AllocationProperties), c_int),
     "cuMemCreate": (POINTER(c_uint64), c_size_t, POINTER(AllocationProperties), c_uint64),
@@ -82,18 +81,6 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 def retain_primary_context(device: int = DEVICE) -> None:
     """Make the device's primary context, the one torch uses, current in this thread; made if there is none yet."""
     _call("cuCtxSetCurrent", _primary_context(device))
-
-
-def current_context_ok() -> bool:
-    """Say whether this thread has a context and no kernel has broken it. Waits for running kernels."""
-    context = c_void_p()
-    try:
-        _call("cuCtxGetCurrent", byref(context))
-        if context.value:
-            _call("cuCtxSynchronize")
-    except CudaError:
-        return False
-    return bool(context.value)
 
 
 def synchronize() -> None:

@@ -7,12 +7,11 @@ import ctypes
 import json
 import mmap
 import os
-import signal
 import socket
 from typing import Any, NoReturn
 
 from .descriptors import keep_only
-from .seal import LIBC, PR_SET_DUMPABLE, prctl, seal, show_only_own_processes
+from .seal import LIBC, PR_SET_DUMPABLE, prctl, seal, stand_apart
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 FAULT_EXIT = 70
@@ -30,12 +29,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampolin
     try:
         keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        os.setsid()
-        if spec["own_pid_namespace"]:
-            show_only_own_processes()
-        if spec["cpus"]:
-            os.sched_setaffinity(0, spec["cpus"])
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a talkative kernel loses text, not its life
+        stand_apart(spec)
         trampoline.evk_catch_abort()
         seal(spec, uid)
         _Worker(channel, trampoline).serve()

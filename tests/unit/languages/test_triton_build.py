@@ -188,6 +188,15 @@ def test_what_was_not_compiled_ahead_is_not_compiled(language: TritonLanguage, t
     assert replay(unpacked(built.artifact, tmp_path), 7)["hits"] == [True]
 
 
+def test_a_candidate_cannot_tell_its_author_a_hidden_shape(language: TritonLanguage):
+    source = KERNEL + "def run(x, N, y):\n    assert N == 65536, f'it is {N}'\n" + CALL
+    failure = language.build(source, TASK, hidden=[{"N": 7}])
+    assert isinstance(failure, BuildFailure)
+    assert failure.raised
+    assert failure.message.startswith("on a hidden shape, run() raises: AssertionError\n")
+    assert "it is 7" not in failure.message
+
+
 def test_the_seeds_of_the_built_in_tasks_build(language: TritonLanguage):
     for name in ("gemm", "softmax"):
         task = load_task(name).on("cuda")

@@ -1,0 +1,24 @@
+"""What an author is told of a worker that failed."""
+
+import pytest
+
+from evokernel.errors import KernelFault, WorkerDied, WorkerError
+from evokernel.evaluate.stages import failure
+from evokernel.evaluation import Stage, Status
+
+FAULTS = [
+    (KernelFault("ValueError: N is 137", "host", 12), Status.HOST_EXCEPTION, "ValueError"),
+    (KernelFault("AcceleratorError: N is 137", "device"), Status.DEVICE_FAULT, "AcceleratorError"),
+    (KernelFault("OutOfMemoryError: N is 137", "memory"), Status.OUT_OF_MEMORY, "OutOfMemoryError"),
+    (WorkerDied("the worker was killed by SIGABRT; it wrote: N is 137", 6), Status.WORKER_DIED, "SIGABRT"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind"), FAULTS)
+def test_a_candidates_own_words_are_passed_on_where_nothing_is_hidden(error: WorkerError, status: Status, kind: str):
+    told, kept = failure(error, Stage.SMOKE, "on w"), failure(error, Stage.SMOKE, "on a hidden shape", hidden=True)
+    assert told.status is kept.status is status
+    assert kind in told.feedback
+    assert kind in kept.feedback
+    assert "137" in told.feedback
+    assert "137" not in kept.feedback
