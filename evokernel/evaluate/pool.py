@@ -212,7 +212,7 @@ class LocalEvaluator:
         clock_ms = {
             Budget.QUICK: self._settings.quick_ms,
             Budget.PRECISE: self._settings.precise_ms,
-            Budget.FINAL: self._settings.final_ms / self._settings.final_processes,
+            Budget.FINAL: self._settings.final_ms / (request.processes or self._settings.final_processes),
         }[request.budget]
         return {
             "op": "time",
