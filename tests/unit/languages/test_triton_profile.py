@@ -90,7 +90,9 @@ def test_any_json_is_an_answer_or_a_value_error(field: str, value: Any):
 @given(_JSON)
 def test_any_json_is_a_failure_or_a_value_error(value: Any):
     try:
-        message = digest_failure({"stage": "run", "type": "T", "line": value, "message": value}, "a\nb")
+        message = digest_failure(
+            {"stage": "run", "type": "T", "line": value, "message": value, "hidden": False}, "a\nb"
+        )
         digest_failure(value, "a\nb")
     except ValueError:
         return
@@ -115,7 +117,7 @@ def test_occupancy_of_an_h100(num_warps: int, registers: int, shared_bytes: int,
 
 
 def test_a_failure_shows_its_line_without_paths():
-    failure = {"stage": "run", "type": "ValueError", "line": 3, "message": "bad /usr/lib/python3/x.py"}
+    failure = {"stage": "run", "type": "ValueError", "line": 3, "message": "bad /usr/lib/python3/x.py", "hidden": False}
     text = digest_failure(failure, "one\ntwo\nthree\nfour\n")
     assert text.splitlines() == [
         "run() raises: ValueError",
