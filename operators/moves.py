@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from evokernel.task import Task
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -20,6 +22,9 @@ class Library(Protocol):
 
     def moves(self, source: str, *, threads: int = 1) -> tuple[Move, ...]:
         """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel."""
+
+    def favoured(self, task: Task) -> frozenset[str]:
+        """The kinds of rewrites that the sizes of a task call for."""
 
     def apply(self, source: str, move: Move) -> str:
         """The source after a move. Raises `ValueError` where it is not one of this source's."""

@@ -17,6 +17,9 @@ LIBRARIES: Mapping[str, Library] = {"cpp": rewrites, "triton": triton_rewrites}
 DECAY = 0.88
 """How much less a kind of move is drawn than the one before it in its library, which names strong ones first."""
 
+FAVOUR = 3.0
+"""How much more a kind that the task calls for is drawn than the first of its library."""
+
 
 class Rewrite:
     """Applies a transformation from the library for the candidate's language."""
@@ -35,10 +38,12 @@ class Rewrite:
         for move in library.moves(parent.candidate.source, threads=context.threads):
             if rationale_of(move) not in context.tried:
                 by_kind[move.rewrite].append(move)
+        favoured = library.favoured(context.task)
         rng = stream(context.seed, context.step, "rewrite")
         while by_kind:
             kinds = list(by_kind)  # in the library's order
-            weights = np.array([context.credit.get(kind, 0.5) * DECAY**rank for rank, kind in enumerate(kinds)])
+            priors = [FAVOUR if kind in favoured else DECAY**rank for rank, kind in enumerate(kinds)]
+            weights = np.array([context.credit.get(kind, 0.5) for kind in kinds]) * priors
             kind = kinds[int(rng.choice(len(kinds), p=weights / weights.sum()))]
             move = by_kind[kind].pop(int(len(by_kind[kind]) * rng.random() ** 2))
             if not by_kind[kind]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from evokernel.task import Task
 from operators.loops.ir import Program
 from operators.loops.reader import ReadError, read
 from operators.loops.views import resolve_views
@@ -28,7 +29,7 @@ from operators.rewrites.unroll import Unroll
 from operators.rewrites.vector_math import VectorMath
 from operators.rewrites.vectorize import Vectorize
 
-__all__ = ["REWRITES", "Move", "Rewrite", "Site", "apply", "moves"]
+__all__ = ["REWRITES", "Move", "Rewrite", "Site", "apply", "favoured", "moves"]
 
 _ORDERED: tuple[Rewrite, ...] = (
     RegisterTile(),
@@ -54,6 +55,12 @@ def moves(source: str, *, threads: int = 1) -> tuple[Move, ...]:
     `parallel` is offered for `threads` > 1 only.
     """
     return tuple(move for move in _moves(source) if threads > 1 or move.rewrite != "parallel")
+
+
+def favoured(task: Task) -> frozenset[str]:
+    """The kinds that the sizes of a task call for: none more than the order says."""
+    del task
+    return frozenset()
 
 
 def apply(source: str, move: Move) -> str:

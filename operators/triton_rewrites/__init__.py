@@ -5,8 +5,11 @@ Order matters to a search that picks early moves more often, so the strong rewri
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 
+from evokernel.task import Role, Task, Tensor, Workload
 from operators.moves import Move
 from operators.triton_rewrites.access_hints import CACHE_MODIFIER, EVICTION_POLICY
 from operators.triton_rewrites.advance_pointers import AdvancePointers
@@ -25,7 +28,7 @@ from operators.triton_rewrites.source import Module, ReadError
 from operators.triton_rewrites.split_k import SplitK
 from operators.triton_rewrites.whole_row import WholeRow
 
-__all__ = ["REWRITES", "Move", "Site", "TritonRewrite", "apply", "moves"]
+__all__ = ["REWRITES", "Move", "Site", "TritonRewrite", "apply", "favoured", "moves"]
 
 _ORDERED: tuple[TritonRewrite, ...] = (
     GroupPrograms(),
@@ -49,6 +52,8 @@ _ORDERED: tuple[TritonRewrite, ...] = (
     FLATTEN_LOOP,
     HintAlignment(),
 )
+FEW_RESULTS = 128 * 64 * 64
+"""Elements of the largest result below which its tiles leave multiprocessors of a large GPU without work."""
 REWRITES: dict[str, TritonRewrite] = {rewrite.name: rewrite for rewrite in _ORDERED}
 
 
@@ -59,6 +64,20 @@ def moves(source: str, *, threads: int = 1) -> tuple[Move, ...]:
     """
     del threads
     return _moves(source)
+
+
+def favoured(task: Task) -> frozenset[str]:
+    """The kinds that a task calls for: sums are shared out where every workload has few results and longer inputs."""
+    workloads = task.workloads["cuda"].search if "cuda" in task.workloads else ()
+    tensors = (*task.signature.inputs, *task.signature.outputs)
+    results = [tensor for tensor in tensors if tensor.role is not Role.INPUT]
+    few = all(_longest(results, each) < min(FEW_RESULTS, _longest(tensors, each)) for each in workloads)
+    return frozenset({SplitK.name}) if workloads and few else frozenset()
+
+
+def _longest(tensors: Sequence[Tensor], workload: Workload) -> int:
+    sizes = workload.sizes
+    return max(math.prod(tensor.shape_at(sizes)) for tensor in tensors)
 
 
 def apply(source: str, move: Move) -> str:

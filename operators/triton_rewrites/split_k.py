@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from operators.triton_rewrites.analysis import range_of
 from operators.triton_rewrites.base import Site
+from operators.triton_rewrites.combine_shares import Names, Sum, combining, needed, shares
 from operators.triton_rewrites.edits import Edits
 from operators.triton_rewrites.source import Kernel, Launch, Module, called, dotted, fresh, keyword_of, names_in
 from operators.triton_rewrites.structure import (
@@ -19,32 +18,27 @@ from operators.triton_rewrites.structure import (
     fresh_in,
     has_effect,
     import_torch,
+    launched,
     only_launch,
     read_names,
     single,
     updated,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """A kernel of the form: set up, sum over blocks into an accumulator of zeros, finish."""
-
-    kernel: Kernel
-    launch: Launch
-    grid: Sequence[ast.expr]
-    loop: ast.For
-    total: str
-    shape: Sequence[str]
-    """Constexprs that give the accumulator's sizes."""
-    finish: Sequence[ast.stmt]
+MOST = 64
+"""Shares of a sum: the second kernel names each of them, and its code grows with them."""
+PART = 512
+"""Elements of a tile that a program of the second kernel adds: 16 bytes for each thread of its four warps."""
+_MULTIPROCESSORS = "torch.cuda.get_device_properties({}).multi_processor_count"
 
 
 class SplitK:
     """Share the blocks of a sum out over a further axis of the grid: more programs where the output has few tiles.
 
-    Each program leaves its partial sums in a workspace of its own, tile by tile. A second kernel, which is the first
-    one with the loop replaced, adds them in a fixed order: two calls give the same bits.
+    `run` makes as many shares as give each multiprocessor the wanted number of programs, so tile sizes and shapes can
+    change without it. Each program leaves its partial sums in a workspace of its own, tile by tile. A second kernel,
+    which is the first one with the loop replaced, adds them in a fixed order: two calls give the same bits. Where the
+    rows of a tile do not need each other its programs take a part of a tile each, for there are few tiles.
     """
 
     name = "split_k"
@@ -59,36 +53,30 @@ class SplitK:
         found = _sum(module, module.kernels[str(site.detail[0])])
         assert found is not None
         kernel, loop = found.kernel, found.loop
-        names = _Names(*(fresh_in(kernel.node, name) for name in ("partial", "split", "shares", "SPLIT_K")))
+        names = Names(*(fresh_in(kernel.node, name) for name in ("partial", "split", "splits", "shares", "PART")))
         edits = Edits(module)
         import_torch(edits)
-        splits = edits.add_constant("SPLIT_K", 4, (2, 3, 4, 6, 8, 12, 16))
-        combine = _combining(found, fresh(module, f"{kernel.name}_combine"), names)
+        combine = combining(found, fresh(module, f"{kernel.name}_combine"), names)
         edits.insert_after(kernel.node, ["", "", *ast.unparse(combine).split("\n")])
-        _launch_twice(edits, found, combine, names, splits)
+        _launch_twice(edits, found, combine, names)
         low, _, step = _bounds(loop)
         edits.replace(low, f"{names.split} * {module.grouped(step)}")
         edits.replace(step, f"{names.count} * {module.grouped(step)}")
-        edits.insert_before(loop, [f"{names.split} = tl.program_id({len(found.grid)})"])
+        axis = len(found.grid)
+        edits.insert_before(
+            loop, [f"{names.split} = tl.program_id({axis})", f"{names.count} = tl.num_programs({axis})"]
+        )
         before = code_of(kernel)[: code_of(kernel).index(loop)]
-        kept = _needed(before, read_names(loop))
+        kept = needed(before, read_names(loop))
         for stmt in before:
             if stmt not in kept:
                 edits.replace_lines(stmt, stmt, [])
-        share = f"tl.store({names.shares} + {names.split} * {_size(found)}, {found.total})"
-        edits.replace_lines(found.finish[0], found.finish[-1], [*_shares(found, names), share])
+        share = f"tl.store({names.shares} + {names.split} * {found.size}, {found.total})"
+        edits.replace_lines(found.finish[0], found.finish[-1], [*shares(found, names), share])
         return edits.result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    partial: str
-    split: str
-    shares: str
-    count: str
-
-
-def _sum(module: Module, kernel: Kernel) -> _Sum | None:
+def _sum(module: Module, kernel: Kernel) -> Sum | None:
     launch, body = only_launch(module, kernel), code_of(kernel)
     loops = [node for node in ast.walk(kernel.node) if isinstance(node, (ast.For, ast.While))]
     if launch is None or len(loops) != 1 or loops[0] not in body or not isinstance(loops[0], ast.For):
@@ -107,8 +95,21 @@ def _sum(module: Module, kernel: Kernel) -> _Sum | None:
     for total, summand in sums:
         shape = _zeros(kernel, before, total)
         if shape and _splits(loop, before, finish, total, summand) and device_tensor(module, kernel, launch):
-            return _Sum(kernel, launch, grid, loop, total, shape, finish)
+            found = Sum(module, kernel, launch, grid, loop, total, shape, finish)
+            return found if _known_early(found) else None
     return None
+
+
+def _known_early(found: Sum) -> bool:
+    """Whether what sizes the grid and the workspace has its value where `run` makes the grid."""
+    module, launch = found.module, found.launch
+    first, body = module.statement_of(launch.grid), module.run.body
+    if first not in body:
+        return False
+    late = bound_names(*body[body.index(first) :]).keys()
+    inner = [*found.shape, *(name for bound in _bounds(found.loop) for name in sorted(names_in(bound)))]
+    passed = [argument for name in inner if (argument := module.argument_of(launch, name)) is not None]
+    return not any(names_in(argument) & late for argument in passed)
 
 
 def _splits(
@@ -157,78 +158,48 @@ def _bounds(loop: ast.For) -> tuple[ast.expr, ast.expr, ast.expr]:
     return low, high, step
 
 
-def _size(found: _Sum) -> str:
-    return f"({' * '.join(found.shape)})" if len(found.shape) > 1 else found.shape[0]
-
-
-def _shares(found: _Sum, names: _Names) -> list[str]:
-    """Pointers to a tile's first share; the workspace is [tile][share][element of the tile]."""
-    tile = "tl.program_id(0)"
-    if len(found.grid) > 1:
-        tile = f"({tile} + tl.program_id(1) * tl.num_programs(0))"
-    if len(found.shape) > 1:
-        rows, cols = found.shape
-        lanes = f"tl.arange(0, {rows})[:, None] * {cols} + tl.arange(0, {cols})[None, :]"
-    else:
-        lanes = f"tl.arange(0, {found.shape[0]})"
-    lines = [f"{names.shares} = {names.partial} + tl.cast({tile}, tl.int64) * {names.count} * {_size(found)}"]
-    return [*lines, f"{names.shares} += {lanes}"]
-
-
-def _combining(found: _Sum, name: str, names: _Names) -> ast.FunctionDef:
-    """The kernel that adds the shares: the first one with another loop, without what only the old loop needed."""
-    kernel = found.kernel
-    body = code_of(kernel)
-    before = _needed(body[: body.index(found.loop)], read_names(*found.finish) | {found.total})
-    loop = (
-        "\n".join(_shares(found, names)) + "\n"
-        f"for {names.split} in range({names.count}):\n"
-        f"    {found.total} += tl.load({names.shares} + {names.split} * {_size(found)})"
-    )
-    text = f'"""Adds the shares of a tile and finishes it."""\n{loop}'
-    doc, *adding = ast.parse(text).body
-    made = copy.deepcopy(kernel.node)
-    made.name = name
-    made.body = [doc, *before, *adding, *found.finish]
-    used = set().union(*(names_in(stmt) for stmt in made.body))
-    made.args.args = [argument for argument in made.args.args if argument.arg in used]
-    made.args.args.append(ast.arg(names.partial))
-    made.args.args.append(ast.arg(names.count, ast.parse("tl.constexpr", mode="eval").body))
-    return made
-
-
-def _needed(stmts: Sequence[ast.stmt], wanted: frozenset[str]) -> list[ast.stmt]:
-    """The statements that give the wanted names their values."""
-    kept: list[ast.stmt] = []
-    for stmt in reversed(stmts):
-        if bound_names(stmt).keys() & wanted:
-            kept.append(stmt)
-            wanted |= read_names(stmt)
-    return kept[::-1]
-
-
-def _launch_twice(edits: Edits, found: _Sum, combine: ast.FunctionDef, names: _Names, splits: str) -> None:
+def _launch_twice(edits: Edits, found: Sum, combine: ast.FunctionDef, names: Names) -> None:
     module, launch, kernel = edits.module, found.launch, found.kernel
-    stmt = module.statement_of(launch.call)
     sizes = [module.segment(size) for size in found.grid]
-    partial = fresh_in(module.run, names.partial)
-    tiles = " * ".join(map(module.grouped, found.grid))
-    blocks = [module.argument_of(launch, size) for size in found.shape]
-    shape = ", ".join([tiles, splits, *(module.segment(block) for block in blocks if block is not None)])
-    device = device_tensor(module, kernel, launch)
-    memory = f"{partial} = torch.empty(({shape}), dtype=torch.float32, device={device}.device)"
-    edits.insert_before(stmt, [memory])
-    own = {names.partial: partial, names.count: splits}
-    passed = [own.get(argument.arg) or _argument(module, launch, argument.arg) for argument in combine.args.args]
-    options = [module.segment(option) for option in launch.call.keywords if option.arg not in kernel.params]
-    grid = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-    edits.insert_after(stmt, [f"{combine.name}[{grid}]({', '.join([*passed, *options])})"])
-    edits.replace(launch.grid, f"({', '.join([*sizes, splits])})")
+    wanted = ("tile_count", "programs", names.count, names.partial, "part")
+    tiles, programs, count, partial, part = (fresh_in(module.run, name) for name in wanted)
+    device = f"{device_tensor(module, kernel, launch)}.device"
+    blocks = [module.grouped(_argument(module, launch, size)) for size in found.shape]
+    share = edits.add_constant("SPLIT_PER_SM", 2, (1, 2, 3, 4, 6))
+    most = [f"{programs} // {tiles}", *_rounds(module, found), str(MOST)]
+    lines = [
+        f"{tiles} = {' * '.join(map(module.grouped, found.grid))}",
+        f"{programs} = {share} * {_MULTIPROCESSORS.format(device)}",
+        f"{count} = max(1, min({', '.join(most)}))",
+        f"{partial} = torch.empty(({', '.join([tiles, count, *blocks])}), dtype=torch.float32, device={device})",
+    ]
+    adding = list(sizes)
+    if any(argument.arg == names.part for argument in combine.args.args):
+        rows = " // ".join([str(PART), *blocks[1:]])
+        lines.append(f"{part} = max(1, min({blocks[0]}, {rows}))")
+        adding.append(f"{blocks[0]} // {part}")
+    edits.insert_before(module.statement_of(launch.grid), lines)
+    own = {names.partial: partial, names.count: count, names.part: part}
+    passed = [
+        own.get(argument.arg) or module.segment(_argument(module, launch, argument.arg))
+        for argument in combine.args.args
+    ]
+    grid = f"({', '.join(adding)}{',' if len(adding) == 1 else ''})"
+    call = f"{combine.name}[{grid}]({', '.join([*passed, 'num_warps=4', 'num_stages=1'])})"
+    edits.insert_after(module.statement_of(launch.call), [call])
+    edits.replace(launch.grid, f"({', '.join([*sizes, count])})")
     edits.add_parameter(kernel, names.partial, constexpr=False, argument=partial)
-    edits.add_parameter(kernel, names.count, constexpr=True, argument=splits)
 
 
-def _argument(module: Module, launch: Launch, param: str) -> str:
+def _rounds(module: Module, found: Sum) -> list[str]:
+    """How many rounds the whole loop has, as `run` can say it: no use in more shares than that; empty if it cannot."""
+    _, high, step = (launched(module, found.launch, bound) for bound in _bounds(found.loop))
+    if high is None or step is None or "triton" not in names_in(module.run):
+        return []
+    return [f"triton.cdiv({high}, {step})"]
+
+
+def _argument(module: Module, launch: Launch, param: str) -> ast.expr:
     argument = module.argument_of(launch, param)
     assert argument is not None
-    return module.segment(argument)
+    return argument

@@ -24,7 +24,7 @@ def kernels() -> dict[str, list[dict[str, int]]]:
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         answers: list[dict[str, Any]] = pool.starmap(compiled, JOBS.values(), chunksize=1)
     return {
-        name: [told["cubins"][launch["cubin"]] for launch in told["launches"][0] if "cubin" in launch]
+        name: [told["cubins"][step["launch"]["cubin"]] for step in told["plans"][0]["steps"] if "launch" in step]
         for name, told in zip(JOBS, answers, strict=True)
     }
 
@@ -38,4 +38,10 @@ def test_nothing_spills(name: str, kernels: dict[str, list[dict[str, int]]]) -> 
 @pytest.mark.parametrize("name", ["persistent", "split"])
 def test_tiles_take_warp_group_math_and_the_copy_engine(name: str, kernels: dict[str, list[dict[str, int]]]) -> None:
     assert kernels[name][0]["tensor_cores"] == 2
-    assert all(kernel["tma"] for kernel in kernels[name])
+    assert kernels[name][0]["tma"]
+
+
+def test_shares_are_added_from_whole_cache_lines(kernels: dict[str, list[dict[str, int]]]) -> None:
+    adding = kernels["split"][1]
+    assert adding["load_bits"] == 128
+    assert adding["registers"] <= 64
