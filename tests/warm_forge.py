@@ -1,5 +1,6 @@
 """A forge for tests: warm like the sandbox's, plain like `toolchain.forge_plain`; for trusted sources only."""
 
+import importlib
 import multiprocessing
 import tempfile
 from collections.abc import Mapping
@@ -8,20 +9,19 @@ from typing import Any
 
 from evokernel.languages.toolchain import Forged
 
-_BUILDER = "evokernel.evaluate.inside.triton_build"
+_PROGRAMS = "evokernel.evaluate.inside"
 
 
 class WarmForge:
-    """Answers each request in a fresh fork of a process that has torch and triton."""
+    """Answers each request in a fresh fork of a process that has torch, and triton where it is installed."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["torch", "triton", _BUILDER])
+        self._context.set_forkserver_preload(["torch", "triton", f"{_PROGRAMS}.triton_build"])
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
-        assert _BUILDER.endswith(program)
         ours, theirs = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_answer, args=(dict(request), theirs), daemon=True)
+        process = self._context.Process(target=_answer, args=(program, dict(request), theirs), daemon=True)
         process.start()
         theirs.close()
         try:
@@ -36,8 +36,7 @@ class WarmForge:
             ours.close()
 
 
-def _answer(request: dict[str, Any], channel: Connection) -> None:
-    from evokernel.evaluate.inside import triton_build
-
+def _answer(program: str, request: dict[str, Any], channel: Connection) -> None:
+    answer = importlib.import_module(f"{_PROGRAMS}.{program}").answer
     with tempfile.TemporaryDirectory() as folder:
-        channel.send(triton_build.answer(request, folder))
+        channel.send(answer(request, folder))

@@ -21,11 +21,12 @@ Contract:
 - The sizes differ from call to call and need not be multiples of anything: mask every remainder. Never read or write
   outside of a tensor.
 - Results must have the precision of sums in fp32: accumulate in tl.float32 and convert once, at the end{tf32}.
-- `run` is plain host code: compute the grid, launch kernels, return. It is run without a GPU to see what it launches,
-  so it must launch the same for the same shapes and scalars, whatever the tensors hold, and must not wait for the GPU
-  (no .item(), no .cpu(), no synchronize, no streams) or print. It may make views of its arguments, allocate scratch
-  with torch.empty(..., device=x.device), and use zero_, fill_ and copy_. Nothing else of torch: the work is done in
-  Triton. Nothing may be kept between calls.
+- `run` is plain host code: compute the grid, launch kernels, return. It is run without a GPU, twice for each shape, and
+  what it launches is written down and replayed: so it must launch the same for the same shapes and scalars, whatever
+  the tensors hold, keep nothing between calls, use nothing random and no addresses, and must not wait for the GPU (no
+  .item(), no .cpu(), no synchronize, no streams) or print. It may make views of its arguments, allocate scratch with
+  torch.empty(..., device=x.device), which holds garbage at every call, and use zero_, fill_ and copy_ (of one dtype
+  and layout) on contiguous memory. Nothing else of torch: the work is done in Triton.
 - Import only triton, triton.language (and triton.language.extra), torch, math and triton.tools.tensor_descriptor.
   Tensor descriptors work, made on the host (TensorDescriptor.from_tensor) or in the kernel (tl.make_tensor_descriptor).
 - No triton.autotune: the search finds the best values of the tunables itself.
@@ -52,7 +53,7 @@ def guide(task: Task, *, device: DeviceLimits) -> str:
     """Return the guide for authors of kernels for a task."""
     return _CONTRACT.format(
         entry=entry_signature(task.signature),
-        arguments="\n".join(_describe(argument) for argument in task.signature.arguments),
+        arguments="\n".join(describe_argument(argument) for argument in task.signature.arguments),
         alignment=ALIGNMENT_BYTES,
         tf32="" if task.precision.allow_tf32 else ', and give tl.dot input_precision="ieee" where its inputs are fp32',
         capability=f"{device.capability // 10}.{device.capability % 10}",
@@ -61,7 +62,8 @@ def guide(task: Task, *, device: DeviceLimits) -> str:
     )
 
 
-def _describe(argument: Tensor | Scalar) -> str:
+def describe_argument(argument: Tensor | Scalar) -> str:
+    """Return one line on an argument."""
     if isinstance(argument, Scalar):
         return f"- {argument.name}: {'int' if argument.dtype == 'int64' else 'float'}"
     shape = ", ".join(str(extent) for extent in argument.shape)

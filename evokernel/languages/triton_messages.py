@@ -23,16 +23,26 @@ def digest_failure(failure: Mapping[str, Any], source: str) -> str:
         ValueError: it is not such a failure.
     """
     try:
+        if failure["hidden"]:
+            return on_hidden_shape(failure)
         if failure["stage"] == "resources":
             return _resources(failure, source)
         head = f"{_STAGES[failure['stage']]}: {failure['type']}"
-        if failure["hidden"]:  # the candidate words the message, and could tell the shape in it
-            lines = [f"on a hidden shape, {head}", *_place(failure["line"], source)]
-        else:
-            lines = [head, *_place(failure["line"], source), *str(failure["message"]).splitlines()]
+        lines = [head, *_place(failure["line"], source), *str(failure["message"]).splitlines()]
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a failure: {error!r}") from None
     return "\n".join(without_paths(line)[:_WIDTH] for line in lines[:LINE_LIMIT])
+
+
+def on_hidden_shape(failure: Mapping[str, Any]) -> str:
+    """Return all that may be told of a failure on a hidden shape.
+
+    The candidate chooses the message, the type of the exception, the line, and how much of a resource it asks for: each
+    of these could tell the shape. Raises `KeyError` for what is no failure.
+    """
+    if failure["stage"] == "resources":
+        return "on a hidden shape, the kernel needs more of something than the device has (shared memory, threads)"
+    return f"on a hidden shape, {_STAGES[failure['stage']]}; sizes need not be multiples of anything, and may be 1"
 
 
 def _place(line: int | None, source: str) -> list[str]:

@@ -1,16 +1,15 @@
-"""What can be said about a Triton source without running it: early feedback for authors, not security.
+"""What can be said about a Python source for a GPU without running it: early feedback for authors, not security.
 
 A hostile source gets past any reading of its text; what keeps it harmless is the sandbox.
 """
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evokernel.languages.static_text import check_text
 
 ENTRY = "run"
-_MODULES = frozenset({"triton", "triton.language", "triton.tools.tensor_descriptor", "torch", "math"})
-_MODULE_PARENTS = ("triton.language.",)
 _REFUSED_NAMES = frozenset(
     {"exec", "eval", "compile", "open", "input", "breakpoint", "globals", "locals", "vars", "setattr", "delattr"}
 )
@@ -28,15 +27,33 @@ _TORCH = frozenset(
 )
 """What host code may take from torch: dtypes, scratch, and what describes them. Kernels do the computing."""
 _TORCH_CUDA = frozenset({"current_device", "device", "get_device_capability", "get_device_properties"})
-_DECORATORS = frozenset({"jit", "heuristics"})
 _AUTOTUNE = (
     "triton.autotune is not allowed: declare each choice as a tunable (NUM_WARPS = 4  # tune: 2 4 8) and pass it to "
     "the launch; the search finds the best values"
 )
 
 
-def static_check(source: str) -> str | None:
-    """Return why a Triton source cannot be tried, or None."""
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What differs between the languages whose sources are Python: modules to import, decorators of functions."""
+
+    modules: frozenset[str]
+    parents: tuple[str, ...] = ()
+    """Beginnings of the names of further modules."""
+    decorators: frozenset[str] = frozenset()
+    decorators_meant: str = "none are"
+
+
+TRITON = Dialect(
+    modules=frozenset({"triton", "triton.language", "triton.tools.tensor_descriptor", "torch", "math"}),
+    parents=("triton.language.",),
+    decorators=frozenset({"jit", "heuristics"}),
+    decorators_meant="only triton.jit and triton.heuristics are",
+)
+
+
+def static_check(source: str, *, dialect: Dialect = TRITON) -> str | None:
+    """Return why a source cannot be tried, or None."""
     problem = check_text(source)
     if problem is not None:
         return problem
@@ -48,7 +65,7 @@ def static_check(source: str) -> str | None:
         return "the source is nested too deeply"
     torch_names = set(_names_of_torch(tree))
     for node in ast.walk(tree):
-        problem = _check_node(node) or _check_torch(node, torch_names)
+        problem = _check_node(node, dialect) or _check_torch(node, torch_names)
         if problem is not None:
             return f"line {getattr(node, 'lineno', 1)}: {problem}"
     if not any(isinstance(node, ast.FunctionDef) and node.name == ENTRY for node in tree.body):
@@ -56,24 +73,24 @@ def static_check(source: str) -> str | None:
     return None
 
 
-def _check_node(node: ast.AST) -> str | None:
+def _check_node(node: ast.AST, dialect: Dialect) -> str | None:
     match node:
         case ast.Import(names=names):
-            return _check_modules([alias.name for alias in names])
+            return _check_modules([alias.name for alias in names], dialect)
         case ast.ImportFrom():
-            return _check_import_from(node)
+            return _check_import_from(node, dialect)
         case ast.Global():
             return "global is not allowed: nothing may be kept from one call to the next"
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return _check_name(name, part=isinstance(node, ast.Attribute))
         case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
-            return _check_definition(node.name, decorators)
+            return _check_definition(node.name, decorators, dialect)
         case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
             return "async is not allowed"
     return None
 
 
-def _check_import_from(node: ast.ImportFrom) -> str | None:
+def _check_import_from(node: ast.ImportFrom, dialect: Dialect) -> str | None:
     if node.level or node.module is None:
         return "relative imports are not allowed"
     names = [alias.name for alias in node.names]
@@ -81,22 +98,22 @@ def _check_import_from(node: ast.ImportFrom) -> str | None:
         return _AUTOTUNE
     if "*" in names:
         return f"from {node.module} import * is not allowed: name what is used"
-    if not _allowed(node.module):
-        return _check_modules([f"{node.module}.{name}" for name in names])
+    if not _allowed(node.module, dialect):
+        return _check_modules([f"{node.module}.{name}" for name in names], dialect)
     refused = sorted(_REFUSED_PARTS.intersection(names))
     return f"{node.module}.{refused[0]} is not allowed" if refused else None
 
 
-def _check_modules(modules: list[str]) -> str | None:
+def _check_modules(modules: list[str], dialect: Dialect) -> str | None:
     for module in modules:
-        if not _allowed(module):
-            known = ", ".join(sorted(_MODULES))
+        if not _allowed(module, dialect):
+            known = ", ".join(sorted(dialect.modules))
             return f"import of {module} is not allowed: a kernel may import {known}"
     return None
 
 
-def _allowed(module: str) -> bool:
-    return module in _MODULES or module.startswith(_MODULE_PARENTS)
+def _allowed(module: str, dialect: Dialect) -> bool:
+    return module in dialect.modules or (bool(dialect.parents) and module.startswith(dialect.parents))
 
 
 def _check_name(name: str, *, part: bool) -> str | None:
@@ -134,7 +151,7 @@ def _check_torch(node: ast.AST, torch_names: set[str]) -> str | None:
     return None
 
 
-def _check_definition(name: str, decorators: list[ast.expr]) -> str | None:
+def _check_definition(name: str, decorators: list[ast.expr], dialect: Dialect) -> str | None:
     if not name.isascii():
         return f"{name}: names of functions must be ASCII"
     for decorator in decorators:
@@ -142,8 +159,8 @@ def _check_definition(name: str, decorators: list[ast.expr]) -> str | None:
         word = next(_words(called), "")
         if word == "autotune":
             return _AUTOTUNE
-        if word not in _DECORATORS:
-            return f"decorator {ast.unparse(decorator)[:60]} is not allowed: only triton.jit and triton.heuristics are"
+        if word not in dialect.decorators:
+            return f"decorator {ast.unparse(decorator)[:60]} is not allowed: {dialect.decorators_meant}"
     return None
 
 

@@ -9,9 +9,9 @@ _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\n>", tokenize.DEDENT: "\n<
 _NOTHING = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER})
 
 
-def program_hash(source: str) -> str:
+def program_hash(source: str, *, language: str = "triton") -> str:
     """Return 16 hex digits over the tokens of a Python source; comments, layout and docstrings do not change it."""
-    digest = hashlib.sha256(b"triton\0")
+    digest = hashlib.sha256(f"{language}\0".encode())
     for token in _tokens(source):
         encoded = token.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(encoded))

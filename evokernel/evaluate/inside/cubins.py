@@ -1,17 +1,25 @@
 """What a compiled GPU kernel consists of: its registers, its local memory, and the instructions where it works most.
 
-Read with `cuobjdump`, which comes with Triton. The hot loop is the innermost loop with the most work in it; a kernel
-without loops is looked at as a whole.
+Read with `cuobjdump`, which comes with Triton and with the CUDA toolkit. The hot loop is the innermost loop with the
+most work in it; a kernel without loops is looked at as a whole.
 """
 
+import importlib.util
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .cubin_facts import inspect
+
 _TIMEOUT_S = 20
+_OF_TRITON = Path("backends/nvidia/bin/cuobjdump")
+_OF_TOOLKIT = "/usr/local/cuda/bin"
+_FUNCTION = re.compile(r"^\s*Function : ", re.MULTILINE)
 _USAGE = re.compile(r"REG:(?P<registers>\d+) STACK:(?P<stack>\d+)")
 _LINE = re.compile(
     r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<parts>(?:\.\w+)*)(?P<rest>[^;]*);",
@@ -39,28 +47,40 @@ class _Instruction:
     target: int | None
 
 
-def describe(cubin: bytes, folder: Path) -> dict[str, int]:
-    """Return numbers about the kernel in a cubin.
+def find_cuobjdump() -> str | None:
+    """Return the path of the program that takes machine code apart, or None where there is none."""
+    spec = importlib.util.find_spec("triton")
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    of_triton = [str(path) for path in (Path(folder, _OF_TRITON) for folder in folders) if os.access(path, os.X_OK)]
+    return of_triton[0] if of_triton else shutil.which("cuobjdump") or shutil.which("cuobjdump", path=_OF_TOOLKIT)
 
-    `registers` per thread and `local_bytes` (stack: spills, mostly); over the whole kernel `tensor_cores` (0 none, 1
-    one warp at a time, 2 warp groups), `tma`, `local_accesses`; in the hot loop `in_loop` (0: there is none),
-    `instructions`, `fma`, `special`, `async_copies`, `load_bits` (the most common width of a global load, 0: none) and
-    `barriers`.
+
+def describe(cubin: bytes, folder: Path) -> dict[str, int]:
+    """Return numbers about the kernels in a cubin.
+
+    `registers` per thread, `local_bytes` (stack: spills, mostly) and `static_shared_bytes`, each of the kernel with the
+    most; over all code `tensor_cores` (0 none, 1 one warp at a time, 2 warp groups), `tma`, `local_accesses`; in the
+    hot loop `in_loop` (0: there is none), `instructions`, `fma`, `special`, `async_copies`, `load_bits` (the most
+    common width of a global load, 0: none) and `barriers`.
 
     Raises:
         RuntimeError: the file cannot be disassembled.
+        ValueError: it is no cubin.
     """
     listing = _listing(cubin, folder)
-    usage = _USAGE.search(listing)
-    code = list(_read(listing))
-    if usage is None or not code:
+    usages = list(_USAGE.finditer(listing))
+    kernels = [list(_read(text)) for text in _FUNCTION.split(listing)[1:]]
+    code = [one for kernel in kernels for one in kernel]
+    if not usages or not code:
         raise RuntimeError("the compiled kernel cannot be disassembled")
-    loop = _hot_loop(code)
-    hot = loop or code
+    loops = [_hot_loop(kernel) for kernel in kernels]
+    loop = max(loops, key=_work)
+    hot = loop or max(kernels, key=_work)
     whole = {one.opcode for one in code}
     return {
-        "registers": int(usage["registers"]),
-        "local_bytes": int(usage["stack"]),
+        "registers": max(int(usage["registers"]) for usage in usages),
+        "local_bytes": max(int(usage["stack"]) for usage in usages),
+        "static_shared_bytes": max(kernel.shared_bytes for kernel in inspect(cubin).kernels.values()),
         "tensor_cores": 2 if whole & _WARP_GROUP_MATH else 1 if whole & _WARP_MATH else 0,
         "tma": int(bool(whole & _TMA)),
         "local_accesses": _count(code, _LOCAL),
@@ -75,11 +95,12 @@ def describe(cubin: bytes, folder: Path) -> dict[str, int]:
 
 
 def _listing(cubin: bytes, folder: Path) -> str:
-    from triton import knobs
-
+    program = find_cuobjdump()
+    if program is None:
+        raise RuntimeError("cuobjdump is missing: it comes with triton and with the CUDA toolkit")
     path = folder / "look.cubin"
     path.write_bytes(cubin)
-    command = [knobs.nvidia.cuobjdump.path, "-res-usage", "-sass", str(path)]
+    command = [program, "-res-usage", "-sass", str(path)]
     done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
     return done.stdout.decode(errors="replace")
 

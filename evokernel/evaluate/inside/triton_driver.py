@@ -6,7 +6,6 @@ ours. `RecordingDriver` needs no GPU and collects what a program would launch; `
 Triton 3.6 to 3.9.
 """
 
-import hashlib
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .cuda_kernel import Kernel, Shape
-from .triton_params import POINTER, Packing, Parameter, TensorMap
+from .cuda_kernel import Kernel, Module, Shape
+from .recording import Recorder, Region
+from .triton_params import POINTER, Packing, Parameter
 
 WARP = 32
 _GRID_LIMIT = (2**31 - 1, 65535, 65535)
@@ -126,8 +126,8 @@ class Launcher:
         metadata = self._metadata
         shape = Shape(
             grid=_grid(grid_x, grid_y, grid_z),
-            num_warps=metadata.num_warps,
-            num_ctas=metadata.num_ctas,
+            block=(WARP * metadata.num_warps, 1, 1),
+            cluster=metadata.num_ctas,
             shared_bytes=metadata.shared,
             cooperative=bool(metadata.launch_cooperative_grid),
             programmatic=bool(metadata.launch_pdl),
@@ -150,61 +150,31 @@ def _grid(*extents: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A compiled kernel as the recording driver keeps it."""
+    """A compiled kernel as the recording driver knows it: its function's name and the SHA-256 of its machine code."""
 
     name: str
-    cubin: bytes
-    digest: str
+    cubin: str
 
 
 class RecordingDriver(Driver):
-    """Collects launches instead of making them; needs no GPU.
+    """Writes launches down instead of making them; needs no GPU."""
 
-    Each entry of `launches` is JSON: the kernel's name and the SHA-256 of its cubin, its shape, and its parameters as
-    `[kind, value]`, where a pointer's value is `[buffer, offset in bytes]` as `place` names them, or None.
-    """
-
-    def __init__(
-        self, capability: int, properties: Mapping[str, int], *, place: Callable[[Any], tuple[str, int]]
-    ) -> None:
-        """Record for a device. `place` returns a tensor's buffer and offset, or raises what is wrong with it."""
-        super().__init__(capability, properties)
-        self._place = place
-        self.launches: list[dict[str, Any]] = []
-        self.images: dict[str, Image] = {}
+    def __init__(self, recorder: Recorder) -> None:
+        """Record for the recorder's device."""
+        super().__init__(recorder.capability, recorder.properties)
+        self._recorder = recorder
 
     def load(self, name: str, image: bytes, shared_bytes: int) -> tuple[Image, int, int, int]:
         """Keep a cubin."""
-        digest = hashlib.sha256(image).hexdigest()
-        self.images[digest] = Image(name, image, digest)
-        return self.images[digest], 0, 0, 1024
+        return Image(name, self._recorder.keep(image)), 0, 0, 1024
 
-    def scratch(self, size_bytes: int) -> None:
-        """Name no buffer: scratch is the launcher's own."""
-        return
+    def scratch(self, size_bytes: int) -> Region | None:
+        """Give the launch a buffer of its own."""
+        return self._recorder.scratch(size_bytes)
 
     def launch(self, function: Image, shape: Shape, parameters: list[Parameter], stream: int) -> None:
         """Write a launch down."""
-        self.launches.append(
-            {
-                "kernel": function.name,
-                "cubin": function.digest,
-                "grid": list(shape.grid),
-                "num_warps": shape.num_warps,
-                "num_ctas": shape.num_ctas,
-                "shared_bytes": shape.shared_bytes,
-                "modes": [shape.cooperative, shape.programmatic],
-                "parameters": [[parameter.kind, self._value(parameter.value)] for parameter in parameters],
-            }
-        )
-
-    def _value(self, value: Any) -> Any:
-        if value is None or isinstance(value, int | float):
-            return value
-        if isinstance(value, TensorMap):
-            numbers = [value.element_type, value.swizzle, value.shape, value.strides_bytes, value.box]
-            return [*self._place(value.base), *numbers, value.nan_padding]
-        return list(self._place(value))
+        self._recorder.launch(function.name, function.cubin, shape=shape, parameters=parameters)
 
 
 class LiveDriver(Driver):
@@ -232,12 +202,12 @@ class LiveDriver(Driver):
 
     def load(self, name: str, image: bytes, shared_bytes: int) -> tuple[Kernel, int, int, int]:
         """Load a cubin into the current context."""
-        kernel = Kernel(image, name, shared_bytes)
+        kernel = Kernel(Module(image), name, shared_bytes)
         return kernel, kernel.registers, kernel.local_bytes, kernel.max_threads
 
     def unload(self, function: Kernel) -> None:
         """Unload a module."""
-        function.unload()
+        function.module.unload()
 
     def scratch(self, size_bytes: int) -> Any:
         """Return bytes of torch's memory; it reuses them in the order of the stream, so nobody need keep them."""

@@ -1,8 +1,4 @@
-"""What went wrong in a Triton source, fit for its author: the line, the reason, nothing of this machine.
-
-A failure is JSON: `stage` (`import`, `run`, `compile` or `resources`), `type`, `message`, `line` (of the source, or
-None), and for `resources` the numbers `required` and `limit` with the `resource`.
-"""
+"""What went wrong in a Triton source, as `faults` describes it."""
 
 import contextlib
 import os
@@ -13,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_FILE = "kernel.py"
-_TEXT_LIMIT = 4000
+from .faults import TEXT_LIMIT, of_host
+
 _NOISE = re.compile(r"^(Repro command:|`ptxas` stderr:|=+$|please share)")
 _ERROR_LINE = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
 
@@ -47,25 +43,19 @@ def describe(error: BaseException, source: str, printed: str) -> dict[str, Any]:
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources, PTXASError
 
-    failure: dict[str, Any] = {"stage": "run", "type": type(error).__name__, "line": _line(error)}
+    failure = of_host(error)
     if isinstance(error, OutOfResources):
         numbers = {"required": error.required, "limit": error.limit, "resource": error.name}
-        return failure | numbers | {"stage": "resources", "message": str(error)}
+        return failure | numbers | {"stage": "resources"}
     if isinstance(error, CompilationError):
         line, message = _innermost(error, source)
-        return failure | {"stage": "compile", "line": line or failure["line"], "message": message[:_TEXT_LIMIT]}
+        return failure | {"stage": "compile", "line": line or failure["line"], "message": message[:TEXT_LIMIT]}
     if isinstance(error, PTXASError):
         return failure | {"stage": "compile", "message": _without_noise(str(error))}
-    if isinstance(error, SyntaxError) or (failure["line"] is not None and _at_top(error)):
-        failure["stage"] = "import"
-    if isinstance(error, SyntaxError):
-        failure["line"] = error.lineno
-    elif _in_compiler(error):
-        failure["stage"] = "compile"
-    message = f"{error.msg if isinstance(error, SyntaxError) else error}"
-    if failure["stage"] == "compile" and printed:
-        message += f"\n{printed}"
-    return failure | {"message": message[:_TEXT_LIMIT]}
+    if isinstance(error, SyntaxError) or not _in_compiler(error):
+        return failure
+    message = f"{error}\n{printed}" if printed else str(error)
+    return failure | {"stage": "compile", "message": message[:TEXT_LIMIT]}
 
 
 def _innermost(error: Any, source: str) -> tuple[int | None, str]:
@@ -86,16 +76,6 @@ def _innermost(error: Any, source: str) -> tuple[int | None, str]:
     return line, "\n".join(dict.fromkeys(messages)) or "the kernel does not compile"
 
 
-def _line(error: BaseException) -> int | None:
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((frame.lineno for frame in reversed(frames) if frame.filename == _FILE), None)
-
-
-def _at_top(error: BaseException) -> bool:
-    frames = traceback.extract_tb(error.__traceback__)
-    return not any(frame.filename == _FILE and frame.name == "run" for frame in frames)
-
-
 def _in_compiler(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
     return any(Path(frame.filename).parts[-2:] == ("compiler", "compiler.py") for frame in frames)
@@ -103,7 +83,7 @@ def _in_compiler(error: BaseException) -> bool:
 
 def _without_noise(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
-    return "\n".join(lines)[:_TEXT_LIMIT]
+    return "\n".join(lines)[:TEXT_LIMIT]
 
 
 def _errors_in(file: Path) -> str:

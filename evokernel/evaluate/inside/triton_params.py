@@ -17,6 +17,8 @@ DESCRIPTOR = "tensordesc"
 POINTER = "ptr"
 TENSOR_MAP = "map"
 TENSOR_MAP_BYTES = 128
+HALVES = frozenset({"fp16", "bf16"})
+FLOATS = HALVES | {"fp32", "f32", "fp64"}
 _TF32 = 11
 # the device's numbers of element types, where the host's differ
 _HOST_TYPES = {8: 10, 9: 8, 10: 9}
@@ -135,11 +137,39 @@ class Packed:
     def __init__(self, parameters: Sequence[Parameter], encode: Callable[[TensorMap, int], None]) -> None:
         """Lay the parameters out. `encode(map, address)` writes the 128 bytes of a tensor map, aligned to 128."""
         self._kept = [_cell(parameter, encode) for parameter in parameters]
+        self.sizes = [
+            TENSOR_MAP_BYTES if parameter.kind == TENSOR_MAP else ctypes.sizeof(cell)
+            for parameter, cell in zip(parameters, self._kept, strict=True)
+        ]
         addresses = [
             _aligned(cell) if parameter.kind == TENSOR_MAP else ctypes.addressof(cell)
             for parameter, cell in zip(parameters, self._kept, strict=True)
         ]
         self.addresses = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+
+
+def number(kind: str, value: Any) -> int | float:
+    """Return a number as a kernel with a parameter of this type gets it, but for the rounding of half precision.
+
+    Raises:
+        ValueError: nothing of this type can be passed.
+        OverflowError: the number is too large for a float of 16 bits.
+    """
+    if kind == "fp16":
+        struct.pack("<e", value)
+    if kind in HALVES:
+        return float(value)
+    if kind == POINTER or kind not in _C_TYPES:
+        raise ValueError(f"an argument of type {kind} cannot be passed to a kernel here")
+    passed: int | float = _C_TYPES[kind](value).value
+    return passed
+
+
+def size_bytes(kind: str) -> int:
+    """Return how large a parameter of a type is; the type is one that can be passed."""
+    if kind == TENSOR_MAP:
+        return TENSOR_MAP_BYTES
+    return 2 if kind in HALVES else ctypes.sizeof(_C_TYPES[kind])
 
 
 def _cell(parameter: Parameter, encode: Callable[[TensorMap, int], None]) -> Any:

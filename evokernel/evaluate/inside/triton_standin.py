@@ -8,7 +8,7 @@ name. Refusing is no loss: such an operation would be torch's kernel, not the ca
 import contextlib
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 DEVICE = torch.device("cuda", 0)
-_BASE = 1 << 40  # where every buffer seems to begin: aligned more than any real one
+_ALIGNMENT_BITS = 12  # of where a buffer seems to begin: more than any real one has
 _MAKE = "empty empty_strided empty_like new_empty new_empty_strided zeros zeros_like new_zeros full full_like new_full "
 _MAKE += "ones ones_like new_ones scalar_tensor"
 _VIEW = "view _unsafe_view view_as as_strided slice select t transpose permute expand unsqueeze squeeze detach alias "
@@ -34,8 +34,11 @@ class StandIn(torch.Tensor):  # type: ignore[misc]
     is_meta = property(lambda self: False)
 
     def data_ptr(self) -> int:
-        """Return a made-up address with the alignment that the real one will have."""
-        return int(_BASE + self.storage_offset() * self.element_size())
+        """Return a made-up address with the alignment that the real one will have; no two buffers share one."""
+        if not self.numel():
+            return 0  # as torch says of an empty tensor
+        base = self.untyped_storage()._cdata << _ALIGNMENT_BITS
+        return int(base + self.storage_offset() * self.element_size())
 
     def get_device(self) -> int:
         """Return the number of the device."""
@@ -52,32 +55,14 @@ def stand_in(shape: tuple[int, ...], dtype: str) -> StandIn:
     return made
 
 
-class Buffers:
-    """Names for the memory behind tensors: those of the arguments, then scratch in the order it is seen."""
+class Notes(Protocol):
+    """Takes what host code does with the contents of stand-ins."""
 
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._kept: list[Any] = []  # a storage that is gone could give its number to another
-        self._scratch = 0
+    def fill(self, tensor: Any, value: Any) -> None:
+        """Take that all elements of a tensor become a number."""
 
-    def name(self, tensor: StandIn, name: str) -> None:
-        """Name the memory of a tensor."""
-        storage = tensor.untyped_storage()
-        self._kept.append(storage)
-        self._names[storage._cdata] = name
-
-    def place(self, tensor: Any) -> tuple[str, int]:
-        """Return the name of a tensor's memory and its offset there in bytes.
-
-        Raises:
-            ValueError: the tensor is not on the GPU.
-        """
-        if not isinstance(tensor, StandIn):
-            raise ValueError("a kernel was given a tensor on the CPU: make scratch with device=x.device")
-        if tensor.untyped_storage()._cdata not in self._names:
-            self.name(tensor, f"scratch{self._scratch}")
-            self._scratch += 1
-        return self._names[tensor.untyped_storage()._cdata], int(tensor.storage_offset()) * tensor.element_size()
+    def copy(self, target: Any, source: Any) -> None:
+        """Take that a tensor becomes a copy of another."""
 
 
 class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
@@ -87,6 +72,8 @@ class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if function is torch.Tensor.__setitem__:
+            return _set(*args)
         if function is torch.Tensor.to:
             args = tuple("meta" if _is_device(each) else each for each in args)
         if _is_device(kwargs.get("device")):
@@ -97,19 +84,35 @@ class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
         return made
 
 
+def _set(tensor: Any, index: Any, value: Any) -> None:
+    """Do what an assignment to a part of a tensor on the GPU does; without memory torch would do something else."""
+    part = tensor[index]
+    if isinstance(value, torch.Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+
+
 def _is_device(value: Any) -> bool:
     return (isinstance(value, torch.device) and value.type == "cuda") or (
         isinstance(value, str) and value.split(":")[0] == "cuda"
     )
 
 
-class _Guard(TorchDispatchMode):  # type: ignore[misc]
-    """Lets through what makes views and scratch, writes fills and copies down, refuses the rest."""
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """A dispatch mode without torch's compiler, whose import takes up to a second and writes files, in every fork."""
 
-    def __init__(self, buffers: Buffers, log: list[dict[str, Any]]) -> None:
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class _Guard(_Mode):
+    """Lets through what makes views and scratch, tells of fills and copies, refuses the rest."""
+
+    def __init__(self, notes: Notes) -> None:
         super().__init__()
-        self._buffers = buffers
-        self._log = log
+        self._notes = notes
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -122,21 +125,33 @@ class _Guard(TorchDispatchMode):  # type: ignore[misc]
         with torch._C.DisableTorchFunction():
             plain = tree_map_only(torch.Tensor, lambda tensor: tensor.as_subclass(torch.Tensor), (args, kwargs or {}))
             made = function(*plain[0], **plain[1])
-        if name in _MAKE_NAMES and isinstance(made, torch.Tensor) and made.is_meta and "empty" not in name:
-            self._log.append({"op": name, "fills": made.numel() * made.element_size()})
+            if name in _MAKE_NAMES and made.is_meta and "empty" not in name:
+                self._notes.fill(made.as_subclass(StandIn), _filler(name, function, *plain))
         return made
 
     def _note(self, name: str, args: tuple[Any, ...]) -> None:
-        """Write down a fill or a copy on the device, with what it touches."""
-        touched = [
-            [*self._buffers.place(each), list(each.shape), list(each.stride())] if isinstance(each, StandIn) else each
-            for each in args
-            if isinstance(each, StandIn | int | float)
-        ]
-        self._log.append({"op": name, "arguments": touched})
+        target, value = args[0], 0 if name == "zero_" else args[1]
+        with torch._C.DisableTorchFunction():
+            if isinstance(value, torch.Tensor) and not isinstance(value, StandIn) and not value.dim():
+                name, value = "fill_", value.item()  # how x[0] = 1 arrives: a number of the host
+            tensors = (target, value) if name == "copy_" else (target,)
+            if not all(isinstance(each, StandIn) for each in tensors):
+                raise RuntimeError(f"run() calls {name} with a tensor on the CPU: make scratch with device=x.device")
+            if name == "copy_":
+                self._notes.copy(target, value)
+            else:
+                self._notes.fill(target, value)
 
 
-class LaunchesOnly(TorchDispatchMode):  # type: ignore[misc]
+def _filler(name: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the number that a function of torch makes a tensor of."""
+    if "zeros" in name or "ones" in name:
+        return int("ones" in name)
+    given = dict(zip((each.name for each in function._schema.arguments), args, strict=False)) | dict(kwargs)
+    return given["s" if name == "scalar_tensor" else "fill_value"]
+
+
+class LaunchesOnly(_Mode):
     """Refuses on real tensors what `hosted` refuses on stand-ins: `run` may tell them apart, or catch the refusal."""
 
     def __torch_dispatch__(
@@ -150,16 +165,14 @@ class LaunchesOnly(TorchDispatchMode):  # type: ignore[misc]
 def _refuse_unless(fine: bool, name: str) -> None:
     if not fine:
         raise RuntimeError(
-            f"run() calls torch for {name!r}: it may launch Triton kernels, make views, allocate scratch with "
+            f"run() calls torch for {name!r}: it may launch kernels, make views, allocate scratch with "
             "torch.empty, and use zero_, fill_ and copy_; nothing else, and it must not wait for results"
         )
 
 
 @contextlib.contextmanager
-def hosted(
-    buffers: Buffers, log: list[dict[str, Any]], *, capability: int, properties: Mapping[str, int]
-) -> Iterator[None]:
-    """Make torch act as if a GPU were there, for stand-ins; fills and copies go into `log` as JSON."""
+def hosted(notes: Notes, *, capability: int, properties: Mapping[str, int]) -> Iterator[None]:
+    """Make torch act as if a GPU were there, for stand-ins; `notes` is told of fills and copies."""
     facts = {
         "name": "GPU",
         "major": capability // 10,
@@ -173,7 +186,7 @@ def hosted(
     with contextlib.ExitStack() as stack:
         stack.enter_context(_patched(facts))
         stack.enter_context(torch.no_grad())
-        stack.enter_context(_Guard(buffers, log))
+        stack.enter_context(_Guard(notes))
         stack.enter_context(_OnDevice())
         yield
 

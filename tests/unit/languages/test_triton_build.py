@@ -1,5 +1,6 @@
 """Builds with the real compiler: what is recorded, what fails how, and what a later process makes of the bundle."""
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import LanguageError
+from evokernel.evaluate.artifact.cubin import inspect, refuse_misfits
+from evokernel.evaluate.artifact.plan import BufferFacts, PlanLimits, read_plans
 from evokernel.evaluate.inside import bundle
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import Forged, forge_plain, run_plain
@@ -84,27 +87,24 @@ REPLAY = """
 import importlib.util, json, sys
 folder, evaluate, shape = sys.argv[1:]
 sys.path.append(evaluate)
+from inside.recording import Recorder
 from inside.triton_driver import RecordingDriver, activate, use_cache
-from inside.triton_standin import Buffers, hosted, stand_in
 from triton import knobs
 
 hits = []
 knobs.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
-buffers = Buffers()
 facts = {"max_shared_mem": 232448, "max_num_regs": 65536, "multiprocessor_count": 132, "max_threads": 2048}
-driver = RecordingDriver(90, facts, place=buffers.place)
-activate(driver)
+recorder = Recorder(90, facts)
+activate(RecordingDriver(recorder))
 use_cache(folder + "/cache")
 spec = importlib.util.spec_from_file_location("kernel", folder + "/kernel.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 n = int(shape)
-x, y = stand_in((n,), "float32"), stand_in((n,), "float32")
-buffers.name(x, "x"), buffers.name(y, "y")
+x, y = ({"kind": "tensor", "name": name, "shape": [n], "dtype": "float32"} for name in "xy")
 try:
-    with hosted(buffers, driver.launches, capability=90, properties=facts):
-        module.run(x, n, y)
-    print(json.dumps({"hits": hits, "launches": driver.launches}))
+    plan = recorder.call(module.run, [x, {"kind": "scalar", "value": n}, y])
+    print(json.dumps({"hits": hits, "plan": plan}))
 except LookupError as error:
     print(json.dumps({"error": str(error)}))
 """
@@ -164,14 +164,28 @@ def test_every_kind_of_argument_is_packed_as_compiled_and_found_again(language: 
 
     assert answer["hits"] == [True] * 4
     assert before == sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*"))
-    zero, *launches = answer["launches"]  # type: ignore[misc]
-    assert zero == {"op": "zero_", "arguments": [["scratch0", 0, [65536], [1]]]}
+    plans = json.loads((folder / "plans.json").read_text())
+    assert plans == {"unrecordable": None, "shapes": [answer["plan"]]}
+    (plan,) = plans["shapes"]
+    assert plan["scratch"] == {"scratch0": 4 * 65536, "launch0": 8192}
+    zero, *launches = (step.get("launch", step) for step in plan["steps"])
+    assert zero == {"fill": {"buffer": "scratch0", "offset": 0, "bytes": 4 * 65536, "pattern": 0, "width": 4}}
     assert [launch["kernel"] for launch in launches] == ["mixed", "mixed", "on_host", "on_device"]
     assert [launch["grid"][0] for launch in launches] == [256, 1, 32, 32]
+    assert [launch["block"] for launch in launches] == [[128, 1, 1]] * 3 + [[256, 1, 1]]
     assert launches[1]["parameters"][:3] == [["ptr", ["x", 256]], ["ptr", ["y", 12]], ["ptr", ["x", 0]]]
+    assert launches[2]["parameters"][0] == ["map", ["scratch0", 0, 7, 3, [64, 1024], [256], [32, 32], False]]
+    assert launches[3]["parameters"][-2:] == [["ptr", ["launch0", 0]], ["ptr", None]]
+    found = {hashlib.sha256(cubin.read_bytes()).hexdigest(): cubin for cubin in folder.glob("cache/*/*.cubin")}
     for launch in launches:
         sizes = [SIZES[kind] for kind, _ in launch["parameters"]]
-        assert sizes in [parameter_sizes(cubin) for cubin in folder.glob(f"cache/*/{launch['kernel']}.cubin")]
+        assert sizes == parameter_sizes(found[launch["cubin"]])
+    cubins = {digest: inspect(cubin.read_bytes()) for digest, cubin in found.items()}
+    limits = PlanLimits(shared_bytes=232448, scratch_bytes=1 << 20)
+    buffers = {name: BufferFacts(4 * 65536, writable=name == "y") for name in "xy"}
+    checked = read_plans((folder / "plans.json").read_bytes(), buffers=[buffers], cubins=cubins, limits=limits)
+    refuse_misfits(checked, cubins, limits=limits)
+    assert [each.as_message() for each in checked.shapes] == plans["shapes"]
     assert built.descriptor["kernels"] == 4
     assert built.metrics["tma"] == 1
 
@@ -193,8 +207,48 @@ def test_a_candidate_cannot_tell_its_author_a_hidden_shape(language: TritonLangu
     failure = language.build(source, TASK, hidden=[{"N": 7}])
     assert isinstance(failure, BuildFailure)
     assert failure.raised
-    assert failure.message.startswith("on a hidden shape, run() raises: AssertionError\n")
+    assert failure.message.startswith("on a hidden shape, run() raises;")
     assert "it is 7" not in failure.message
+
+
+def test_what_was_seen_of_hidden_shapes_cannot_be_told_on_another(language: TritonLanguage):
+    source = (
+        KERNEL + "SEEN = []\n\n\ndef run(x, N, y):\n    SEEN.append(N)\n    assert len(set(SEEN)) < 2, SEEN\n" + CALL
+    )
+    failure = language.build(source, TASK, hidden=[{"N": 7}])
+    assert isinstance(failure, BuildFailure)
+    assert "7" not in failure.message
+
+
+def test_there_is_a_plan_for_each_shape_asked_for(language: TritonLanguage):
+    built = language.build(KERNEL + "def run(x, N, y):\n" + CALL, TASK, hidden=[{"N": 7}, {"N": 8}])
+    assert isinstance(built, Built)
+    shapes = json.loads(bundle.unpack(built.artifact)["plans.json"])["shapes"]
+    assert [shape["steps"][0]["launch"]["parameters"][2] for shape in shapes] == [["i32", n] for n in (65536, 7, 8)]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "COUNT = [0]\ndef run(x, N, y):\n    COUNT[0] += 1\n    N = N - COUNT[0]\n",
+        "import random\ndef run(x, N, y):\n    N = random.randrange(2**30)\n",
+        "SEEN = []\ndef run(x, N, y):\n    SEEN.append(x)\n    x = SEEN[0]\n",
+        "def run(x, N, y):\n    N = x.data_ptr() >> 8\n",
+    ],
+)
+def test_a_second_call_must_do_the_same(language: TritonLanguage, before: str):
+    message = failure(language, KERNEL + before + CALL).message
+    assert "did something else when it was called again" in message
+
+
+def test_what_cannot_be_recorded_is_built_and_says_why(language: TritonLanguage):
+    copy = "def run(x, N, y):\n    half = torch.empty(N, dtype=torch.float16, device=x.device)\n    half.copy_(x{})\n"
+    made = [language.build(KERNEL + copy.format(view) + CALL, TASK) for view in ("", "", "[:1].expand(N)")]
+    built = [each for each in made if isinstance(each, Built)]
+    assert len(built) == 3
+    plans = json.loads(bundle.unpack(built[0].artifact)["plans.json"])
+    assert plans == {"unrecordable": "run() copies torch.float32 to torch.float16", "shapes": []}
+    assert built[0].hash == built[1].hash != built[2].hash
 
 
 def test_the_seeds_of_the_built_in_tasks_build(language: TritonLanguage):
@@ -226,7 +280,7 @@ def test_too_much_shared_memory_is_refused_with_the_numbers(language: TritonLang
     [
         ("    a = 1\n    b = a / 0\n" + CALL, ["run() raises: ZeroDivisionError", "b = a / 0"]),
         ("    x.sum().item()\n" + CALL, ["run() calls torch for 'sum'", "->"]),
-        ("    return\n", ["launched no Triton kernel"]),
+        ("    return\n", ["launched no kernel"]),
         (CALL.replace("(1,)]", "(0.5,)]"), ["TypeError"]),
         (CALL.replace("(1,)]", "(1, 70000)]"), ["grid", "70000"]),
         (CALL.replace("BLOCK=256", "BLOCK=100"), ["arange's range must be a power of 2", "i = tl.program_id(0)"]),

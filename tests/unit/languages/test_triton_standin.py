@@ -6,22 +6,29 @@ from typing import Any
 import pytest
 import torch
 
-from evokernel.evaluate.inside.triton_standin import Buffers, LaunchesOnly, hosted, stand_in
+from evokernel.evaluate.inside.buffers import Buffers
+from evokernel.evaluate.inside.triton_standin import LaunchesOnly, hosted, stand_in
 
 PROPERTIES = {"multiprocessor_count": 132, "max_shared_mem": 232448, "max_num_regs": 65536, "max_threads": 2048}
 
 
 class Host:
-    """One call on `x`, 64 x 32 in bf16."""
+    """One call on `x`, 64 x 32 in bf16; takes the notes itself, as operation, tensor and number or source."""
 
     def __init__(self) -> None:
         self.buffers = Buffers()
-        self.log: list[dict[str, Any]] = []
+        self.notes: list[tuple[str, Any, Any]] = []
         self.x = stand_in((64, 32), "bfloat16")
         self.buffers.name(self.x, "x")
 
+    def fill(self, tensor: Any, value: Any) -> None:
+        self.notes.append(("fill", tensor, value))
+
+    def copy(self, target: Any, source: Any) -> None:
+        self.notes.append(("copy", target, source))
+
     def call(self, use: Callable[[Any], Any]) -> Any:
-        with hosted(self.buffers, self.log, capability=90, properties=PROPERTIES):
+        with hosted(self, capability=90, properties=PROPERTIES):
             return use(self.x)
 
 
@@ -65,7 +72,7 @@ def test_views_stay_in_their_buffer(host: Host, view: Callable[[Any], Any], offs
     seen = host.call(view)
     assert host.buffers.place(seen) == ("x", offset)
     assert seen.data_ptr() % 4096 == offset
-    assert host.log == []
+    assert host.notes == []
 
 
 @pytest.mark.parametrize(
@@ -83,18 +90,66 @@ def test_scratch_gets_buffers_of_its_own(host: Host, make: Callable[[Any], Any])
     assert host.buffers.place(first) == ("scratch0", 0)
     assert host.buffers.place(second) == ("scratch1", 0)
     assert host.buffers.place(first) == ("scratch0", 0)
+    assert host.buffers.scratch["scratch0"] == first.numel() * first.element_size()
+    assert first.data_ptr() != second.data_ptr()
+    assert first.data_ptr() % 256 == second.data_ptr() % 256 == 0
 
 
-def test_fills_and_copies_are_written_down(host: Host):
+def test_an_empty_tensor_is_nowhere(host: Host):
+    assert host.call(lambda x: x[:0].data_ptr()) == 0
+
+
+def test_fills_and_copies_are_told(host: Host):
     def fill(x: Any) -> None:
         scratch = torch.zeros_like(x)
         scratch.zero_()
         x[1:].fill_(2.5)
+        x[0] = 3
+        x[0, 0] = 4
         scratch.copy_(x)
 
     host.call(fill)
-    assert [entry["op"] for entry in host.log] == ["zeros_like", "zero_", "fill_", "copy_"]
-    assert host.log[2]["arguments"] == [["x", 64, [63, 32], [32, 1]], 2.5]
+    assert [name for name, _, _ in host.notes] == ["fill"] * 5 + ["copy"]
+    assert [value for name, _, value in host.notes if name == "fill"] == [0, 0, 2.5, 3, 4]
+    assert [host.buffers.place(tensor) for _, tensor, _ in host.notes] == [
+        *[("scratch0", 0)] * 2,
+        *[("x", 64), ("x", 0), ("x", 0)],
+        ("scratch0", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        (lambda x: torch.zeros(3, device="cuda"), 0),
+        (lambda x: x.new_zeros(3), 0),
+        (lambda x: torch.ones((2, 2), dtype=torch.int8, device=x.device), 1),
+        (lambda x: x.new_ones(3), 1),
+        (lambda x: torch.ones_like(x), 1),
+        (lambda x: torch.full((2,), -1.5, device="cuda"), -1.5),
+        (lambda x: torch.full_like(x, 7), 7),
+        (lambda x: x.new_full((3,), fill_value=7), 7),
+        (lambda x: torch.scalar_tensor(4.0, device="cuda"), 4.0),
+    ],
+)
+def test_scratch_made_of_a_number_is_filled(host: Host, make: Callable[[Any], Any], value: float):
+    made = host.call(make)
+    ((name, tensor, found),) = host.notes
+    assert (name, found) == ("fill", value)
+    assert host.buffers.place(tensor) == host.buffers.place(made)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: torch.empty(4).zero_(),
+        lambda x: x[0, :4].copy_(torch.empty(4)),
+        lambda x: torch.empty(4).copy_(x[0, :4]),
+    ],
+)
+def test_tensors_on_the_cpu_are_neither_filled_nor_copied(host: Host, use: Callable[[Any], Any]):
+    with pytest.raises(RuntimeError, match="with a tensor on the CPU"):
+        host.call(use)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a Triton source became: numbers about the kernels it launches, from the answer of its build.
+"""What a source for a GPU became: numbers about the kernels it launches, from the answer of its build.
 
 The answer comes from a process that ran the candidate's code, so every number is checked before it is used.
 """
@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.device_limits import WARP, DeviceLimits
 
 _NUMBER_LIMIT = 1 << 40
+_THREAD_LIMIT = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,15 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
+    """One launch: its machine code, warps of a block, and all shared memory of one."""
+
     cubin: str
-    num_warps: int
+    warps: int
     shared_bytes: int
 
 
 def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
-    """Measure what `evaluate/inside/triton_build` answered.
+    """Measure what `triton_build` or `cuda_build` in `evaluate/inside` answered.
 
     Where kernels differ the worst one counts: the most registers, spills and shared memory, the lowest occupancy;
     `tensor_cores` is 0 none, 1 one warp at a time, 2 warp groups, the best of all kernels. Loads and copies are those
@@ -42,27 +45,28 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
         ValueError: it is not such an answer.
     """
     try:
-        shapes = [list(shape) for shape in answer["launches"]]
-        launches = [_launch(launch) for shape in shapes for launch in shape if "cubin" in launch]
+        plans = list(answer["plans"])
         facts = {str(digest): _numbers(found) for digest, found in answer["cubins"].items()}
+        shapes = [[_launch(step["launch"], facts) for step in plan["steps"] if "launch" in step] for plan in plans]
+        launches = [launch for shape in shapes for launch in shape]
         used = [facts[launch.cubin] for launch in launches]
         if not launches:
             raise ValueError("no launches")
         occupancy = min(_occupancy(launch, facts[launch.cubin], device) for launch in launches)
         longest = max(used, key=lambda found: (found["tensor_cores"], found["instructions"]))
         return Profile(
-            hash=_hash(shapes),
+            hash=_hash(plans),
             descriptor={
                 "registers": max(found["registers"] for found in used),
                 "spills": max(found["local_bytes"] for found in used),
                 "shared_kib": max(launch.shared_bytes for launch in launches) / 1024,
                 "tensor_cores": max(found["tensor_cores"] for found in used),
                 "occupancy": occupancy,
-                "kernels": float(max(sum("cubin" in launch for launch in shape) for shape in shapes)),
+                "kernels": float(max(map(len, shapes))),
             },
             metrics={
                 "compile_ms": _number(answer["compile_ms"]),
-                "num_warps": float(max(launch.num_warps for launch in launches)),
+                "num_warps": float(max(launch.warps for launch in launches)),
                 "tma": max(found["tma"] for found in used),
                 "local_accesses": max(found["local_accesses"] for found in used),
                 **{f"hot_loop_{name}": longest[name] for name in _HOT},
@@ -75,17 +79,16 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
 _HOT = ("instructions", "fma", "special", "async_copies", "load_bits", "barriers")
 
 
-def _launch(launch: Mapping[str, Any]) -> _Launch:
-    num_warps = int(_number(launch["num_warps"]))
-    if not 1 <= num_warps <= 32:
-        raise ValueError("not an answer: num_warps")
-    return _Launch(str(launch["cubin"]), num_warps, int(_number(launch["shared_bytes"])))
+def _launch(launch: Mapping[str, Any], facts: Mapping[str, Mapping[str, float]]) -> _Launch:
+    threads = math.prod(int(_number(extent)) for extent in launch["block"])
+    if not 1 <= threads <= _THREAD_LIMIT:
+        raise ValueError("not an answer: a block's threads")
+    shared_bytes = _number(launch["shared_bytes"]) + facts[launch["cubin"]]["static_shared_bytes"]
+    return _Launch(str(launch["cubin"]), -(-threads // WARP), int(shared_bytes))
 
 
 def _occupancy(launch: _Launch, facts: Mapping[str, float], device: DeviceLimits) -> float:
-    return device.occupancy(
-        num_warps=launch.num_warps, registers=int(facts["registers"]), shared_bytes=launch.shared_bytes
-    )
+    return device.occupancy(num_warps=launch.warps, registers=int(facts["registers"]), shared_bytes=launch.shared_bytes)
 
 
 def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
@@ -98,6 +101,6 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _hash(shapes: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    text = json.dumps(shapes, sort_keys=True, separators=(",", ":"))
+def _hash(plans: Sequence[Mapping[str, Any]]) -> str:
+    text = json.dumps(plans, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

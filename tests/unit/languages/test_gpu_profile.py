@@ -7,12 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu_profile import read_answer
 from evokernel.languages.triton_messages import digest_failure
-from evokernel.languages.triton_profile import read_answer
 
 FACTS = {"registers": 64, "local_bytes": 8, "tensor_cores": 2, "tma": 1, "local_accesses": 3, "in_loop": 1}
-FACTS |= {"instructions": 90, "fma": 0, "special": 0, "async_copies": 4, "load_bits": 128, "barriers": 2}
-LAUNCH = {"kernel": "k", "cubin": "c0", "grid": [4, 1, 1], "num_warps": 8, "shared_bytes": 65536, "parameters": []}
+FACTS |= {
+    "instructions": 90,
+    "fma": 0,
+    "special": 0,
+    "async_copies": 4,
+    "load_bits": 128,
+    "barriers": 2,
+    "static_shared_bytes": 0,
+}
+LAUNCH = {"kernel": "k", "cubin": "c0", "grid": [4, 1, 1], "block": [256, 1, 1], "shared_bytes": 65536}
+FILL = {"fill": {"buffer": "y", "offset": 0, "bytes": 4, "pattern": 0, "width": 4}}
 H100 = DeviceLimits()
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -20,15 +29,19 @@ _JSON = st.recursive(
 )
 
 
+def plan(*steps: Any) -> dict[str, Any]:
+    return {"scratch": {}, "steps": [step if step is FILL else {"launch": step} for step in steps]}
+
+
 def answer(**changes: Any) -> dict[str, Any]:
-    return {"launches": [[LAUNCH]], "cubins": {"c0": FACTS}, "compile_ms": 12.0, **changes}
+    return {"plans": [plan(LAUNCH)], "unrecordable": None, "cubins": {"c0": FACTS}, "compile_ms": 12.0, **changes}
 
 
 def test_the_worst_kernel_counts():
-    other = {**LAUNCH, "cubin": "c1", "shared_bytes": 1024, "num_warps": 4}
+    other = {**LAUNCH, "cubin": "c1", "shared_bytes": 1024, "block": [32, 2, 2]}
     light = {**FACTS, "registers": 200, "local_bytes": 0, "tensor_cores": 0}
     found = read_answer(
-        answer(launches=[[LAUNCH, {"op": "zero_"}, other], [LAUNCH]], cubins={"c0": FACTS, "c1": light}), H100
+        answer(plans=[plan(LAUNCH, FILL, other), plan(LAUNCH)], cubins={"c0": FACTS, "c1": light}), H100
     )
     assert found.descriptor["registers"] == 200
     assert found.descriptor["spills"] == 8
@@ -42,22 +55,33 @@ def test_the_worst_kernel_counts():
 def test_the_hash_is_over_all_that_is_launched():
     one = read_answer(answer(), H100)
     assert one.hash == read_answer(answer(compile_ms=99.0), H100).hash
-    for change in ({"grid": [5, 1, 1]}, {"num_warps": 4}, {"parameters": [["i32", 2]]}):
-        assert read_answer(answer(launches=[[{**LAUNCH, **change}]]), H100).hash != one.hash
-    assert read_answer(answer(launches=[[{"op": "zero_"}, LAUNCH]]), H100).hash != one.hash
+    for change in ({"grid": [5, 1, 1]}, {"block": [128, 1, 1]}, {"parameters": [["i32", 2]]}):
+        assert read_answer(answer(plans=[plan({**LAUNCH, **change})]), H100).hash != one.hash
+    assert read_answer(answer(plans=[plan(FILL, LAUNCH)]), H100).hash != one.hash
+
+
+def test_static_shared_memory_counts():
+    found = read_answer(answer(cubins={"c0": {**FACTS, "static_shared_bytes": 1024}}), H100)
+    assert found.descriptor["shared_kib"] == 65
+
+
+def test_warps_are_counted_whole():
+    assert read_answer(answer(plans=[plan({**LAUNCH, "block": [33, 1, 3]})]), H100).metrics["num_warps"] == 4
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
         {},
-        answer(launches=[]),
-        answer(launches=[[]]),
-        answer(launches=[["x"]]),
-        answer(launches=7),
-        answer(launches=[[{**LAUNCH, "num_warps": 0}]]),
-        answer(launches=[[{**LAUNCH, "num_warps": 64}]]),
-        answer(launches=[[{**LAUNCH, "shared_bytes": -1}]]),
+        answer(plans=[]),
+        answer(plans=[plan()]),
+        answer(plans=[plan("x")]),
+        answer(plans=["x"]),
+        answer(plans=7),
+        answer(plans=[plan({**LAUNCH, "block": [0, 1, 1]})]),
+        answer(plans=[plan({**LAUNCH, "block": [1024, 2, 1]})]),
+        answer(plans=[plan({**LAUNCH, "block": ["128"]})]),
+        answer(plans=[plan({**LAUNCH, "shared_bytes": -1})]),
         answer(cubins={}),
         answer(cubins={"c0": {**FACTS, "registers": float("nan")}}),
         answer(cubins={"c0": {**FACTS, "registers": "many"}}),
@@ -75,10 +99,10 @@ def test_an_answer_nested_too_deeply_is_a_value_error():
     for _ in range(100_000):
         nested = [nested]
     with pytest.raises(ValueError, match="RecursionError"):
-        read_answer(answer(launches=[[{**LAUNCH, "parameters": nested}]]), H100)
+        read_answer(answer(plans=[plan({**LAUNCH, "parameters": nested})]), H100)
 
 
-@given(st.sampled_from(["launches", "cubins", "compile_ms"]), _JSON)
+@given(st.sampled_from(["plans", "cubins", "compile_ms"]), _JSON)
 def test_any_json_is_an_answer_or_a_value_error(field: str, value: Any):
     try:
         found = read_answer(answer(**{field: value}), H100)
@@ -129,10 +153,11 @@ def test_a_failure_shows_its_line_without_paths():
 
 
 def test_resources_say_what_to_lower():
-    failure = {"stage": "resources", "required": 393216, "limit": 232448, "resource": "shared memory"}
+    failure = {"stage": "resources", "required": 393216, "limit": 232448, "resource": "shared memory", "hidden": False}
     text = digest_failure(failure, "STAGES = 5  # tune: 3 5\n")
     assert "393216 bytes" in text
     assert "232448" in text
     assert "num_stages" in text
     assert "STAGES" in text
     assert "num_warps" in digest_failure({**failure, "resource": "threads"}, "")
+    assert "393216" not in digest_failure({**failure, "hidden": True}, "")

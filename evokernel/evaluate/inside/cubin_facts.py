@@ -1,0 +1,219 @@
+"""What a cubin says about itself: its kernels with their parameters, what it needs from elsewhere, what it remembers.
+
+A cubin is an ELF file for machine 190. Whoever reads one must expect a hostile author: every offset is checked, and
+whatever is wrong is a `ValueError`. The attributes of `.nv.info` are as NVRTC 13 and the assemblers of Triton write
+them for compute capabilities 8.0 to 12.0.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_ATTRIBUTE = struct.Struct("<BBH")
+_PARAMETER = struct.Struct("<IHHI")  # section index, place, offset, and a packed word with the size above bit 18
+_CUDA, _SYMTAB, _NOBITS = 190, 2, 8
+_ENTRY = 0x10  # st_other of a __global__ function
+_FUNCTION = 2
+_SYSTEM = ".nv."  # names of what the driver gives every kernel
+_LONG_FORM = 4  # the attribute has a value of its own behind it
+_MAX_THREADS, _PARAMETER_INFO, _PARAMETER_BYTES, _REGISTERS = 0x05, 0x17, 0x19, 0x2F
+_SIZE_LIMIT_BYTES = 64 << 20
+_SECTION_LIMIT = 8192
+_SYMBOL_LIMIT = 65536
+_STATE = ".nv.global"  # and .nv.global.init
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """One `__global__` function: sizes of its parameters in order, registers of a thread, static shared memory.
+
+    `max_threads` is what `__launch_bounds__` promises, 0 without a promise. The shared memory is without the part
+    that the system takes of each block on newer devices.
+    """
+
+    parameter_bytes: tuple[int, ...]
+    registers: int
+    shared_bytes: int
+    max_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CubinFacts:
+    """What a cubin consists of.
+
+    `capability` is that of the target (90 for sm_90a); `undefined` the functions it expects the driver to have;
+    `state_bytes` the size of its variables in global memory, which keep their values from launch to launch.
+    """
+
+    capability: int
+    kernels: Mapping[str, KernelFacts]
+    undefined: tuple[str, ...]
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    kind: int
+    link: int
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    name: str
+    kind: int
+    other: int
+    section: int
+
+
+def inspect(image: bytes) -> CubinFacts:
+    """Return what a cubin says about itself.
+
+    Raises:
+        ValueError: it is no cubin, or a damaged one.
+    """
+    try:
+        return _inspect(image)
+    except struct.error as error:
+        raise ValueError(f"a damaged cubin: {error}") from None
+
+
+def _inspect(image: bytes) -> CubinFacts:
+    flags, sections = _read_elf(image)
+    by_name = {section.name: section for section in sections}
+    if len(by_name) != len(sections):
+        raise ValueError("a damaged cubin: two sections of one name")
+    tables = [section for section in sections if section.kind == _SYMTAB]
+    if len(tables) != 1:
+        raise ValueError("a damaged cubin: it must have one symbol table")
+    symbols = list(_symbols(tables[0], sections))
+    registers = _registers(by_name, symbols)
+    kernels = {symbol.name for symbol in symbols if symbol.kind == _FUNCTION and symbol.other & _ENTRY}
+    undefined = {one.name for one in symbols if not one.section and one.name and not one.name.startswith(_SYSTEM)}
+    return CubinFacts(
+        capability=_capability(image, flags),
+        kernels={name: _kernel(name, by_name, registers) for name in sorted(kernels)},
+        undefined=tuple(sorted(undefined)),
+        state_bytes=sum(section.size for section in sections if section.name.startswith(_STATE)),
+    )
+
+
+def _capability(image: bytes, flags: int) -> int:
+    """Return the target; where the flags keep it differs between the versions of the format."""
+    abi = image[8]
+    return flags >> 8 & 0xFFFF if abi >= 8 else flags & 0xFF
+
+
+def _registers(sections: Mapping[str, _Section], symbols: Sequence[_Symbol]) -> dict[str, int]:
+    """Return the registers of a thread by function; `.nv.info` names functions by their place among the symbols."""
+    found = {}
+    for code, value in _attributes(sections[".nv.info"].data if ".nv.info" in sections else b""):
+        if code == _REGISTERS:
+            place, count = struct.unpack("<II", value)
+            if place < len(symbols):
+                found[symbols[place].name] = count
+    return found
+
+
+def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str, int]) -> KernelFacts:
+    info = sections.get(f".nv.info.{name}")
+    if info is None or name not in registers:
+        raise ValueError(f"a damaged cubin: nothing is said about kernel {name[:60]!r}")
+    shared = sections.get(f".nv.shared.{name}")
+    reserved = sections.get(".nv.shared.reserved.0")
+    static = shared.size - _reserved_bytes(reserved) if shared is not None else 0
+    attributes = list(_attributes(info.data))
+    threads = [struct.unpack("<III", value) for code, value in attributes if code == _MAX_THREADS]
+    return KernelFacts(
+        parameter_bytes=_parameters(name, attributes),
+        registers=registers[name],
+        shared_bytes=max(static, 0),
+        max_threads=threads[0][0] * threads[0][1] * threads[0][2] if threads else 0,
+    )
+
+
+def _reserved_bytes(reserved: _Section | None) -> int:
+    """Return what of each block's shared memory the system takes, which the sizes of newer cubins include."""
+    return 1024 if reserved is not None else 0
+
+
+def _parameters(name: str, attributes: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+    found: dict[int, tuple[int, int]] = {}
+    total = 0
+    for code, value in attributes:
+        if code == _PARAMETER_INFO:
+            _, place, offset, packed = _PARAMETER.unpack(value)
+            found[place] = offset, packed >> 18
+        elif code == _PARAMETER_BYTES:
+            total = int.from_bytes(value, "little")
+    end = max((offset + size for offset, size in found.values()), default=0)
+    if sorted(found) != list(range(len(found))) or end != total:
+        raise ValueError(f"a damaged cubin: the parameters of kernel {name[:60]!r} are not described")
+    return tuple(found[place][1] for place in sorted(found))
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the attributes of a section `.nv.info.NAME`: number and value."""
+    offset = 0
+    while offset < len(data):
+        form, code, value = _ATTRIBUTE.unpack_from(data, offset)
+        offset += _ATTRIBUTE.size
+        if form != _LONG_FORM:
+            yield code, value.to_bytes(2, "little")
+            continue
+        if offset + value > len(data):
+            raise ValueError("a damaged cubin: an attribute lies outside its section")
+        yield code, data[offset : offset + value]
+        offset += value
+
+
+def _symbols(table: _Section, sections: Sequence[_Section]) -> Iterator[_Symbol]:
+    if table.link >= len(sections) or len(table.data) % _SYMBOL.size:
+        raise ValueError("a damaged cubin: a symbol table")
+    if len(table.data) > _SYMBOL_LIMIT * _SYMBOL.size:
+        raise ValueError("a cubin with too many symbols")
+    names = sections[table.link].data
+    for name, info, other, section, _, _ in _SYMBOL.iter_unpack(table.data):
+        yield _Symbol(_text(names, name), info & 0xF, other, section)
+
+
+def _read_elf(image: bytes) -> tuple[int, list[_Section]]:
+    """Return the flags of the header, and the sections."""
+    if len(image) < _HEADER.size or image[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("not a cubin: no 64-bit little-endian ELF file")
+    if len(image) > _SIZE_LIMIT_BYTES:
+        raise ValueError(f"a cubin of {len(image)} bytes; the limit is {_SIZE_LIMIT_BYTES}")
+    fields = _HEADER.unpack_from(image)
+    machine, start, flags, entry_bytes, count, names = (fields[place] for place in (2, 6, 7, 11, 12, 13))
+    if machine != _CUDA:
+        raise ValueError("not a cubin: an ELF file for another machine")
+    if entry_bytes != _SECTION.size or names >= count or count > _SECTION_LIMIT:
+        raise ValueError("a damaged cubin: its table of sections")
+    if start + count * _SECTION.size > len(image):
+        raise ValueError("a damaged cubin: its table of sections lies outside the file")
+    rows = [_SECTION.unpack_from(image, start + index * _SECTION.size) for index in range(count)]
+    if sum(row[5] for row in rows if row[1] != _NOBITS) > len(image):
+        raise ValueError("a damaged cubin: its sections overlap")
+    table = _data(image, rows[names])
+    return flags, [_Section(_text(table, row[0]), row[1], row[6], row[5], _data(image, row)) for row in rows]
+
+
+def _data(image: bytes, row: tuple[int, ...]) -> bytes:
+    kind, offset, size = row[1], row[4], row[5]
+    if kind == _NOBITS:
+        return b""
+    if offset + size > len(image):
+        raise ValueError("a damaged cubin: a section lies outside the file")
+    return image[offset : offset + size]
+
+
+def _text(table: bytes, offset: int) -> str:
+    end = table.find(b"\0", offset, offset + 4096)
+    if end < 0:
+        raise ValueError("a damaged cubin: a name without an end")
+    return table[offset:end].decode(errors="replace")
