@@ -6,6 +6,7 @@ CONFIG ?= configs/gemm.yaml
 EXTRAS ?= [dev]
 HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4))
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
+HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
 .PHONY: evolve install check test test-all test-gpu clean
 
@@ -16,7 +17,8 @@ install: $(VENV)/ready
 
 # A supported torch that is installed already (an offline GPU node) is taken as it is, with its numpy and its triton;
 # otherwise the pinned one comes from the package index, alone and first, so that nothing else asks for a larger build of
-# it, and then the pinned triton, unless torch has brought its own (it has wheels for Linux on x86-64 only).
+# it, and then the pinned triton, unless torch has brought its own (it has wheels for Linux on x86-64 only). CUDA's
+# libraries, too, are left as a torch for CUDA has brought them.
 # The .pth is for a $(PYTHON) that lives in a virtual environment itself: its packages are no system site packages.
 SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -33,6 +35,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	    fi; \
 	fi
 	if $(HAS_TRITON); then sed -i '/^triton==/d' $(VENV)/constraints.txt; fi
+	if $(HAS_NVRTC); then sed -i '/^nvidia-/d' $(VENV)/constraints.txt; fi
 	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.$(EXTRAS)'
 	touch $@
 

@@ -10,15 +10,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from evokernel.errors import ConfigError
 
 DeviceClass = Literal["cpu", "cuda"]
-LANGUAGE_OF: Mapping[DeviceClass, Literal["cpp", "triton"]] = {"cpu": "cpp", "cuda": "triton"}
-"""The language that is evolved on each class of devices."""
-DEVICE_OF: Mapping[str, DeviceClass] = {language: device for device, language in LANGUAGE_OF.items()}
+LANGUAGE_OF: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
+"""The language that is evolved on each class of devices, unless another is asked for."""
+DEVICE_OF: Mapping[str, DeviceClass] = {"cpp": "cpu", "triton": "cuda", "cuda": "cuda"}
 """The class of devices that each language runs on."""
+SUFFIXES: Mapping[str, str] = {".cpp": "cpp", ".cu.py": "cuda", ".py": "triton"}
+"""Languages by how the name of a source file ends; the first that fits counts."""
 _AXES: Mapping[DeviceClass, Mapping[str, tuple[float, ...]]] = {
     "cpu": {"vector_bits": (128, 256, 512), "spills": (1, 16), "code_bytes": (1024, 4096)},
     "cuda": {"registers": (64, 128, 200), "shared_kib": (1, 64, 160), "tensor_cores": (1, 2), "spills": (1,)},
 }
 _CUDA_CLOCKS: Mapping[str, float] = {"final_ms": 750.0, "timeout_s": 10.0, "compile_timeout_s": 60.0}
+
+
+def language_of(file: str | Path) -> str | None:
+    """Return the language of a source file by its name, or None."""
+    return next((language for suffix, language in SUFFIXES.items() if str(file).endswith(suffix)), None)
 
 
 class _Model(BaseModel):
@@ -70,6 +77,8 @@ class EvaluationConfig(_Model):
     """Address space a candidate may use, in MiB."""
     sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
     """The strongest level to use; auto takes the best this machine offers."""
+    gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
+    """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
 
     def on(self, device: DeviceClass) -> "EvaluationConfig":
         """Return the settings with every value given: those that were, and the device class's own for the others."""
@@ -92,7 +101,7 @@ class NicheConfig(_Model):
 
     axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
     """For each measured descriptor, the ascending lower edges of the second and later bins; empty for those of the
-    language: vector width, spills and code size for cpp; registers, shared memory, tensor cores and spills for triton.
+    language: vector width, spills and code size for cpp; registers, shared memory, tensor cores and spills on a GPU.
     """
 
     @model_validator(mode="after")
@@ -129,8 +138,8 @@ class RunConfig(_Model):
     """A built-in task or the path of a task file, relative to the config."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """The class of devices to evolve for; auto takes an NVIDIA GPU where there is one that the task can use."""
-    language: Literal["auto", "cpp", "triton"] = "auto"
-    """The language of the candidates; auto takes that of the device class: cpp for cpu, triton for cuda."""
+    language: Literal["auto", "cpp", "triton", "cuda"] = "auto"
+    """The language of the candidates; auto takes that of the seed sources, else cpp for cpu and triton for cuda."""
     seed: int = Field(default=0, ge=0)
     """Where every random choice of the search comes from."""
     seed_sources: tuple[str, ...] = ()
@@ -148,26 +157,29 @@ class RunConfig(_Model):
     reset_after: int | None = Field(default=150, gt=0)
     """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
     in_flight: int = Field(default=0, ge=0)
-    """Proposals waiting or being judged at once; 0 for the processor cores plus one, at most 6 with a GPU."""
+    """Proposals waiting or being judged at once; 0 for the processor cores plus one, with GPUs for as many as there are
+    cores left for compilers, 8 for each GPU at most and 4 at least."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_decides_the_other(cls, raw: Any) -> Any:
-        """Let a given device class decide the language, and the other way round."""
+        """Let seed sources or a given device class decide the language, and a language the device class."""
         if not isinstance(raw, Mapping):
             return raw
         device, language = (str(raw.get(name, "auto")) for name in ("device", "language"))
-        for own, runs in LANGUAGE_OF.items():
-            if (device, language) == (own, "auto"):
-                return {**raw, "language": runs}
-            if (device, language) == ("auto", runs):
-                return {**raw, "device": own}
-            if language == runs and device in LANGUAGE_OF and device != own:
-                raise ValueError(
-                    f"language {language} runs on device class {own}, and device: {device} is asked for; give one of "
-                    "the two, or neither"
-                )
-        return raw
+        meant = _language_of_all(raw.get("seed_sources"))
+        if language == "auto":
+            language = meant or LANGUAGE_OF.get(device, "auto")
+        if language not in DEVICE_OF:
+            return raw
+        if device not in ("auto", DEVICE_OF[language]):
+            raise ValueError(
+                f"language {language} runs on device class {DEVICE_OF[language]}, and device: {device} is asked for; "
+                "give one of the two, or neither"
+            )
+        if meant not in (None, language):
+            raise ValueError(f"the seed sources are in language {meant}, and language: {language} is asked for")
+        return {**raw, "language": language, "device": DEVICE_OF[language]}
 
     @model_validator(mode="after")
     def _names_differ(self) -> "RunConfig":
@@ -182,8 +194,16 @@ class RunConfig(_Model):
             island if island.niches.axes else island.model_copy(update={"niches": NicheConfig(axes=_AXES[device])})
             for island in self.islands
         )
-        chosen = {"device": device, "language": LANGUAGE_OF[device], "islands": islands}
+        language = self.language if DEVICE_OF.get(self.language) == device else LANGUAGE_OF[device]
+        chosen = {"device": device, "language": language, "islands": islands}
         return self.model_copy(update={**chosen, "evaluation": self.evaluation.on(device)})
+
+
+def _language_of_all(sources: Any) -> str | None:
+    """Return the one language that seed sources say they are in, or None. What is no list of names is checked later."""
+    named = sources if isinstance(sources, list | tuple) else ()
+    found = {language_of(each) for each in named if isinstance(each, str)}
+    return found.pop() if len(found) == 1 else None
 
 
 def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:

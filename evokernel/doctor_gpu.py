@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evokernel.device_class import Machine
 from evokernel.evaluate.cuda.driver import GpuFacts, NvmlError
+from evokernel.evaluate.inside.nvrtc import NvrtcMissing, find_nvrtc
 from evokernel.evaluate.nvidia import nvidia_nodes
 from evokernel.evaluate.sandbox import detect_sandbox
 from evokernel.findings import Finding, State
@@ -30,6 +31,7 @@ def examine_gpu(machine: Machine, *, driver: Path = _DRIVER) -> Iterator[Finding
     yield Finding("gpu", State.OK, f"{gpu.name}, compute capability {major}.{minor}, {memory}; driver {gpu.driver}")
     yield torch_finding(_torch_cuda())
     yield _triton(installed=machine.triton)
+    yield nvrtc_finding()
     yield _toolkit()
     yield _nodes()
     yield _neighbours(gpu)
@@ -74,6 +76,18 @@ def _triton(*, installed: bool) -> Finding:
     if assembler is None or not os.access(assembler, os.X_OK):
         return Finding("triton", State.WARNING, f"{version}, without its ptxas", "install triton again, from a wheel")
     return Finding("triton", State.OK, f"{version}, with its own ptxas")
+
+
+def nvrtc_finding() -> Finding:
+    """Say whether CUDA C++ can be compiled."""
+    try:
+        found = find_nvrtc()
+    except (NvrtcMissing, OSError) as error:
+        return Finding("nvrtc", State.WARNING, str(error), "only CUDA C++ (--set language=cuda) needs it")
+    if found.has_headers:
+        return Finding("nvrtc", State.OK, f"{found.version}, with CUDA's headers")
+    advice = "kernels that include cuda_fp16.h and the like do not compile: pip install nvidia-cuda-runtime"
+    return Finding("nvrtc", State.WARNING, f"{found.version}, without CUDA's headers", advice)
 
 
 def _toolkit() -> Finding:

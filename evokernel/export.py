@@ -25,7 +25,7 @@ from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.story import portrait, story
 from evokernel.tasks import load_task, task_hash
 
-_SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py"}
+_SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
 
 
 class NotExported(EvokernelError):

@@ -12,6 +12,7 @@ from typing import Any
 
 from evokernel.config import RunConfig
 from evokernel.evaluation import combined_speedup
+from evokernel.export_helper import with_helper
 from evokernel.judging import Judgement
 from evokernel.languages.cpp_guide import entry_signature
 from evokernel.task import Role, Task, Tensor
@@ -36,19 +37,35 @@ def cpp_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
 
 def triton_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
     """Return a Triton kernel as it is, a test where the task's reference can be written down, and a README."""
-    test = _triton_test(task, judgement)
+    return _python_files(task, judgement, judgement.candidate.source, kind="Triton", needs="torch and triton")
+
+
+def cuda_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
+    """Return a CUDA C++ kernel with its helper inlined, a test where the reference can be written down, a README."""
+    needs = "torch, and NVRTC, which comes with torch for CUDA"
+    return _python_files(task, judgement, with_helper(judgement.candidate.source), kind="CUDA C++", needs=needs)
+
+
+def _python_files(task: Task, judgement: Judgement, kernel: str, *, kind: str, needs: str) -> Texts:
+    test = _gpu_test(task, judgement)
     readme = _fill(
-        "README.triton.md.txt",
+        "README.gpu.md.txt",
         **_measured(task, judgement),
+        kind=kind,
+        needs=needs,
         arguments=", ".join(argument.name for argument in task.signature.arguments),
         test_row="| `test_kernel.py` | `python test_kernel.py`: compares with torch, prints times |\n" if test else "",
-        example=_triton_example(task),
+        example=_gpu_example(task),
     )
-    texts = {"kernel.py": judgement.candidate.source, "README.md": readme}
+    texts = {"kernel.py": kernel, "README.md": readme}
     return {**texts, "test_kernel.py": test} if test else texts
 
 
-WRITERS: Mapping[str, Callable[[Task, Judgement, RunConfig], Texts]] = {"cpp": cpp_files, "triton": triton_files}
+WRITERS: Mapping[str, Callable[[Task, Judgement, RunConfig], Texts]] = {
+    "cpp": cpp_files,
+    "triton": triton_files,
+    "cuda": cuda_files,
+}
 """By language, what makes the files of an export."""
 
 
@@ -82,7 +99,7 @@ def _measured(task: Task, judgement: Judgement) -> dict[str, str]:
         "table": "\n".join(rows),
         "device": identity.device,
         "environment": identity.environment,
-        "mode": identity.mode.value,
+        "mode": evaluation.key.mode.value,
         "sandbox": identity.sandbox,
     }
 
@@ -148,10 +165,10 @@ def _cpp_example(task: Task) -> str:
     return f"out = kernel.run({', '.join(given)})"
 
 
-# ---------------------------------------------------------------------------------------------------- Triton
+# ---------------------------------------------------------------------------------------------------- on a GPU
 
 
-def _triton_example(task: Task) -> str:
+def _gpu_example(task: Task) -> str:
     """Return lines that call the kernel on a workload."""
     workload = next(iter(task.workloads.values())).search[0]
     lines = []
@@ -163,7 +180,7 @@ def _triton_example(task: Task) -> str:
     return "\n".join([*lines, f"kernel.run({', '.join(given)})"])
 
 
-def _triton_test(task: Task, judgement: Judgement) -> str:
+def _gpu_test(task: Task, judgement: Judgement) -> str:
     """Return the text of test_kernel.py; empty where the reference needs more than modules."""
     reference = reference_text(task.reference)
     if reference is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError
+from evokernel.evaluate.build_cache import BuildCache, RememberingForge, default_folder
 from evokernel.evaluate.confined import Limits, Paths, run_confined
 from evokernel.evaluate.forge import ForgePool, Toolbox
 from evokernel.evaluate.sandbox import Level, Sandbox, detect_sandbox, in_system
@@ -19,6 +20,7 @@ TOOLBOXES: Mapping[str, Toolbox] = {
     "triton": Toolbox(
         programs={"triton_build": "inside.triton_build"}, preload=("torch", "triton"), warm=("inside.triton_warm",)
     ),
+    "cuda": Toolbox(programs={"cuda_build": "inside.cuda_build"}, preload=("torch",), warm=("inside.cuda_build",)),
 }
 """By language, what Python does for it in the sandbox."""
 
@@ -61,7 +63,9 @@ def local_language(
     """
     sandbox = sandbox_for(settings)
     run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())
-    forge = ForgePool(sandbox, TOOLBOXES[name]) if name in TOOLBOXES else None
+    forge = None
+    if name in TOOLBOXES:
+        forge = RememberingForge(ForgePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
     return make_language(
         name, run=run, forge=forge, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
     )

@@ -12,6 +12,7 @@ from evokernel.protocols import Language
 LANGUAGES: Mapping[str, str] = {
     "cpp": "evokernel.languages.cpp:CppLanguage",
     "triton": "evokernel.languages.triton:TritonLanguage",
+    "cuda": "evokernel.languages.cuda:CudaLanguage",
 }
 """By name, where the class is: `module:Class`."""
 

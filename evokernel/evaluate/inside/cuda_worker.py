@@ -56,6 +56,7 @@ class _Worker:
         self.channel = channel
         self.arenas: dict[str, list[tuple[Any, ...]]] = {}
         self.batches: Batches | None = None
+        self.capability = 0
 
     def serve(self) -> None:
         self._make_context()
@@ -80,7 +81,9 @@ class _Worker:
         prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
         torch.empty(1, device="cuda")
         prctl(PR_SET_DUMPABLE, 0)
-        activate(LiveDriver())
+        driver = LiveDriver()
+        activate(driver)
+        self.capability = driver.capability
         self.channel.send(b"up")
 
     def _answer(self, request: dict[str, Any], descriptors: list[int]) -> None:
@@ -101,11 +104,11 @@ class _Worker:
             self.channel.send(b"attached")
 
     def _load(self, folder: str) -> None:
-        from . import triton_build
-        from .triton_driver import use_cache
+        from . import cuda_cache, source, triton_build, triton_driver
         from .triton_standin import LaunchesOnly
 
-        use_cache(str(Path(folder, triton_build.CACHE)))
+        triton_driver.use_cache(str(Path(folder, triton_build.CACHE)))
+        cuda_cache.use_cache(Path(folder, cuda_cache.CACHE), capability=self.capability)
         guard = LaunchesOnly()
 
         def call(arguments: Sequence[Any]) -> None:
@@ -113,7 +116,7 @@ class _Worker:
                 candidate(*arguments)
 
         batches = Batches(call)  # made first: see there
-        candidate = triton_build.load(Path(folder, triton_build.FILE).read_text(encoding="utf-8")).run
+        candidate = source.load(Path(folder, source.FILE).read_text(encoding="utf-8")).run
         self.batches = batches
         self.channel.send(b"loaded")
 

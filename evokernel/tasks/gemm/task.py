@@ -49,5 +49,5 @@ task = Task(
     flops="2 * M * N * K",
     precision=Precision(reduction="K", exact_on_integers=True),
     baselines={"torch": torch_mm},
-    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py"},
+    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py", "cuda": _SEEDS / "plain.cu.py"},
 )

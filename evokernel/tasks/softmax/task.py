@@ -67,5 +67,5 @@ task = Task(
     flops="5 * R * C",
     precision=Precision(reduction="C"),
     baselines={"torch": torch_softmax},
-    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py"},
+    seeds={"cpp": _SEEDS / "naive.cpp", "triton": _SEEDS / "plain.py", "cuda": _SEEDS / "plain.cu.py"},
 )
