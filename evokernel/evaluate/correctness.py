@@ -81,14 +81,21 @@ def judge_timed(
     return None
 
 
-def differing_calls(
-    expected: Expected, actual: _Arrays, due: _Arrays, *, share: float, rng: np.random.Generator
-) -> list[int]:
-    """Return the calls of a batch whose outputs are not plainly those that another runner gave on the same inputs.
+def alike_calls(
+    expected: Expected,
+    actual: _Arrays,
+    due: _Arrays,
+    *,
+    share: float,
+    rng: np.random.Generator,
+    among: Sequence[int],
+) -> Array:
+    """Say of each call of a batch whether its outputs are plainly those that another runner gave on the same inputs.
 
-    They may be right all the same: `judge_timed` decides. All others have passed it, as far as they were compared: of
-    each output a contiguous part, the same one in all calls and drawn when the batch is over, and of one call
-    everything. Poison is no number, so none is left there.
+    One truth value each, on the device, which is not waited for. Where it is false they may be right all the same:
+    `judge_timed` decides. Where it is true they have passed it, as far as they were compared: of each output a
+    contiguous part, the same one in all calls and drawn when the batch is over, and of one call everything. Poison is
+    no number, so none is left there.
 
     Args:
         expected: lends its tolerance, as for `judge_timed`.
@@ -96,24 +103,34 @@ def differing_calls(
         due: what the other runner wrote, of the same shapes.
         share: the part of each output that is compared; never less than 65536 elements.
         rng: where the secret choices come from.
+        among: the calls that count; of one of these everything is compared.
     """
     calls = len(actual[0])
-    whole = int(rng.integers(calls))
+    whole = int(rng.choice(among))
     alike = torch.ones(calls, dtype=torch.bool, device=actual[0].device)
     for output, wrote, other in zip(expected.outputs, actual, due, strict=True):
         mine, theirs = wrote.reshape(calls, -1), other.reshape(calls, -1)
         part = _secret_part(mine.shape[1], share, rng)
-        alike &= _rows_alike(output, mine[:, part], theirs[:, part])
+        alike &= rows_alike(output, mine[:, part], theirs[:, part])
         if part.stop - part.start < mine.shape[1]:
             alike[whole] &= _alike(output, mine[whole], theirs[whole])[0]
-    return [call for call, right in enumerate(alike.tolist()) if not right]
+    return alike
+
+
+def part_length(size: int, share: float) -> int:
+    """Return how many elements of an output are compared, of `size` in all."""
+    return min(size, max(math.ceil(share * size), _LEAST_PART))
+
+
+def secret_start(size: int, length: int, rng: np.random.Generator) -> int:
+    """Draw where a part begins, so that the first and last elements are not met less often than others."""
+    start = int(rng.integers(1 - length, size))  # beyond both ends, and pushed back
+    return min(max(start, 0), size - length)
 
 
 def _secret_part(size: int, share: float, rng: np.random.Generator) -> slice:
-    length = min(size, max(math.ceil(share * size), _LEAST_PART))
-    # drawn beyond both ends and pushed back, so that the first and last elements are not met less often than others
-    start = int(rng.integers(1 - length, size))
-    start = min(max(start, 0), size - length)
+    length = part_length(size, share)
+    start = secret_start(size, length, rng)
     return slice(start, start + length)
 
 
@@ -136,15 +153,35 @@ def _plainly_right(output: ExpectedOutput, actual: Array) -> Array:
         return (actual == store(output.high, output.tensor.dtype)).all()
     if not output.finite:
         return torch.zeros((), dtype=torch.bool, device=actual.device)
-    return _within(actual.reshape(1, -1), output.high.reshape(1, -1), output.limits, growth=1.0)[0]
+    return _within(actual.reshape(1, -1), output.high.reshape(1, -1), output.limits)[0]
 
 
-def _rows_alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
-    """Return `_alike` of each row, some rows at a time: on a processor as many as stay in a cache."""
+def rows_alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
+    """Say of each row whether it is plainly alike, in their own precision; some rows at a time, as fit."""
     rows, size = actual.shape
     some = max(1, (_CACHED if actual.device.type == "cpu" else _FITTING) // size)
     steps = range(0, rows, some)
     return torch.cat([_alike(output, actual[row : row + some], native[row : row + some]) for row in steps])
+
+
+def timed_limits(output: ExpectedOutput) -> Limits:
+    """Return the tolerance between two answers to inputs of a timed call; none where they must be equal."""
+    return Limits(*(6 * (0.0,))) if output.exact else output.limits.for_timed(output.limits.scale)
+
+
+def rows_right(output: ExpectedOutput, *, error: Array, due: Array, worst: Array) -> Array:
+    """Say of each row whether an answer is plainly right, from numbers about it.
+
+    Args:
+        output: lends its tolerance, `timed_limits`.
+        error: the root mean square of the errors.
+        due: that of the answer it is compared with.
+        worst: the largest error, less what its element's size allows.
+    """
+    limits = timed_limits(output)
+    growth = (due / limits.scale).clamp(min=1.0) if limits.scale > 0 else 1.0
+    # a sum of squares can overflow; a tolerance from it would let all pass
+    return due.isfinite() & (error <= limits.rms * growth) & (worst <= limits.floor * growth)
 
 
 def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
@@ -155,20 +192,19 @@ def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
     actual, native = torch.atleast_2d(actual), torch.atleast_2d(native)
     if output.exact or not is_float(output.tensor.dtype):
         return (actual == native).all(dim=1)
-    limits = output.limits.for_timed(output.limits.scale)
     native = native.to(torch.float64 if native.dtype == torch.float64 else torch.float32)
-    scale = _row_rms(native)
-    growth = (scale / limits.scale).clamp(min=1.0) if limits.scale > 0 else 1.0
-    # a sum of squares can overflow; a tolerance from it would let all pass
-    return scale.isfinite() & _within(actual, native, limits, growth=growth)
+    error = (actual.to(native.dtype) - native).abs_()
+    rms_error = _row_rms(error)
+    worst = error.sub_(native.abs().mul_(timed_limits(output).peak)).amax(dim=1)  # NaN where there is one
+    return rows_right(output, error=rms_error, due=_row_rms(native), worst=worst)
 
 
-def _within(actual: Array, due: Array, limits: Limits, *, growth: Array | float) -> Array:
-    """Compare rows; `growth`, for all or for each of them, widens what does not depend on an element's size."""
+def _within(actual: Array, due: Array, limits: Limits) -> Array:
+    """Compare rows."""
     error = (actual.to(due.dtype) - due).abs_()
-    small = _row_rms(error) <= limits.rms * growth
+    small = _row_rms(error) <= limits.rms
     worst = error.sub_(due.abs().mul_(limits.peak)).amax(dim=1)  # NaN where there is one
-    return small & (worst <= limits.floor * growth)
+    return small & (worst <= limits.floor)
 
 
 def _row_rms(values: Array) -> Array:

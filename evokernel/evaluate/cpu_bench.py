@@ -7,22 +7,22 @@ from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.device import device_name, floor_us, measure_device
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.session import Worker, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
+from evokernel.evaluate.workers import BaselineSide, BatchLimits
 from evokernel.task import DTYPES, Workload
 
 _SETS_BYTES = 64 << 20
+_LIMITS = BatchLimits(batch_s=0.003, most_calls=512, trial_calls=1, first_call_s=120.0)
 
 
 class CpuBench(Bench):
     """Judges compiled C++ on the processor."""
 
     device_class = "cpu"
-    batch_s = 0.003
-    most_calls = 512
-    trial_calls = 1
     timed_share = 1.0
-    first_call_s = 120.0
 
     @property
     def device_name(self) -> str:
@@ -52,8 +52,14 @@ class CpuBench(Bench):
         """Say no: a stopped process does nothing here."""
         return False
 
-    def _start_baseline(self, task: str) -> BaselineProcess:
-        return BaselineProcess(task, threads=self.threads, cpus=self.cores.runners)
+    @property
+    def baselines(self) -> BaselineSide:
+        """The baseline process."""
+        return self._baselines
+
+    def _begin(self, task: str) -> None:
+        process = BaselineProcess(task, threads=self.threads, cpus=self.cores.runners)
+        self._baselines = BaselineSide(self._stack.enter_context(process), _LIMITS)
 
     def _open(self) -> None:
         trampoline = build_trampoline(self.task.signature, _cache_folder())
@@ -71,8 +77,8 @@ class CpuBench(Bench):
     def _make_arena(self, workload: Workload, sets: int) -> HostArena:
         return HostArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
-    def _room_bytes(self) -> int:
-        return _SETS_BYTES
+    def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
+        self._baselines.anchor(ground, fresh, panel=self.panel, room_bytes=_SETS_BYTES)
 
 
 def _cache_folder() -> Path:

@@ -13,7 +13,7 @@ from evokernel.evaluate.arrays import Array, bits, settle
 from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.poison import draw_poison, poison_like
 from evokernel.evaluate.tolerance import Expected, expect
-from evokernel.task import Role, Task, Workload
+from evokernel.task import Role, Task, Tensor, Workload
 
 
 class Kind(StrEnum):
@@ -54,6 +54,7 @@ class Ground:
         rng: np.random.Generator,
         *,
         make_arena: Callable[[int], Arena],
+        sets: int = 2,
     ) -> None:
         self.task = task
         self.workload = workload
@@ -61,12 +62,14 @@ class Ground:
         self._rng = rng
         self.calls = 1
         self.baseline_us: dict[str, float] = {}
+        self.chosen = ""
         self._poison = draw_poison(rng)
         self._cases: dict[str, Case] = {}
         self._generation = 0
         self._make = make_arena
-        self._arena = make_arena(2)
+        self._arena = make_arena(sets)
         self._results = result_tensors(task)
+        self._patterns: dict[str, Array] = {}
 
     @property
     def hidden(self) -> bool:
@@ -81,8 +84,8 @@ class Ground:
 
     @property
     def anchor(self) -> str:
-        """The fastest baseline."""
-        return min(self.baseline_us, key=lambda name: self.baseline_us[name])
+        """The baseline that is timed against in a search: the one that was chosen first, or the fastest."""
+        return self.chosen or min(self.baseline_us, key=lambda name: self.baseline_us[name])
 
     @property
     def least_us(self) -> float:
@@ -108,6 +111,11 @@ class Ground:
     def device(self) -> str:
         """Where the buffers live."""
         return self._arena.device
+
+    @property
+    def memories(self) -> tuple[Array, Array]:
+        """The bytes that the buffers lie in: those of inputs, and those of what may be written."""
+        return self._arena.inputs.memory, self._arena.outputs.memory
 
     @property
     def poison_word(self) -> int:
@@ -137,6 +145,31 @@ class Ground:
     def views(self, set_index: int) -> dict[str, Array]:
         """Return the inputs and in/out tensors of one copy, writable."""
         return {tensor.name: self._arena.view(set_index, tensor.name) for tensor in self.task.signature.inputs}
+
+    def all_inputs(self) -> dict[str, Array]:
+        """Return the inputs and in/out tensors of all copies, each of shape (sets, *shape), writable."""
+        return {tensor.name: self._arena.views(tensor.name) for tensor in self.task.signature.inputs}
+
+    def call_arguments(self, set_index: int) -> tuple[dict[str, Any], tuple[Array, ...]]:
+        """Return one copy as a baseline takes it: inputs and scalars by name, and what it writes, in their order."""
+        tensors = self.task.signature.tensors
+        scalars = {scalar.name: self.workload.dims[scalar.name] for scalar in self.task.signature.scalars}
+        written = tuple(self._arena.view(set_index, each.name) for each in tensors if each.role is not Role.INPUT)
+        return {**self.views(set_index), **scalars}, written
+
+    @property
+    def results(self) -> tuple[Tensor, ...]:
+        """The tensors that hold results, in the order of a reference's."""
+        return self._results
+
+    def copies(self, name: str) -> Array:
+        """Return all copies of one tensor, of shape (sets, *shape); a view."""
+        return self._arena.views(name)
+
+    def patterns(self) -> dict[str, Array]:
+        """Return what each output of one copy holds once it was poisoned, as integers, by name."""
+        outputs = [tensor.name for tensor in self._results if tensor.role is Role.OUTPUT]
+        return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
 
     def put(self, set_index: int, inputs: Mapping[str, Array]) -> None:
         """Copy inputs into one copy and poison its outputs."""
@@ -178,4 +211,9 @@ class Ground:
         for tensor in self._results:
             if tensor.role is Role.OUTPUT:
                 views = self._arena.views(tensor.name)[which]
-                bits(views).copy_(bits(poison_like(views[0], self._poison)))
+                bits(views).copy_(self._pattern(tensor.name, views[0]))
+
+    def _pattern(self, name: str, view: Array) -> Array:
+        if name not in self._patterns:
+            self._patterns[name] = bits(poison_like(view, self._poison))
+        return self._patterns[name]

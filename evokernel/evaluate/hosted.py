@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 
 from evokernel.errors import WorkerDied
-from evokernel.evaluate.runner import KILL_TIMEOUT_S, RunnerProcess
+from evokernel.evaluate.runner import KILL_TIMEOUT_S, PeerProcess, RunnerProcess
 from evokernel.evaluate.zygote_host import ZygoteHost, signal_name, tail_of
 
 WROTE = "; it wrote: "
@@ -14,8 +14,8 @@ WROTE = "; it wrote: "
 ABORTED_EXIT = 128 + signal.SIGABRT
 
 
-class HostedRunner(RunnerProcess):
-    """One single-use worker. A context manager: leaving it ends the process and all it started.
+class HostedProcess(PeerProcess):
+    """One process of a zygote. A context manager: leaving it ends the process and all it started.
 
     `descriptors` are handed to the process between its channel and its stderr; they stay the caller's.
     """
@@ -33,10 +33,6 @@ class HostedRunner(RunnerProcess):
             theirs.close()
         self._host = host
         super().__init__(ours, handle, spin=spin)
-
-    def remark(self) -> str:
-        """Return what the worker has to say about how it was timed, or nothing; its own words."""
-        return ""
 
     def stderr(self) -> str:
         """Return the end of what the worker wrote to stderr; untrusted text."""
@@ -65,3 +61,11 @@ class HostedRunner(RunnerProcess):
         if number > 0:
             return WorkerDied(f"the worker was killed by {signal_name(number)}{note}{tail}", signal=number)
         return WorkerDied(f"the worker exited with {code}{note}{tail}", exit_code=code)
+
+
+class HostedRunner(HostedProcess, RunnerProcess):
+    """One single-use worker that runs a candidate."""
+
+    def remark(self) -> str:
+        """Return what the worker has to say about how it was timed, or nothing; its own words."""
+        return ""

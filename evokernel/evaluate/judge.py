@@ -1,25 +1,30 @@
 """The judge: a process of its own that owns secrets, clock and verdict, and does what one engine asks, one by one."""
 
 import contextlib
+import math
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench import Bench
-from evokernel.evaluate.clockwork import Request, time_candidate
 from evokernel.evaluate.ground import Kind
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
-from evokernel.evaluate.stages import Session, check, failure
+from evokernel.evaluate.open_session import open_session
+from evokernel.evaluate.sessions import CandidateSession
+from evokernel.evaluate.stages import check
+from evokernel.evaluate.timed import Request, time_candidate
 from evokernel.evaluate.timing import Plan
-from evokernel.evaluate.wire import Message, pack, receive
-from evokernel.evaluation import Budget, Stage
+from evokernel.evaluate.verdicts import failure
+from evokernel.evaluate.wire import Message, Outcome, pack, receive
+from evokernel.evaluation import Budget, Stage, Status
 
+_CONDITIONS_S = 3.0
 _STAGES = {Budget.QUICK: Stage.QUICK, Budget.PRECISE: Stage.PRECISE, Budget.FINAL: Stage.FINAL}
 
 
@@ -28,17 +33,21 @@ class Judge:
 
     def __init__(self) -> None:
         self._bench: Bench | None = None
-        self._session: Session | None = None
+        self._session: CandidateSession | None = None
+        self._mode = self._artifact = ""
+        self._asked, self._latest = -math.inf, dict[str, float]()
 
     def answer(self, message: Mapping[str, Any], blobs: list[bytes]) -> Message:
         """Return the answer to one message. Raises whatever went wrong."""
         match message["op"]:
             case "start":
                 return self._start(message)
+            case "check" | "time" if self._bench is None:
+                raise HarnessError(f"{message['op']} before start")
             case "check":
-                return self._check(message["source"], blobs)
+                return self._alone(lambda: self._check(message["source"], blobs))
             case "time":
-                return self._time(message)
+                return self._alone(lambda: self._time(message))
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
@@ -59,35 +68,57 @@ class Judge:
             },
         }
 
-    def _check(self, source: str, blobs: list[bytes]) -> Message:
-        if self._bench is None:
-            raise HarnessError("check before start")
+    def _alone(self, work: Callable[[], Outcome]) -> Message:
+        """Do something while no other judge is at work on the device; the answer says how the candidate was run."""
+        assert self._bench is not None
+        with self._bench.lease():
+            outcome = work()
+        return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
+
+    def _check(self, source: str, blobs: list[bytes]) -> Outcome:
+        assert self._bench is not None
+        bench = self._bench
         self._drop()
+        self._mode = self._artifact = ""
+        began = time.monotonic()
         try:
-            self._session = Session(self._bench, blobs[0], source)
+            self._session = open_session(bench, blobs[0], source)
         except WorkerError as error:
-            return failure(error, Stage.SMOKE, "while loading").as_message()
+            return failure(error, Stage.SMOKE, "while loading")
+        self._mode, self._artifact = self._session.mode.value, self._session.artifact
+        opened = {"open_s": time.monotonic() - began}
         outcome = check(self._session, blobs[1] if len(blobs) > 1 else None)
+        outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
             self._drop()
-        return outcome.as_message()
+            bench.repair()
+        return outcome
 
-    def _time(self, message: Mapping[str, Any]) -> Message:
+    def _time(self, message: Mapping[str, Any]) -> Outcome:
         if self._session is None:
             raise HarnessError("time before check")
         plan = Plan(message["budget_s"], half_width=message["half_width"])
         stage = _STAGES[Budget(message["budget"])]
         request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
-        began = time.monotonic()
-        neighbours = self._session.bench.quiet()
+        began, bench = time.monotonic(), self._session.bench
+        neighbours = bench.quiet()
         if neighbours:
             raise HarnessError(f"{neighbours}; nothing is timed beside others")
         waited = time.monotonic()
         outcome = time_candidate(self._session, request)
-        conditions = self._session.bench.conditions()
+        timed = time.monotonic()
         self._drop()
-        metrics = {"wait_s": waited - began, "time_s": time.monotonic() - waited}
-        return replace(outcome, metrics={**outcome.metrics, **metrics, **conditions}).as_message()
+        if outcome.status is not Status.OK:
+            bench.repair()
+        metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - timed}
+        return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
+
+    def _conditions(self) -> dict[str, float]:
+        """Return the device's state, at most some seconds old: asking takes as long as a part of a measurement."""
+        assert self._bench is not None
+        if time.monotonic() - self._asked > _CONDITIONS_S:
+            self._asked, self._latest = time.monotonic(), self._bench.conditions()
+        return self._latest
 
     def _drop(self) -> None:
         if self._session is not None:
@@ -101,8 +132,10 @@ def make_bench(setup: Mapping[str, Any]) -> Bench:
         # NVML's order, in which the GPU to compile for was found; CUDA's own puts the fastest first.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         from evokernel.evaluate.cuda.bench import CudaBench
+        from evokernel.evaluate.cuda.lease import this_device_lease
 
-        return CudaBench(setup)
+        with this_device_lease():
+            return CudaBench(setup)
     from evokernel.evaluate.cpu_bench import CpuBench
 
     return CpuBench(setup)

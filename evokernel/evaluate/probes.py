@@ -1,6 +1,7 @@
 """Hidden shapes: drawn from a task's ranges by the judge's secret, odd and awkward on purpose."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,7 +23,12 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
     ]
     while len(chosen) < workloads.probes:
         chosen.append({name: _awkward(low, high, rng) for name, (low, high) in ranges.items()})
-    return tuple(Workload(f"probe-{index}", {**base, **dims}) for index, dims in enumerate(chosen))
+    return probes_again([{**base, **dims} for dims in chosen])
+
+
+def probes_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
+    """Return hidden workloads of shapes that were drawn before, by another judge of the same run."""
+    return tuple(Workload(f"probe-{index}", dict(dims)) for index, dims in enumerate(shapes))
 
 
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:

@@ -46,11 +46,11 @@ class Runner(Protocol):
         """Return how many threads the process has."""
 
 
-class RunnerProcess(ABC):
-    """Shared half of `Worker` and `BaselineProcess`: a socket, a process handle and the handshake.
+class PeerProcess(ABC):
+    """A process of ours that answers over a socket: questions, answers in time, and its end.
 
-    With `spin` the clock is read by a loop that never sleeps: the judge has a core of its own then, and is not late
-    by the time it takes to be woken.
+    With `spin` answers are waited for by a loop that never sleeps: the judge has a core of its own then, and is not
+    late by the time it takes to be woken.
     """
 
     def __init__(self, channel: socket.socket, handle: int, *, spin: bool = False) -> None:
@@ -60,8 +60,6 @@ class RunnerProcess(ABC):
         self._pid = _pid_of(handle)
         self._poller = select.poll()
         self._poller.register(channel, select.POLLIN)
-        self._prepared = False
-        self._stopped = False
         self._closed = False
 
     @property
@@ -70,15 +68,111 @@ class RunnerProcess(ABC):
         return self._pid
 
     @abstractmethod
+    def _died(self) -> WorkerDied:
+        """Return the error that says how the process ended; the process is gone or is ended here."""
+
+    def threads(self) -> int:
+        """Return how many threads the process has, as the kernel says; 0 when it is gone."""
+        return len(self._task_states())
+
+    def close(self) -> None:
+        """End the process and all it started. Allowed twice."""
+        if not self._closed:
+            self._closed = True
+            self._kill()
+            self._channel.close()
+            os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int], expected: bytes, timeout_s: float) -> None:
+        """Send a request and wait for the one right answer."""
+        if self._closed:
+            raise HarnessError("this process was closed")
+        try:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died() from None
+        self._await(expected, timeout_s)
+
+    def _poll(self, patience_ms: int) -> Sequence[Any]:
+        """Wait for a message; returns nothing when time is up."""
+        poll = self._poller.poll
+        if not self._spin:
+            return poll(patience_ms)
+        deadline = time.monotonic_ns() + patience_ms * 1_000_000
+        while not (answered := poll(0)) and time.monotonic_ns() < deadline:
+            pass
+        return answered
+
+    def _await(self, expected: bytes, timeout_s: float) -> None:
+        self._expect(expected, self._poller.poll(max(1, int(timeout_s * 1000))), timeout_s)
+
+    def _expect(self, expected: bytes, answered: Sequence[Any], timeout_s: float) -> None:
+        message = self._take(answered, timeout_s)
+        if message != expected:
+            self._refuse(message)
+
+    def _take(self, answered: Sequence[Any], timeout_s: float) -> bytes:
+        """Return the message that is there, after a `poll` that `answered`. Raises `WorkerDied`, `WorkerTimeout`."""
+        if not answered:
+            self._kill()
+            raise WorkerTimeout(f"no answer within {timeout_s:g} s; killed")
+        try:
+            message = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+        except (ConnectionResetError, BlockingIOError):
+            message = b""
+        if not message:
+            raise self._died()
+        return message
+
+    def _refuse(self, message: bytes) -> NoReturn:
+        self._kill()
+        raise WorkerDied(f"the process answered out of turn ({message[:40]!r}) and was killed")
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def _task_states(self) -> list[str]:
+        folder = f"/proc/{self._pid}/task"
+        states = []
+        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+        with gone:
+            for task in os.listdir(folder):
+                with gone, open(f"{folder}/{task}/stat", "rb") as file:  # a thread that ends meanwhile hides no other
+                    states.append(chr(file.read().rpartition(b") ")[2][0]))
+        return states
+
+    def _kill(self) -> None:
+        """Kill the process and wait until it is gone; where it is a namespace's first, all others in it are too."""
+        self._signal(signal.SIGKILL)
+        poller = select.poll()
+        poller.register(self._handle, select.POLLIN)
+        if not poller.poll(int(KILL_TIMEOUT_S * 1000)):
+            raise HarnessError(f"process {self._pid} survived SIGKILL for {KILL_TIMEOUT_S:g} s")
+
+
+class RunnerProcess(PeerProcess):
+    """Shared half of `Worker` and `BaselineProcess`: batches of calls between a start and a stop."""
+
+    def __init__(self, channel: socket.socket, handle: int, *, spin: bool = False) -> None:
+        super().__init__(channel, handle, spin=spin)
+        self._prepared = False
+        self._stopped = False
+
+    @abstractmethod
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""
 
-    def _settle(self) -> None:  # noqa: B027  most runners have nothing to wait for
+    def _settle(self) -> None:
         """Wait until what the judge filled into the buffers is there; a GPU's judge overrides it."""
-
-    @abstractmethod
-    def _died(self) -> WorkerDied:
-        """Return the error that says how the process ended; the process is gone or is ended here."""
 
     def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None = None, timeout_s: float) -> None:
         """Get ready for `calls` calls on consecutive sets, after one untimed call on `warm_set`; then stop it.
@@ -105,17 +199,12 @@ class RunnerProcess(ABC):
         self._settle()
         self._prepared = self._stopped = False
         patience_ms = max(1, int(timeout_s * 1000))
-        poll, clock, wake, handle = self._poller.poll, time.monotonic_ns, signal.pidfd_send_signal, self._handle
+        clock, wake, handle = time.monotonic_ns, signal.pidfd_send_signal, self._handle
         try:
             self._channel.send(b"go")
             start = clock()
             wake(handle, signal.SIGCONT)
-            if self._spin:
-                deadline = start + patience_ms * 1_000_000
-                while not (answered := poll(0)) and clock() < deadline:
-                    pass
-            else:
-                answered = poll(patience_ms)
+            answered = self._poll(patience_ms)
             elapsed = clock() - start
         except (BrokenPipeError, ConnectionResetError, ProcessLookupError):
             raise self._died() from None
@@ -128,62 +217,12 @@ class RunnerProcess(ABC):
         self.prepare(arena, first_set=first_set, calls=calls, timeout_s=timeout_s)
         return self.go(timeout_s=timeout_s)
 
-    def threads(self) -> int:
-        """Return how many threads the process has, as the kernel says; 0 when it is gone."""
-        return len(self._task_states())
-
-    def close(self) -> None:
-        """End the process and all it started. Allowed twice."""
-        if not self._closed:
-            self._closed = True
-            self._kill()
-            self._channel.close()
-            os.close(self._handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int], expected: bytes, timeout_s: float) -> None:
-        """Send a request and wait for the one right answer."""
-        if self._closed:
-            raise HarnessError("this process was closed")
-        if self._prepared:
-            raise HarnessError("between prepare and go nothing else can be asked")
-        self._continue()
-        try:
-            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._died() from None
-        self._await(expected, timeout_s)
-
-    def _await(self, expected: bytes, timeout_s: float) -> None:
-        self._expect(expected, self._poller.poll(max(1, int(timeout_s * 1000))), timeout_s)
-
-    def _expect(self, expected: bytes, answered: Sequence[Any], timeout_s: float) -> None:
-        if not answered:
-            self._kill()
-            raise WorkerTimeout(f"no answer within {timeout_s:g} s; killed")
-        try:
-            message = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
-        except (ConnectionResetError, BlockingIOError):
-            message = b""
-        if not message:
-            raise self._died()
-        if message != expected:
-            self._refuse(message)
-
-    def _refuse(self, message: bytes) -> NoReturn:
-        self._kill()
-        raise WorkerDied(f"the process answered out of turn ({message[:40]!r}) and was killed")
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._handle, number)
+        if not self._closed:
+            if self._prepared:
+                raise HarnessError("between prepare and go nothing else can be asked")
+            self._continue()
+        super()._ask(request, descriptors, expected, timeout_s)
 
     def _continue(self) -> None:
         if self._stopped:
@@ -200,24 +239,6 @@ class RunnerProcess(ABC):
                 self._kill()
                 raise WorkerTimeout(f"the process could not be stopped within {STOP_TIMEOUT_S:g} s; killed")
             os.sched_yield()
-
-    def _task_states(self) -> list[str]:
-        folder = f"/proc/{self._pid}/task"
-        states = []
-        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
-        with gone:
-            for task in os.listdir(folder):
-                with gone, open(f"{folder}/{task}/stat", "rb") as file:  # a thread that ends meanwhile hides no other
-                    states.append(chr(file.read().rpartition(b") ")[2][0]))
-        return states
-
-    def _kill(self) -> None:
-        """Kill the process and wait until it is gone; where it is a namespace's first, all others in it are too."""
-        self._signal(signal.SIGKILL)
-        poller = select.poll()
-        poller.register(self._handle, select.POLLIN)
-        if not poller.poll(int(KILL_TIMEOUT_S * 1000)):
-            raise HarnessError(f"process {self._pid} survived SIGKILL for {KILL_TIMEOUT_S:g} s")
 
 
 def _pid_of(handle: int) -> int:

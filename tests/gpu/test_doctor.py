@@ -11,6 +11,6 @@ pytestmark = pytest.mark.gpu
 
 def test_every_part_of_a_gpu_is_looked_at() -> None:
     found = {finding.name: finding for finding in examine_gpu(this_machine())}
-    assert found.keys() == {"gpu", "torch cuda", "triton", "toolkit", "gpu nodes", "gpu load", "counters"}
-    for name in ("gpu", "torch cuda", "triton", "gpu nodes"):
+    assert found.keys() == {"gpu", "torch cuda", "triton", "nvrtc", "toolkit", "gpu nodes", "gpu load", "counters"}
+    for name in ("gpu", "torch cuda", "triton", "nvrtc", "gpu nodes"):
         assert found[name].state is State.OK, found[name]

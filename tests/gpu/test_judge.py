@@ -1,4 +1,4 @@
-"""The whole evaluator on a GPU: right kernels are measured, wrong ones get their status, the next one is judged."""
+"""The whole evaluator on a GPU, in both modes: right kernels are measured, wrong ones get their status."""
 
 import asyncio
 from pathlib import Path
@@ -8,9 +8,12 @@ import pytest
 from evokernel.candidate import Candidate
 from evokernel.config import EvaluationConfig
 from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cuda.arena import device_spacing
 from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluate.segments import Buffer, SegmentLayout
 from evokernel.evaluation import Budget, Evaluation, Mode, Status
 from evokernel.protocols import EvaluationRequest
+from evokernel.task import Role
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 MODULE = """\
@@ -32,8 +35,16 @@ def run(x, R, C, y):
 """
 RIGHT = "tl.store(y + i, 2 * tl.load(x + i, mask=mask) + 1, mask=mask)"
 LIVE = "type(x) is torch.Tensor"
+UNRECORDABLE = "torch.empty(2, 2, device=x.device)[:, 0].fill_(0)"
+# Where the same elements of the next copy of the buffers lie, in bytes: anybody can read how they are laid out.
+NEXT = {
+    name: SegmentLayout.of(
+        [Buffer(name, (1024, 1024), "float32", role)], sets=1, spacing=device_spacing(2 << 20)
+    ).stride
+    for name, role in (("x", Role.INPUT), ("y", Role.OUTPUT))
+}
 
-FAULTS = {
+ON_THE_DEVICE = {
     "illegal address": (
         MODULE.format(body="tl.store(y + i.to(tl.int64) * 1000000007, 1.0)", host="pass"),
         Status.DEVICE_FAULT,
@@ -51,6 +62,25 @@ FAULTS = {
         ),
         Status.TIMEOUT,
     ),
+    "out of bounds": (
+        MODULE.format(body=RIGHT + "\n    tl.store(y + N + i % 8, 3.0)", host="pass"),
+        Status.OUT_OF_BOUNDS,
+    ),
+    "nothing written": (
+        MODULE.format(body="tl.store(y + i, 1.0, mask=mask & (i < 0))", host="pass"),
+        Status.UNWRITTEN_OUTPUT,
+    ),
+    "work for the next call": (
+        MODULE.format(
+            body=f"ahead = 2 * tl.load(x + i + {NEXT['x'] // 4}, mask=mask) + 1\n"
+            f"    tl.store(y + i + {NEXT['y'] // 4}, ahead, mask=mask)\n    {RIGHT}",
+            host="pass",
+        ),
+        None,
+    ),
+    "wrong number": (MODULE.format(body=RIGHT.replace("+ 1,", "+ 1.01,"), host="pass"), Status.NUMERICAL),
+}
+ON_THE_HOST = {
     "shared memory": (
         MODULE.format(
             body="a = tl.arange(0, 256)[:, None] * 256 + tl.arange(0, 256)[None, :]\n"
@@ -79,25 +109,26 @@ FAULTS = {
         MODULE.format(body=RIGHT, host="torch.cuda.synchronize = print"),
         Status.STATIC_REJECT,
     ),
-    "out of bounds": (
-        MODULE.format(body=RIGHT + "\n    tl.store(y + N + i % 8, 3.0)", host="pass"),
-        Status.OUT_OF_BOUNDS,
-    ),
-    "nothing written": (
-        MODULE.format(body="tl.store(y + i, 1.0, mask=mask & (i < 0))", host="pass"),
-        Status.UNWRITTEN_OUTPUT,
-    ),
-    "wrong number": (MODULE.format(body=RIGHT.replace("+ 1,", "+ 1.01,"), host="pass"), Status.NUMERICAL),
 }
+TRICKS = frozenset({"host exception", "ends the process", "torch computes when it is live"})
+"""What a candidate's host code does where there is a GPU; in artifact mode it never runs there."""
 
 
-@pytest.fixture(scope="module")
-def judged() -> dict[str, Evaluation]:
-    """Every source judged by one evaluator, a right one before, between and after the wrong ones."""
+def in_a_worker(source: str) -> str:
+    """Return the source with something in it that cannot be recorded, so that it is run in a worker."""
+    head, run, body = source.partition("def run(x, R, C, y):\n")
+    return f"{head}{run}    {UNRECORDABLE}\n{body}"
+
+
+@pytest.fixture(scope="module", params=["artifact", "worker"])
+def judged(request: pytest.FixtureRequest) -> tuple[str, dict[str, Evaluation]]:
+    """Every source judged by one evaluator, a right one before and after the wrong ones."""
     sources = {"right": MODULE.format(body=RIGHT, host="pass")}
-    sources |= {name: source for name, (source, _) in FAULTS.items()}
+    sources |= {name: source for name, (source, _) in (ON_THE_DEVICE | ON_THE_HOST).items()}
     sources["right again"] = sources["right"] + "\n\nAGAIN = 1\n"
-    return asyncio.run(_judge(sources))
+    if request.param == "worker":
+        sources = {name: in_a_worker(source) for name, source in sources.items()}
+    return request.param, asyncio.run(_judge(sources))
 
 
 async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
@@ -115,15 +146,30 @@ async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
         await evaluator.close()
 
 
-def test_right_kernels_are_measured(judged: dict[str, Evaluation]) -> None:
-    first, again = judged["right"], judged["right again"]
+def test_right_kernels_are_measured(judged: tuple[str, dict[str, Evaluation]]) -> None:
+    mode, found = judged
+    first, again = found["right"], found["right again"]
     assert first.ok, first.feedback
-    assert first.key.mode is Mode.WORKER
+    assert first.key.mode is Mode(mode)
+    assert ("cannot be recorded" in first.feedback) == (mode == "worker")
     assert 1 < first.timings[0].candidate_us < 100
     assert again.ok, again.feedback
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_bad_kernel_is_a_result(name: str, judged: dict[str, Evaluation]) -> None:
-    assert judged[name].status is FAULTS[name][1], judged[name].feedback
-    assert judged[name].feedback
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_a_bad_kernel_is_a_result(name: str, judged: tuple[str, dict[str, Evaluation]]) -> None:
+    mode, found = judged
+    evaluation, due = found[name], ON_THE_DEVICE[name][1]
+    assert not evaluation.ok or (due is None and mode == "worker"), evaluation.feedback
+    if due is not None:
+        assert evaluation.status is due, evaluation.feedback
+        assert evaluation.feedback
+
+
+@pytest.mark.parametrize("name", ON_THE_HOST)
+def test_bad_host_code_is_a_result_and_tricks_do_nothing(name: str, judged: tuple[str, dict[str, Evaluation]]) -> None:
+    mode, found = judged
+    if mode == "artifact" and name in TRICKS:
+        assert found[name].ok, found[name].feedback
+    else:
+        assert found[name].status is ON_THE_HOST[name][1], found[name].feedback

@@ -1,44 +1,67 @@
-"""The bench of a GPU: device memory shared by descriptor, Python workers, the clock in this process."""
+"""The bench of a GPU: device memory shared by descriptor, a runner for recorded kernels, workers for the rest."""
 
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from functools import cached_property
 
 import torch
 
-from evokernel.evaluate.arrays import is_float
-from evokernel.evaluate.baseline import BaselineProcess
+from evokernel.evaluate.arrays import is_float, settle, torch_dtype
+from evokernel.evaluate.artifact.compare import KINDS, Comparer
+from evokernel.evaluate.artifact.runner import PreludeSize, RunnerPool
+from evokernel.evaluate.artifact.verifier import Verifier
+from evokernel.evaluate.baseline import REFERENCE, BaselineProcess
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.cuda import sheet
 from evokernel.evaluate.cuda.arena import DeviceArena
+from evokernel.evaluate.cuda.baselines import DeviceBaselines, Prelude, panel_functions
+from evokernel.evaluate.cuda.lease import this_device_lease
 from evokernel.evaluate.cuda.session import CudaWorker, CudaWorkerPool
 from evokernel.evaluate.cuda.watch import Watch
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.workers import BaselineSide, BatchLimits
 from evokernel.task import DTYPES, Workload
 
-# The rest is for the contexts of three processes, the judge's copies of outputs, and the arena that replaces a broken
-# one while the baseline process still maps the old.
+# The rest is for the contexts of several processes, the judge's copies of outputs, and the arena that replaces a broken
+# one while others still map the old.
 _SHARE_OF_FREE_MEMORY = 0.33
 _QUIET_TIMEOUT_S = 120.0
+_WORKER_LIMITS = BatchLimits(batch_s=0.005, most_calls=2048, trial_calls=32, first_call_s=180.0)
+_BATCH_NS, _FINAL_BATCH_NS = 0.8e6, 2.4e6
+_TRIAL_CALLS, _TRIAL_NS = 16, 1e8
+_TRIALS = 3
+_LEAST_CALLS, _MOST_CALLS, _MOST_FINAL_CALLS = 4, 64, 192
+_OVER_CACHE = 2
+"""A batch goes through this many times what the second-level cache holds, so that no call finds its inputs there."""
 
 
 class CudaBench(Bench):
-    """Judges Python modules with GPU kernels on the GPU that this process sees first."""
+    """Judges kernels on the GPU that this process sees first."""
 
     device_class = "cuda"
-    batch_s = 0.005
-    most_calls = 2048
-    trial_calls = 32
     timed_share = 0.125
-    first_call_s = 180.0
 
     @cached_property
     def device_name(self) -> str:
         """The GPU's model."""
         return sheet.device_name()
 
+    @cached_property
+    def baselines(self) -> BaselineSide:
+        """The baseline process, started for the first candidate that is run in a worker."""
+        process = BaselineProcess(self._spec, device="cuda", threads=1, cpus=self.cores.runners, spin=self.cores.apart)
+        self._baseline_pid = process.pid
+        self._stack.enter_context(process)
+        side = BaselineSide(process, _WORKER_LIMITS, after_batch=self._watch.learn)
+        side.attach(self.timed[0])
+        side.measure_wake(self.timed[0])
+        return side
+
     def load(self, artifact: bytes, source: str) -> CudaWorker:
         """Hand a bundle to the worker in waiting, with the source itself in it. Raises as `CudaWorkerPool.load`."""
-        return self._pool.load(artifact, source, timeout_s=self.settings.timeout_s)
+        return self._workers.load(artifact, source, timeout_s=self.settings.timeout_s)
 
     def floor_us(self, workload: Workload) -> float:
         """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
@@ -48,34 +71,54 @@ class CudaBench(Bench):
         flops, moved = self.task.flops_at(workload), self.task.bytes_at(workload)
         return sheet.floor_us(flops, moved, dtype, self.sheet, allow_tf32=precision.allow_tf32)
 
+    def verifier(self, ground: Ground) -> Verifier:
+        """Return what compares outputs on a workload; the same for all candidates while it has the same buffers."""
+        known = self._verifiers.get(ground)
+        if known is None or known[0] != ground.name:
+            known = self._verifiers[ground] = (ground.name, Verifier(ground, rng=self.rng, comparers=self._comparers))
+        return known[1]
+
     def quiet(self) -> str:
-        """Wait for the worker in waiting to be up and for other programs to leave the GPU; name who stays."""
-        self._pool.settle()
+        """Wait for the process in waiting to be up and for other programs to leave the GPU; name who stays."""
+        self.runners.settle()
+        if "_workers" in self.__dict__:
+            self._workers.settle()
         return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
+
+    def lease(self) -> AbstractContextManager[object]:
+        """Wait until no other judge of this machine is at work on the GPU. Raises `HarnessError` naming who is."""
+        return this_device_lease()
 
     def left_running(self) -> bool:
         """Say whether kernels of a stopped process, or of anybody else, still run."""
         return self._watch.is_busy()
 
-    def look_at_idle(self) -> None:
-        """Learn what the device is like after a baseline's batch."""
-        self._watch.learn()
-
     def conditions(self) -> dict[str, float]:
         """Return clocks and neighbours: recorded beside a measurement, never used to discard it."""
         return self._watch.conditions()
 
-    def _start_baseline(self, task: str) -> BaselineProcess:
-        return BaselineProcess(task, device="cuda", threads=1, cpus=self.cores.runners, spin=self.cores.apart)
-
     def _setup_cores(self) -> Iterable[int]:
         return {*self.cores.judge, *self.cores.runners, *self.cores.compilers}
 
+    def _begin(self, task: str) -> None:
+        self._spec = task
+        self._baseline_pid = 0
+
     def _open(self) -> None:
-        pool = CudaWorkerPool(self.task.signature, sandbox=self.sandbox, cpus=self.cores.runners, spin=self.cores.apart)
-        self._pool = self._stack.enter_context(pool)
+        device = torch.cuda.get_device_properties(0)
+        self._prelude = PreludeSize(device.L2_cache_size, device.multi_processor_count)
+        self.runners = self._stack.enter_context(
+            RunnerPool(self.sandbox, prelude=self._prelude, cpus=self.cores.runners, spin=self.cores.apart)
+        )
 
     def _ready(self) -> None:
+        self.device_baselines = DeviceBaselines(
+            self.task, panel_functions(self.task, REFERENCE), prelude=Prelude(self._prelude)
+        )
+        floats = {torch_dtype(tensor.dtype) for tensor in self.task.signature.tensors} & KINDS.keys()
+        self._comparers = {dtype: Comparer(dtype) for dtype in floats}
+        self._verifiers: dict[Ground, tuple[str, Verifier]] = {}
+        self.least_sets = len(self.task.distributions) + 1
         self._watch = Watch(self._ours)
         workloads = self.task.workloads[self.device_class]
         timed = len(workloads.search) + (len(workloads.holdout) if self.final else 0)
@@ -87,8 +130,54 @@ class CudaBench(Bench):
     def _make_arena(self, workload: Workload, sets: int) -> DeviceArena:
         return DeviceArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
-    def _room_bytes(self) -> int:
-        return self._room
+    @cached_property
+    def _workers(self) -> CudaWorkerPool:
+        """Workers for what cannot be recorded: they import torch and Triton, which takes seconds."""
+        pool = CudaWorkerPool(self.task.signature, sandbox=self.sandbox, cpus=self.cores.runners, spin=self.cores.apart)
+        return self._stack.enter_context(pool)
 
     def _ours(self) -> set[int]:
-        return {os.getpid(), self.baseline.pid, *self._pool.pids()}
+        workers = self._workers.pids() if "_workers" in self.__dict__ else set()
+        return {os.getpid(), self._baseline_pid, *self.runners.pids(), *workers}
+
+    # ------------------------------------------------------------------------------------------------ batch sizes
+
+    def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
+        """Time the baselines, and have as many copies of the buffers as a batch has calls, and some to spare.
+
+        The spare ones look like the others to a kernel, and must be left alone.
+        """
+        _fill(ground, fresh)
+        first_ns = min(self._least_ns(ground, name, calls=1) for name in self.panel)
+        if first_ns * _TRIAL_CALLS < _TRIAL_NS:
+            first_ns = min(self._least_ns(ground, name, calls=_TRIAL_CALLS) for name in self.panel)
+        ground.calls = self._calls(ground, first_ns)
+        ground.resize(max(self.least_sets, ground.calls + spares(ground.calls)))
+        _fill(ground, fresh)
+        ground.baseline_us = {name: self._least_ns(ground, name, calls=ground.calls) / 1e3 for name in self.panel}
+        torch.cuda.empty_cache()
+
+    def _calls(self, ground: Ground, call_ns: float) -> int:
+        cache = self._prelude.size_bytes
+        batch_ns, most = (_FINAL_BATCH_NS, _MOST_FINAL_CALLS) if self.final else (_BATCH_NS, _MOST_CALLS)
+        wanted = max(batch_ns / call_ns, _OVER_CACHE * cache / ground.set_bytes, _LEAST_CALLS)
+        room = self._room // ground.set_bytes
+        while room > 2 and room + spares(room) > self._room // ground.set_bytes:
+            room -= 1
+        return max(1, min(round(wanted), most, room))
+
+    def _least_ns(self, ground: Ground, name: str, *, calls: int) -> float:
+        """Return the least time of one call in ns: a busy machine can only make it look slower."""
+        batch = self.device_baselines.trial(ground, name, calls=calls)
+        return min(batch.run_ns() for _ in range(_TRIALS)) / calls
+
+
+def spares(calls: int) -> int:
+    """Return how many copies of the buffers there are beside those of a batch's calls."""
+    return max(2, calls // 4)
+
+
+def _fill(ground: Ground, fresh: FreshInputs) -> None:
+    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
+    ground.poison_all(ground.sets)
+    settle(ground.device)

@@ -7,7 +7,6 @@ runs: two contexts with work share the GPU by time slices.
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import tempfile
@@ -18,31 +17,35 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from evokernel.errors import HarnessError, KernelFault, WorkerError
-from evokernel.evaluate import seccomp
 from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.cuda.driver import visible_gpu
+from evokernel.evaluate.cuda.zygotes import cuda_plan
 from evokernel.evaluate.hosted import HostedRunner
 from evokernel.evaluate.inside.bundle import unpack
 from evokernel.evaluate.inside.vmm import synchronize
-from evokernel.evaluate.nvidia import cuda_library_folders, nvidia_nodes
 from evokernel.evaluate.packages import package_folders
 from evokernel.evaluate.runner import MESSAGE_BYTES
-from evokernel.evaluate.sandbox import CLEAN_PATH, Sandbox, in_system, python_paths
-from evokernel.evaluate.session import LoadFailed, WorkerLimits
+from evokernel.evaluate.sandbox import Sandbox
+from evokernel.evaluate.session import LoadFailed
 from evokernel.evaluate.zygote_host import Plan, ZygoteHost
 from evokernel.task import Scalar, Signature
 
-PRELOAD = ("torch", "triton", "triton.language", "inside.triton_build", "inside.batches", "inside.device_sets")
+PRELOAD = (
+    "torch",
+    "triton",
+    "triton.language",
+    "inside.triton_build",
+    "inside.cuda_cache",
+    "inside.batches",
+    "inside.device_sets",
+)
 BUNDLES = "evokernel-bundles-"
 SOURCE_FILE = "kernel.py"
 ORPHANED_S = 24 * 3600.0
-START_TIMEOUT_S = 60.0
 UP_TIMEOUT_S = 60.0
 TEXT_LIMIT, REMARK_LIMIT = 4000, 300
 ATTACH_TIMEOUT_S = 60.0
 REMARK_TIMEOUT_S = 2.0
-LIMITS = WorkerLimits(memory_bytes=None, threads=64, files=1024, file_bytes=64 << 20)
-PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 class CudaWorker(HostedRunner):
@@ -213,36 +216,14 @@ def _remove_orphans() -> None:
 
 
 def _plan(sandbox: Sandbox, cpus: Sequence[int], bundles: Path) -> Plan:
-    facts = visible_gpu()
-    if facts is None:
-        raise HarnessError("no NVIDIA GPU is visible; `evokernel doctor` says what is missing")
-    packages = package_folders(("torch", "triton", "numpy"))
-    libraries = cuda_library_folders()
-    outside = [folder for folder in (*packages, *libraries) if not in_system(Path(folder).resolve())]
-    read, nodes = [*outside, str(bundles)], nvidia_nodes()
-    code = seccomp.worker_filter(seccomp.Children.THREADS, gpu=True) if sandbox.seccomp else b""
-    restrictions = sandbox.restrictions(
-        code, limits=LIMITS.rlimits(sandbox), read=[*python_paths(), *read, "/proc/self", "/sys"], devices=nodes
-    )
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    return Plan(
+    gpu = visible_gpu()
+    return cuda_plan(
         "cuda_worker",
-        restrictions,
-        packages=packages,
+        sandbox,
+        packages=package_folders(("torch", "triton", "numpy")),
         preload=PRELOAD,
         prepare="learn_tools",
-        options={"cpus": list(cpus), "capability": facts.capability},
-        read=read,
-        devices=nodes,
-        environment={
-            **passed,
-            "PATH": CLEAN_PATH,
-            "HOME": "/",
-            "USER": "nobody",
-            "LD_LIBRARY_PATH": os.pathsep.join(libraries),
-            "OMP_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-            "CUDA_CACHE_DISABLE": "1",
-        },
-        start_timeout_s=START_TIMEOUT_S,
+        options={"cpus": list(cpus), "capability": gpu.capability if gpu is not None else 0},
+        read=[str(bundles)],
+        environment={"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
     )

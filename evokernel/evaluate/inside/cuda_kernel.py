@@ -5,7 +5,7 @@ cuda.h, the same since CUDA 12.
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,7 @@ _MAX_THREADS, _STATIC_SHARED, _LOCAL_BYTES, _REGISTERS = 0, 1, 3, 4  # CU_FUNC_A
 _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 8, 14
 _COOPERATIVE, _CLUSTER, _CLUSTER_POLICY, _PROGRAMMATIC = 2, 4, 5, 6  # CU_LAUNCH_ATTRIBUTE_*
 _SPREAD = 1  # CU_CLUSTER_SCHEDULING_POLICY_SPREAD
-_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+_NO_MORE = 1  # CUDA_ERROR_INVALID_VALUE
 _MAX_RANK = 5
 _NOT_INTERLEAVED, _PROMOTE_128_BYTES, _NAN_FILL = 0, 2, 1
 _LARGEST_PORTABLE_CLUSTER = 8
@@ -71,81 +71,109 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a kernel is launched: programs, warps of each, programs in a cluster, dynamic shared memory, and modes."""
+    """How a kernel is launched: clusters, threads of a block, blocks of a cluster, dynamic shared memory, and modes.
+
+    `grid` counts clusters, which lie along x: the driver is asked for `grid[0] * cluster` blocks there. A `cluster` of
+    1 is none.
+    """
 
     grid: tuple[int, int, int]
-    num_warps: int
-    num_ctas: int
+    block: tuple[int, int, int]
+    cluster: int
     shared_bytes: int
     cooperative: bool
     programmatic: bool
 
 
+class Module:
+    """Machine code in the current context; the kernels of one module share its variables."""
+
+    def __init__(self, image: bytes) -> None:
+        """Load a cubin, or PTX text that ends with a NUL. Raises `CudaLaunchError` where the driver refuses."""
+        self.handle = c_void_p()
+        call("cuModuleLoadData", byref(self.handle), image)
+
+    def unload(self) -> None:
+        """Give the module back to the driver; its kernels must not be launched again."""
+        call("cuModuleUnload", self.handle)
+
+
 class Kernel:
     """One function of a loaded module, with what the driver says about it."""
 
-    def __init__(self, image: bytes, name: str, shared_bytes: int) -> None:
-        """Load a cubin into the current context. Raises `CudaLaunchError` where the driver refuses."""
+    def __init__(self, module: Module, name: str, shared_bytes: int) -> None:
+        """Find it, and allow it so much dynamic shared memory. Raises `CudaLaunchError` where the driver refuses."""
         self.name = name
-        self._module = c_void_p()
+        self.module = module
         self._function = c_void_p()
-        _call("cuModuleLoadData", byref(self._module), image)
-        _call("cuModuleGetFunction", byref(self._function), self._module, name.encode())
+        call("cuModuleGetFunction", byref(self._function), module.handle, name.encode())
         self.registers = self._attribute(_REGISTERS)
         self.local_bytes = self._attribute(_LOCAL_BYTES)
         self.max_threads = self._attribute(_MAX_THREADS)
         if shared_bytes + self._attribute(_STATIC_SHARED) > STATIC_SHARED_BYTES:
-            _call("cuFuncSetAttribute", self._function, _MAX_DYNAMIC_SHARED, shared_bytes)
-        self._parameters = self._count_parameters()
+            call("cuFuncSetAttribute", self._function, _MAX_DYNAMIC_SHARED, shared_bytes)
+        self.parameter_bytes = tuple(self._measure_parameters())
         self._non_portable = False
 
-    def unload(self) -> None:
-        """Give the module back to the driver; the kernel must not be launched again."""
-        _call("cuModuleUnload", self._module)
-
     def launch(self, shape: Shape, parameters: Sequence[Parameter], stream: int) -> None:
-        """Queue one launch on a stream; an empty grid launches nothing.
+        """Queue one launch on a stream; an empty grid launches nothing. Raises as `bind`."""
+        self.bind(shape, parameters).launch(stream)
+
+    def bind(self, shape: Shape, parameters: Sequence[Parameter]) -> "Bound":
+        """Return a launch with its parameters, to be made any number of times.
 
         Raises:
-            CudaLaunchError: there are more or fewer parameters than the kernel has, or the driver refuses.
+            CudaLaunchError: the kernel has more, fewer, or larger parameters, or the driver refuses the shape.
         """
-        if len(parameters) != self._parameters:
+        if len(parameters) != len(self.parameter_bytes):
             raise CudaLaunchError(
-                f"CUDA error: kernel {self.name} takes {self._parameters} parameters and was given {len(parameters)}"
+                f"CUDA error: kernel {self.name} takes {len(self.parameter_bytes)} parameters and was given "
+                f"{len(parameters)}"
             )
-        if 0 in shape.grid:
-            return
-        if shape.num_ctas > _LARGEST_PORTABLE_CLUSTER and not self._non_portable:
-            _call("cuFuncSetAttribute", self._function, _NON_PORTABLE_CLUSTER, 1)
-            self._non_portable = True
         packed = Packed(parameters, encode)
-        attributes = list(_attributes(shape))
-        row = (_Attribute * max(len(attributes), 1))(*attributes)
-        config = _Config(
-            (shape.grid[0] * shape.num_ctas, shape.grid[1], shape.grid[2]),
-            (32 * shape.num_warps, 1, 1),
-            shape.shared_bytes,
-            stream,
-            row,
-            len(attributes),
-        )
-        _call("cuLaunchKernelEx", byref(config), self._function, packed.addresses, None)
+        for number, (due, given) in enumerate(zip(self.parameter_bytes, packed.sizes, strict=True)):
+            if due != given:
+                raise CudaLaunchError(
+                    f"CUDA error: parameter {number} of kernel {self.name} has {due} bytes and was given {given}"
+                )
+        if shape.cluster > _LARGEST_PORTABLE_CLUSTER and not self._non_portable:
+            call("cuFuncSetAttribute", self._function, _NON_PORTABLE_CLUSTER, 1)
+            self._non_portable = True
+        return Bound(self._function, shape, packed)
 
     def _attribute(self, number: int) -> int:
         value = c_int()
-        _call("cuFuncGetAttribute", byref(value), number, self._function)
+        call("cuFuncGetAttribute", byref(value), number, self._function)
         return value.value
 
-    def _count_parameters(self) -> int:
+    def _measure_parameters(self) -> Iterable[int]:
         """Ask for each parameter in turn; the driver has no other way to say how many there are."""
         offset, size = c_size_t(), c_size_t()
-        count = 0
-        while True:
-            code = _driver().cuFuncGetParamInfo(self._function, count, byref(offset), byref(size))
-            if code == _INVALID_VALUE:
-                return count
+        number = 0
+        while (code := driver().cuFuncGetParamInfo(self._function, number, byref(offset), byref(size))) != _NO_MORE:
             _check("cuFuncGetParamInfo", code)
-            count += 1
+            yield size.value
+            number += 1
+
+
+class Bound:
+    """One launch of a kernel: its shape and its parameters, laid out in memory once."""
+
+    def __init__(self, function: c_void_p, shape: Shape, packed: Packed) -> None:
+        self._function = function
+        self._empty = 0 in shape.grid
+        self._packed = packed
+        attributes = list(_attributes(shape))
+        self._row = (_Attribute * max(len(attributes), 1))(*attributes)
+        x, y, z = shape.grid
+        blocks = (x * shape.cluster, y, z)
+        self._config = _Config(blocks, shape.block, shape.shared_bytes, None, self._row, len(attributes))
+
+    def launch(self, stream: int) -> None:
+        """Queue the launch on a stream; an empty grid launches nothing. Raises `CudaLaunchError`."""
+        if not self._empty:
+            self._config.stream = stream
+            call("cuLaunchKernelEx", byref(self._config), self._function, self._packed.addresses, None)
 
 
 def encode(tensor_map: TensorMap, address: int) -> None:
@@ -153,7 +181,7 @@ def encode(tensor_map: TensorMap, address: int) -> None:
     rank = len(tensor_map.shape)
     if not len(tensor_map.box) == rank <= _MAX_RANK:
         raise CudaLaunchError(f"CUDA error: a tensor map of rank {rank} with a block of rank {len(tensor_map.box)}")
-    _call(
+    call(
         "cuTensorMapEncodeTiled",
         address,
         tensor_map.element_type,
@@ -175,8 +203,8 @@ def _attributes(shape: Shape) -> Iterable[_Attribute]:
         yield _attribute(_PROGRAMMATIC, 1)
     if shape.cooperative:
         yield _attribute(_COOPERATIVE, 1)
-    if shape.num_ctas > 1:
-        yield _attribute(_CLUSTER, shape.num_ctas, 1, 1)
+    if shape.cluster > 1:
+        yield _attribute(_CLUSTER, shape.cluster, 1, 1)
         yield _attribute(_CLUSTER_POLICY, _SPREAD)
 
 
@@ -187,8 +215,21 @@ def _attribute(number: int, *words: int) -> _Attribute:
     return attribute
 
 
+def declare(signatures: Mapping[str, Sequence[Any]]) -> None:
+    """Let functions of the driver be called: their argument types by name; all return a CUresult."""
+    for name, arguments in signatures.items():
+        function = getattr(driver(), name)
+        function.argtypes, function.restype = arguments, c_int
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the driver. Raises `CudaLaunchError` for any result but success."""
+    _check(name, getattr(driver(), name)(*arguments))
+
+
 @cache
-def _driver() -> ctypes.CDLL:
+def driver() -> ctypes.CDLL:
+    """Return the CUDA driver's library."""
     library = ctypes.CDLL("libcuda.so.1")
     for name, arguments in _SIGNATURES.items():
         function = getattr(library, name)
@@ -196,12 +237,8 @@ def _driver() -> ctypes.CDLL:
     return library
 
 
-def _call(name: str, *arguments: Any) -> None:
-    _check(name, getattr(_driver(), name)(*arguments))
-
-
 def _check(name: str, code: int) -> None:
     if code:
         text = c_char_p()
-        _driver().cuGetErrorString(code, byref(text))
+        driver().cuGetErrorString(code, byref(text))
         raise CudaLaunchError(f"CUDA error {code} in {name}: {(text.value or b'unknown error').decode()}")

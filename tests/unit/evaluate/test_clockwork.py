@@ -8,7 +8,7 @@ import torch
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.clockwork import Clock, Rejected
+from evokernel.evaluate.clockwork import Rejected, WorkerClock
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluation import Stage, Status
@@ -129,22 +129,19 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
     """Make a clock; `busy` is what each look at the device says, `others` how many more processes it has then."""
     looks, counts = iter(busy), iter([0])
     bench = SimpleNamespace(
-        baseline=baseline,
-        wake_ns=0.0,
+        baselines=SimpleNamespace(
+            process=baseline, wake_ns=0.0, batch_s=0.003, attach=lambda ground: ground.attach(baseline, set())
+        ),
         timed_share=share,
-        batch_s=0.003,
         rng=np.random.default_rng(1),
         settings=SimpleNamespace(timeout_s=1.0),
-        attach_baseline=lambda ground: ground.attach(baseline, set()),
         left_running=lambda: next(looks, False),
         quiet=lambda: "",
         conditions=lambda: {"other_processes": next(counts, others)},
     )
-    session = SimpleNamespace(
-        bench=bench, worker=candidate, call_s={ground: 1e-4}, attach=lambda ground: ground.attach(candidate, set())
-    )
+    ground.attach(candidate, set())
     fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
-    return Clock(session, ground, fresh, Stage.QUICK)
+    return WorkerClock(bench, candidate, ground, fresh, stage=Stage.QUICK, call_s=1e-4)
 
 
 def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):

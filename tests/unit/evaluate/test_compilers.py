@@ -9,6 +9,7 @@ from evokernel.config import EvaluationConfig
 from evokernel.evaluate.compilers import local_language, places_of
 from evokernel.protocols import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.nvrtc import needs_nvrtc
 
 SOURCE = '#include <cstdint>\nextern "C" void run(const float* x, int64_t N, float* y) { y[0] = x[0]; }\n'
 
@@ -25,6 +26,20 @@ def scale(x, y, n, block: tl.constexpr):
 def run(x, n, y):
     scale[(triton.cdiv(n, 128),)](x, y, n, block=128)
 """
+CUDA = '''
+from evokernel.cuda import Module
+
+m = Module(r"""
+#include <cuda_bf16.h>
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) y[i] = x[i] * 2;
+}
+""")
+
+def run(x, n, y):
+    m.scale[-(-n // 128), 128](x, y, n)
+'''
 SCALE = Task(
     name="scale",
     reference=lambda x, **_: 2 * x,
@@ -59,7 +74,10 @@ def test_the_prefix_of_a_tool_is_opened_but_nobodys_home(tmp_path: Path, monkeyp
 
 @pytest.mark.skipif(not importlib.util.find_spec("triton"), reason="triton is not installed")
 @pytest.mark.parametrize("sandbox", ["full", "landlock"])
-def test_triton_compiles_in_warm_processes_of_the_sandbox(sandbox: str) -> None:
+def test_triton_compiles_in_warm_processes_of_the_sandbox(
+    sandbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # compiled there, and not found
     language = local_language("triton", EvaluationConfig.model_validate({"sandbox": sandbox}))
     built = language.build(TRITON, SCALE)
     assert isinstance(built, Built), built
@@ -67,6 +85,19 @@ def test_triton_compiles_in_warm_processes_of_the_sandbox(sandbox: str) -> None:
     failed = language.build(crash, SCALE)
     assert isinstance(failed, BuildFailure)
     assert "SIGSEGV" in str(failed)
+    assert len(list(tmp_path.glob("evokernel/builds/*"))) == 1
     again = language.build(TRITON, SCALE)
     assert isinstance(again, Built)
     assert (again.artifact, again.hash) == (built.artifact, built.hash)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("sandbox", ["full", "landlock"])
+def test_cuda_compiles_in_warm_processes_of_the_sandbox(
+    sandbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    language = local_language("cuda", EvaluationConfig.model_validate({"sandbox": sandbox}))
+    built = language.build(CUDA, SCALE)
+    assert isinstance(built, Built), built
+    assert built.descriptor["registers"] > 0

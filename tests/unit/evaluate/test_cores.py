@@ -20,13 +20,13 @@ from evokernel.evaluate.cores import Cores, share_out
     ],
 )
 def test_on_a_processor_the_last_cores_are_timed_on(count: int, threads: int, expected: Cores):
-    assert share_out(range(count), device="cpu", threads=threads) == expected
+    assert share_out(range(count), device="cpu", threads=threads) == (expected,)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_with_a_gpu_and_few_cores_nobody_is_pinned(count: int):
     every = tuple(range(count))
-    assert share_out(every, device="cuda", threads=1) == Cores(every, every, every, every)
+    assert share_out(every, device="cuda", threads=1) == (Cores(every, every, every, every),)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,42 @@ def test_with_a_gpu_and_few_cores_nobody_is_pinned(count: int):
     ],
 )
 def test_with_a_gpu_the_judge_spins_alone_and_no_compiler_delays_a_launch(count: int, expected: Cores):
-    assert share_out(range(count), device="cuda", threads=1) == expected
+    assert share_out(range(count), device="cuda", threads=1) == (expected,)
+
+
+def test_each_of_several_gpus_has_cores_of_its_own():
+    first, second = share_out(range(8), device="cuda", threads=1, gpus=2)
+    assert first == Cores(judge=(7,), runners=(5, 6), engine=(0, 1), compilers=(0, 1))
+    assert second == Cores(judge=(4,), runners=(2, 3), engine=(0, 1), compilers=(0, 1))
+
+
+def test_with_too_few_cores_for_all_gpus_none_is_better_off_than_the_others():
+    every = tuple(range(11))
+    assert share_out(every, device="cuda", threads=1, gpus=3) == 3 * (Cores(every, every, every, every),)
 
 
 @given(
     cores=st.lists(st.integers(0, 255), min_size=1, max_size=40, unique=True),
     device=st.sampled_from(["cpu", "cuda"]),
     threads=st.integers(1, 48),
+    gpus=st.integers(1, 9),
 )
-def test_everybody_gets_some_of_the_cores_there_are_and_none_lies_idle(cores: list[int], device: str, threads: int):
-    shares = share_out(cores, device=device, threads=threads)
-    each = [set(getattr(shares, field.name)) for field in fields(Cores)]
+def test_everybody_gets_some_of_the_cores_there_are_and_none_lies_idle(
+    cores: list[int], device: str, threads: int, gpus: int
+):
+    shares = share_out(cores, device=device, threads=threads, gpus=gpus)
+    assert len(shares) == (1 if device == "cpu" else gpus)
+    each = [set(getattr(share, field.name)) for share in shares for field in fields(Cores)]
     assert all(each)
     assert set().union(*each) == set(cores)
+
+
+@given(cores=st.integers(1, 64), gpus=st.integers(1, 9))
+def test_gpus_share_no_core_with_each_other_or_all_of_them(cores: int, gpus: int):
+    shares = share_out(range(cores), device="cuda", threads=1, gpus=gpus)
+    if shares[0].apart:
+        own = [core for share in shares for core in (*share.judge, *share.runners)]
+        assert len(set(own)) == len(own) == 3 * gpus
+        assert not set(own) & set(shares[0].compilers)
+    else:
+        assert set(shares) == {shares[0]}

@@ -54,7 +54,7 @@ def setup(task: str, *, cores: Sequence[int] = sorted(os.sched_getaffinity(0))) 
         "device": "cpu",
         "threads": 1,
         "settings": SETTINGS.model_dump(mode="json"),
-        "cores": asdict(share_out(cores, device="cpu", threads=1)),
+        "cores": asdict(share_out(cores, device="cpu", threads=1)[0]),
         "admit": True,
         "final": False,
     }

@@ -3,14 +3,16 @@
 import pytest
 
 from evokernel.errors import KernelFault, WorkerDied, WorkerError
-from evokernel.evaluate.stages import failure
+from evokernel.evaluate.verdicts import failure
 from evokernel.evaluation import Stage, Status
 
 FAULTS = [
-    (KernelFault("ValueError: N is 137", "host", 12), Status.HOST_EXCEPTION, "ValueError"),
-    (KernelFault("AcceleratorError: N is 137", "device"), Status.DEVICE_FAULT, "AcceleratorError"),
-    (KernelFault("OutOfMemoryError: N is 137", "memory"), Status.OUT_OF_MEMORY, "OutOfMemoryError"),
+    (KernelFault("ValueError: N is 137", "host", 137), Status.HOST_EXCEPTION, "raised"),
+    (KernelFault("Rows137: wrong", "host", 12), Status.HOST_EXCEPTION, "raised"),
+    (KernelFault("AcceleratorError: N is 137", "device"), Status.DEVICE_FAULT, "failed on the GPU"),
+    (KernelFault("OutOfMemoryError: N is 137", "memory"), Status.OUT_OF_MEMORY, "no device memory"),
     (WorkerDied("the worker was killed by SIGABRT; it wrote: N is 137", 6), Status.WORKER_DIED, "SIGABRT"),
+    (WorkerDied("the worker exited with 137", exit_code=137), Status.WORKER_DIED, "on"),
 ]
 
 

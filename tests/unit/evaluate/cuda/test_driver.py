@@ -45,3 +45,26 @@ def test_without_a_driver_there_is_no_gpu_and_nobody_is_listed(monkeypatch: pyte
 def test_structures_have_the_layout_of_the_header():
     assert ctypes.sizeof(_Process) == 24
     assert _Process.used.offset == 8
+
+
+UUIDS = ["GPU-8932f937-d72c", "GPU-8932aaaa-0000", "GPU-11111111-2222"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("0", [0]),
+        ("2, 0", [2, 0]),
+        ("1,9,0", [1]),
+        ("0,0", [0]),
+        ("GPU-11111111", [2]),
+        ("GPU-8932a,GPU-1", [1, 2]),
+        ("GPU-ffff", []),
+        ("1,MIG-5,0", [1]),
+        ("", []),
+        ("-1", []),
+    ],
+)
+def test_gpus_are_named_by_number_and_by_the_beginning_of_their_uuid(value: str | None, expected: list[int]):
+    assert driver.named(value, UUIDS) == expected

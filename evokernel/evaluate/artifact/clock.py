@@ -1,0 +1,184 @@
+"""Times recorded kernels against baselines, by the device's events, in alternating batches over many buffers.
+
+What a hostile kernel could try, and what stands against it here: each batch runs on new contents, goes through the
+copies of the buffers in an order that was drawn for it alone, and leaves some copies out, which look like the others
+and must stay as they were; scratch and variables on the device are new for each batch; every output of every timed
+call is compared; a batch that is a fraction as long must take that fraction of the time; and the judge's own clock
+around a batch must agree with the device's.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.arrays import settle
+from evokernel.evaluate.artifact.runner import ArtifactRunner, Batch
+from evokernel.evaluate.artifact.verifier import Verifier
+from evokernel.evaluate.clockwork import PairedClock
+from evokernel.evaluate.cuda.baselines import TimedCalls
+from evokernel.evaluate.cuda.bench import CudaBench
+from evokernel.evaluate.fresh import FreshInputs, Window
+from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.timing import Block
+from evokernel.evaluate.verdicts import NEUTRAL
+from evokernel.evaluation import Stage
+
+_WORD = 1 << 32
+_SHORT = 4
+"""A short batch has this part of the calls of a full one."""
+_SHORT_BATCHES = 3
+_FIXED_NS, _FIXED_SHARE = 1e4, 0.05
+"""What a batch may cost whatever its length: a fixed part, and a share of a full one."""
+_SLOW = 4.0
+"""Batches of the candidate are shorter where they would take this many times as long as the baseline's."""
+_EMPTY_BATCHES = 5
+_APART_NS = 400.0
+"""What a batch of one and the same kernel costs more or less in the runner than in the judge: of six kernels on an H100
+(benchmarks/precision) 0.1 to 0.7 us, whatever the batch's length."""
+_HIDDEN_SHARE, _HIDDEN_NS = 0.15, 1e5
+"""What the judge's clock may show beyond that of an empty batch: a share of the batch, and a fixed part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A candidate in a runner: the number of its plan for a workload, and about how long one call takes, in ns."""
+
+    runner: ArtifactRunner
+    shape: int
+    call_ns: float
+
+
+class ArtifactClock(PairedClock):
+    """Times a candidate that a runner has loaded; `baselines` are batches of one baseline in several orders."""
+
+    def __init__(
+        self,
+        bench: CudaBench,
+        ground: Ground,
+        fresh: FreshInputs,
+        *,
+        stage: Stage,
+        candidate: Loaded,
+        baselines: Sequence[TimedCalls],
+        verifier: Verifier,
+    ) -> None:
+        super().__init__(bench, ground, fresh, stage=stage)
+        self._verifier = verifier
+        self._runner, self._shape = candidate.runner, candidate.shape
+        self._baselines = baselines
+        self._calls = ground.calls
+        paced = _SLOW * ground.calls * ground.least_us * 1e3 / candidate.call_ns
+        self._own_calls = int(max(1, min(ground.calls, paced)))
+        """Of the candidate: fewer where it is far slower than the baseline."""
+        self._usual_ns = 0.0
+        self._call_ns: list[float] = []
+        self._hidden_ns: list[float] = []
+        self._windows: Sequence[Window] = []
+
+    def block(self) -> Block:
+        """Time baseline, candidate, candidate, baseline; `clock_s` of it is all the time that took."""
+        begin = time.monotonic()
+        halves = [self._half(self._own_calls, candidate_first=last) for last in (False, True)]
+        baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
+        self._call_ns += candidate
+        return Block(baseline, candidate, time.monotonic() - begin)
+
+    def finish(self, *, thoroughly: bool) -> None:
+        """See that nobody wrote out of bounds; that short batches are as fast, and that no time was hidden."""
+        self._check_bounds()
+        whole_ns = median(self._call_ns) * self._own_calls
+        if self.hidden_ns() > _HIDDEN_NS + _HIDDEN_SHARE * whole_ns:
+            raise self._suspect(NEUTRAL)
+        if thoroughly and self.fixed_ns() > _FIXED_NS + _FIXED_SHARE * whole_ns:
+            raise self._suspect(NEUTRAL)
+        if self._bench.left_running():
+            raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
+
+    def systematic_error(self) -> float:
+        """Return by how much a batch of one kernel differs between the two processes, as part of this one."""
+        return _APART_NS / (median(self._call_ns) * self._own_calls)
+
+    def hidden_ns(self) -> float:
+        """Return what the judge's clock shows of a batch beyond the device's events, less what it does with no call."""
+        return median(self._hidden_ns) - self._usual()
+
+    def fixed_ns(self) -> float:
+        """Return what a batch costs whatever its length, from batches of a part of the calls; 0 for few calls."""
+        calls = self._own_calls // _SHORT
+        if not calls:
+            return 0.0
+        whole_ns = median(self._call_ns) * self._own_calls
+        short_ns = calls * median(self._half(calls, candidate_first=True)[1] for _ in range(_SHORT_BATCHES))
+        part = calls / self._own_calls
+        return (short_ns - part * whole_ns) / (1 - part)
+
+    def _usual(self) -> float:
+        """Return what the judge's clock shows beyond the device's events where there is nothing to hide: no call.
+
+        The judge is at work on the device before, as always: most of it goes into changing contexts.
+        """
+        if not self._usual_ns:
+            limit, found = self._bench.settings.timeout_s, []
+            for _ in range(_EMPTY_BATCHES):
+                self._runner.arm(Batch(self._ground.name, self._shape, (), 0))
+                self._ground.poison_all(self._ground.sets)
+                self._runner.armed(limit)
+                settle(self._ground.device)
+                fired = self._runner.fire(limit)
+                found.append(fired.outer_ns - fired.device_ns)
+            self._usual_ns = median(found)
+        return self._usual_ns
+
+    def _half(self, calls: int, *, candidate_first: bool) -> tuple[float, float]:
+        """Return the times of one call of baseline and candidate, in ns, on the same new contents.
+
+        The judge's own work on the device is queued without waiting for it, up to the two points where it must be over:
+        before the candidate runs, and before it is known whether that was right.
+        """
+        rng, ground, verifier = self._bench.rng, self._ground, self._verifier
+        order = rng.permutation(ground.sets).tolist()
+        called, spared = order[:calls], order[calls:]
+        self._runner.arm(Batch(ground.name, self._shape, called, int(rng.integers(_WORD))))
+        batch = self._baselines[int(rng.integers(len(self._baselines)))]
+        windows, self._windows = self._windows or self._fresh.draw_windows(ground.sets), []
+        self._fill(windows)
+        verifier.draw(spared)
+        self._runner.armed(self._bench.settings.timeout_s)  # it may load modules, which is work on the device
+        if candidate_first:
+            candidate = self._candidate(calls)
+            left_alone = verifier.left_alone()
+            verifier.keep()
+            self._renew(windows)
+            batch.run()
+        else:
+            batch.run()
+            verifier.keep()
+            self._renew(windows)
+            candidate = self._candidate(calls)
+            left_alone = verifier.left_alone()
+        found = torch.cat([verifier.alike(candidate_kept=candidate_first), left_alone])
+        self._windows = self._fresh.draw_windows(ground.sets)  # while the device compares
+        *alike, alone = found.tolist()
+        if not alone and not self._changes_inputs:
+            raise self._suspect(NEUTRAL)
+        doubtful = [call for call in called if not alike[call]]
+        self._decide(doubtful, windows, verifier.kept if candidate_first else ground.all_outputs(ground.sets))
+        return batch.elapsed_ns() / self._calls, candidate
+
+    def _renew(self, windows: Sequence[Window]) -> None:
+        """Make the buffers what they were before the first runner. Inputs are read-only to a runner's kernels."""
+        if self._changes_inputs:
+            self._fill(windows)
+        else:
+            self._ground.poison_all(self._ground.sets)
+
+    def _candidate(self, calls: int) -> float:
+        limit = self._bench.settings.timeout_s
+        settle(self._ground.device)
+        fired = self._runner.fire(limit)
+        self._hidden_ns.append(fired.outer_ns - fired.device_ns)
+        return max(fired.device_ns, 1.0) / calls

@@ -1,0 +1,237 @@
+"""The judge's end of a runner: the process that launches recorded kernels, and the spare one behind it.
+
+A runner serves one candidate after the other. It ends with the first kernel that fails, which takes its context along,
+and after some number of candidates in any case; the next one has made its context before it is needed.
+"""
+
+import contextlib
+import json
+import os
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from evokernel.errors import HarnessError, KernelFault, WorkerError
+from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.cuda.zygotes import cuda_plan
+from evokernel.evaluate.hosted import HostedProcess
+from evokernel.evaluate.inside.bundle import pack
+from evokernel.evaluate.inside.flags import Flags
+from evokernel.evaluate.sandbox import Sandbox
+from evokernel.evaluate.session import LoadFailed
+from evokernel.evaluate.zygote_host import ZygoteHost, sealed_file
+
+CANDIDATES_PER_RUNNER = 200
+_UP_TIMEOUT_S = 60.0
+_OURS_TIMEOUT_S = 60.0
+_SPARES_TRIED = 2
+_LOOKS = 200  # at a flag, between two at the clock and the channel
+
+
+@dataclass(frozen=True, slots=True)
+class PreludeSize:
+    """What comes first in every batch: a copy of so many bytes, and a look at every page by all multiprocessors."""
+
+    size_bytes: int
+    multiprocessors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls on sets of an arena in this order, in one stream: call by call of the plan number `shape`.
+
+    `poison` is what scratch holds before the first call, a word of 32 bits.
+    """
+
+    arena: str
+    shape: int
+    sets: Sequence[int]
+    poison: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """How long a batch took: by the device's events, and by the judge's clock around it; in ns."""
+
+    device_ns: float
+    outer_ns: float
+
+
+class ArtifactRunner(HostedProcess):
+    """One runner. Whatever it says wrong, or late, or not at all, is put down to the kernels it ran, and ends it."""
+
+    def __init__(self, host: ZygoteHost, *, spin: bool) -> None:
+        page = Flags.make()
+        try:
+            super().__init__(host, (page,), spin=spin)
+            self._flags = Flags(page)
+        finally:
+            os.close(page)
+        self._number = 0
+        self._up = False
+        self.candidates = 0
+        self.known: set[str] = set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used: nobody has closed it, and it has not ended."""
+        poller = select.poll()
+        poller.register(self._handle, select.POLLIN)
+        return not self._closed and not poller.poll(0)
+
+    def settle(self) -> None:
+        """Wait until its context is made. Raises `WorkerError`."""
+        if not self._up:
+            self._await(b"up", _UP_TIMEOUT_S)
+            self._up = True
+
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Map an arena, its inputs read-only; scalars are part of the plans. Raises `HarnessError`."""
+        try:
+            self._ask({"attach": name, **arena.layout()}, arena.descriptors(), b"attached", _OURS_TIMEOUT_S)
+        except WorkerError as error:
+            raise HarnessError(f"the runner cannot map the buffers of {name}: {error}") from None
+
+    def load(self, plan: Mapping[str, Any], cubins: Mapping[str, bytes], *, timeout_s: float) -> None:
+        """Load compiled kernels, by SHA-256, and what to launch: `shapes` as checked, and whether they are `stateful`.
+
+        Raises:
+            KernelFault, WorkerDied, WorkerTimeout: the driver refuses a kernel; the runner is gone then.
+        """
+        files = {f"cubins/{digest}": image for digest, image in cubins.items()}
+        text = json.dumps(plan, separators=(",", ":")).encode()
+        try:
+            document = sealed_file(pack({"plan.json": text, **files}))
+        except ValueError as error:
+            raise LoadFailed(str(error)) from None
+        self.candidates += 1
+        try:
+            self._ask({"load": True}, (document,), b"loaded", timeout_s)
+        finally:
+            os.close(document)
+
+    def drop(self) -> None:
+        """Unload the candidate. Raises `WorkerError`."""
+        self._ask({"drop": True}, (), b"dropped", _OURS_TIMEOUT_S)
+
+    def arm(self, batch: Batch) -> None:
+        """Let it make a graph of a batch meanwhile; `fire` runs it. Raises `WorkerDied`."""
+        self._number += 1
+        request = {
+            "batch": batch.arena,
+            "number": self._number,
+            "shape": batch.shape,
+            "sets": list(batch.sets),
+            "poison": batch.poison,
+        }
+        try:
+            self._channel.send(json.dumps(request).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died() from None
+
+    def armed(self, timeout_s: float) -> None:
+        """Wait until a batch can be fired. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        self._until(lambda: self._flags.armed == self._number, timeout_s)
+
+    def fire(self, timeout_s: float) -> Fired:
+        """Run what was armed. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        begin = time.monotonic_ns()
+        self._flags.go = self._number
+        self._until(lambda: self._flags.done == self._number, timeout_s)
+        return Fired(self._flags.device_ns, float(time.monotonic_ns() - begin))
+
+    def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
+        """Wait for a flag; a message instead says what went wrong."""
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        while True:
+            for _ in range(_LOOKS):
+                if reached():
+                    return
+            answered = self._poller.poll(0 if self._spin else 1)
+            if answered or time.monotonic_ns() > deadline:
+                self._refuse(self._take(answered, timeout_s))
+
+    def _refuse(self, message: bytes) -> NoReturn:
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            said = json.loads(message)
+            kind, text = said["fault"], str(said["text"])
+            self._kill()
+            if kind == "ours":
+                raise HarnessError(f"the runner failed: {text}")
+            raise KernelFault(text, kind)
+        super()._refuse(message)
+
+
+class RunnerPool:
+    """The runner in use and the one in waiting. A context manager; to be used by one thread."""
+
+    def __init__(
+        self, sandbox: Sandbox, *, prelude: PreludeSize, cpus: tuple[int, ...] = (), spin: bool = False
+    ) -> None:
+        self._spin = spin
+        options = {
+            "cpus": list(cpus),
+            "prelude_bytes": prelude.size_bytes,
+            "multiprocessors": prelude.multiprocessors,
+            "spin": spin,
+        }
+        self._host = ZygoteHost(sandbox, cuda_plan("artifact_runner", sandbox, options=options))
+        self._used: ArtifactRunner | None = None
+        self._spare: ArtifactRunner | None = None
+
+    def __enter__(self) -> Self:
+        self._host.start()
+        self._spare = self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def take(self) -> ArtifactRunner:
+        """Return a runner that is up, the same as before where it still is. Raises `HarnessError`."""
+        if self._used is not None and (not self._used.alive or self._used.candidates >= CANDIDATES_PER_RUNNER):
+            self._used.close()
+            self._used = None
+        for _ in range(_SPARES_TRIED):
+            if self._used is not None:
+                return self._used
+            fresh, self._spare = self._spare or self._start(), None
+            try:
+                fresh.settle()
+            except WorkerError as error:
+                fresh.close()
+                failure = error
+            else:
+                self._used, self._spare = fresh, self._start()
+        if self._used is None:
+            raise HarnessError(f"no runner could make a context on the GPU: {failure}")
+        return self._used
+
+    def settle(self) -> None:
+        """See to it that there is a runner in waiting, and that it does nothing any more, beside a clock say."""
+        self._spare = self._spare or self._start()
+        try:
+            self._spare.settle()
+        except WorkerError:
+            self._spare.close()
+            self._spare = None
+
+    def pids(self) -> set[int]:
+        """Return the processes that hold a context, or make one."""
+        return {runner.pid for runner in (self._used, self._spare) if runner is not None}
+
+    def close(self) -> None:
+        """End everything. Allowed twice."""
+        for runner in (self._used, self._spare):
+            if runner is not None:
+                runner.close()
+        self._used = self._spare = None
+        self._host.close()
+
+    def _start(self) -> ArtifactRunner:
+        return ArtifactRunner(self._host, spin=self._spin)

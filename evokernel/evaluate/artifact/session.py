@@ -1,0 +1,93 @@
+"""A recorded candidate under judgement: its kernels in the runner, its host code nowhere."""
+
+from collections.abc import Sequence
+
+from evokernel.errors import WorkerError
+from evokernel.evaluate.arrays import settle
+from evokernel.evaluate.artifact.checked import Checked
+from evokernel.evaluate.artifact.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact.runner import Batch, Fired
+from evokernel.evaluate.cuda.bench import CudaBench
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.sessions import checks_for, compare_runs, compare_set, is_hopeless
+from evokernel.evaluate.wire import Outcome
+from evokernel.evaluation import Mode, Stage
+
+_MAX_WORD = 1 << 32
+
+
+class ArtifactSession:
+    """One candidate in the runner. Raises `WorkerError` where the driver refuses its kernels."""
+
+    mode = Mode.ARTIFACT
+
+    def __init__(self, bench: CudaBench, checked: Checked) -> None:
+        self.bench = bench
+        self._runner = bench.runners.take()
+        self._runner.load(checked.as_message(), checked.cubins, timeout_s=bench.settings.timeout_s)
+        self._shapes = shape_numbers(bench.grounds)
+        self._call_ns: dict[Ground, float] = {}
+        self.artifact = checked.digest(len(bench.task.workloads[bench.device_class].search))
+
+    def compare(self, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+        """Run a call on the first distribution, then one on each of the others and a repetition, all in a batch."""
+        ground.poison_all(ground.sets)  # answers of an earlier candidate to the same inputs lie in other copies
+        fired = self._run(ground, {0: distributions[0]})
+        found = compare_set(ground, 0, distributions[0], stage)
+        self._call_ns[ground] = max(fired.device_ns, 1.0)
+        hopeless = is_hopeless(ground, fired.device_ns / 1e9)
+        rest = checks_for(distributions, hopeless=hopeless)[1:]
+        if found is not None or stage is Stage.SMOKE:
+            return found
+        cases = dict(enumerate((*rest, distributions[0]), start=1))
+        self._run(ground, cases)
+        for number, distribution in list(cases.items())[:-1]:
+            found = found or compare_set(ground, number, distribution, stage)
+        return found or compare_runs(ground, ground.outputs(0), ground.outputs(len(cases)), stage)
+
+    def clock(self, ground: Ground, fresh: FreshInputs, *, baseline: str, stage: Stage) -> ArtifactClock:
+        """Return what times it on the runner's buffers."""
+        self._attach(ground)
+        return ArtifactClock(
+            self.bench,
+            ground,
+            fresh,
+            stage=stage,
+            candidate=Loaded(self._runner, self._shapes[ground], self._call_ns[ground]),
+            baselines=self.bench.device_baselines.batches(ground, baseline, timed=ground.calls),
+            verifier=self.bench.verifier(ground),
+        )
+
+    def remark(self) -> str:
+        """Return nothing: this is how candidates should be timed."""
+        return ""
+
+    def close(self) -> None:
+        """Unload the kernels; a runner that cannot do that any more ends."""
+        if self._runner.alive:
+            try:
+                self._runner.drop()
+            except WorkerError:
+                self._runner.close()
+
+    def _attach(self, ground: Ground) -> None:
+        ground.attach(self._runner, self._runner.known)
+
+    def _run(self, ground: Ground, cases: dict[int, str]) -> Fired:
+        """Run one call on each of some copies, filled with the cases of distributions."""
+        limit, poison = self.bench.settings.timeout_s, int(self.bench.rng.integers(_MAX_WORD))
+        self._attach(ground)
+        self._runner.arm(Batch(ground.name, self._shapes[ground], list(cases), poison))
+        for number, distribution in cases.items():
+            ground.put(number, ground.case(distribution).inputs)
+        settle(ground.device)
+        self._runner.armed(limit)
+        return self._runner.fire(limit)
+
+
+def shape_numbers(grounds: Sequence[Ground]) -> dict[Ground, int]:
+    """Return, for each workload, which of the shapes of a build it is: those of the search first, then hidden ones."""
+    search = [ground for ground in grounds if ground.kind is Kind.SEARCH]
+    hidden = [ground for ground in grounds if ground.kind is not Kind.SEARCH]
+    return {ground: number for number, ground in enumerate((*search, *hidden))}

@@ -1,0 +1,281 @@
+"""Launches recorded kernels: the trusted process of artifact mode, with a context and nothing else in it.
+
+No candidate's host code runs here and none is imported; what is untrusted is what runs on the device. The judge says
+which launches to make (it has checked the plan) and on which buffers, in batches. A batch is captured as one graph: a
+copy of our own, so that every batch meets the same caches and a GPU that is awake, an event, the calls, an event. The
+answer is the device's time between the two. Until a batch is fired nothing is asked of the device, on which the judge
+is at work meanwhile. A kernel that fails takes the context with it, so this process ends then.
+"""
+
+import json
+import os
+import select
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from . import bundle, cuda_kernel, streams, vmm
+from .descriptors import keep_only
+from .flags import Flags
+from .plan_params import parameters_at
+from .seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from .touch import Touch
+
+STDERR, CHANNEL, FLAGS = 2, 3, 4
+FAULT_EXIT = 70
+MESSAGE_BYTES = 1 << 18
+TEXT_LIMIT = 2000
+_LOOKS = 2000  # at the flag, between two at the channel
+PLAN, CUBINS = "plan.json", "cubins/"
+_OUT_OF_MEMORY = "CUDA error 2 "
+
+
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> NoReturn:
+    """Become a runner for good. `descriptors`: channel to the judge, page of flags, file for stderr."""
+    code = FAULT_EXIT
+    try:
+        keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
+        channel = socket.socket(fileno=CHANNEL)
+        flags = Flags(FLAGS)
+        stand_apart(spec)
+        seal(spec, uid)
+        prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
+        vmm.retain_primary_context()
+        prctl(PR_SET_DUMPABLE, 0)
+        options = {name: spec[name] for name in ("prelude_bytes", "multiprocessors", "spin")}
+        _Runner(channel, flags, **options).serve()
+        code = 0
+    except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
+        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(code)
+
+
+class _Arena:
+    """The buffers of one workload: where each of them lies in each set."""
+
+    def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        self.memories: list[tuple[int, int]] = []  # addresses and sizes
+        for index, (descriptor, size) in enumerate(zip(descriptors, request["sizes"], strict=True)):
+            handle = vmm.import_fd(descriptor)
+            os.close(descriptor)
+            self.memories.append((vmm.map(handle, size, writable=bool(index)), size))
+            vmm.release(handle)  # the mapping keeps the memory
+        self.sets = [
+            {
+                name: self.memories[segment][0] + offset + number * request["strides"][segment]
+                for name, _, _, _, segment, offset in request["buffers"]
+            }
+            for number in range(request["sets"])
+        ]
+
+    def close(self) -> None:
+        while self.memories:
+            vmm.unmap(*self.memories.pop())
+
+
+class _Candidate:
+    """Compiled kernels, loaded, and what to launch for each shape; with scratch of its own."""
+
+    def __init__(self, document: Mapping[str, Any], cubins: Mapping[str, bytes], stream: streams.Stream) -> None:
+        self._shapes: list[dict[str, Any]] = document["shapes"]
+        self._stateful: bool = document["stateful"]
+        self._cubins = cubins
+        self._stream = stream
+        self._modules: dict[str, cuda_kernel.Module] = {}
+        self._kernels: dict[tuple[str, str], cuda_kernel.Kernel] = {}
+        self._shape = -1
+        self._scratch: dict[str, tuple[int, int]] = {}  # of that shape: addresses and sizes
+        self._calls: dict[tuple[str, int], list[Any]] = {}
+        self._load()
+
+    def turn_to(self, shape: int) -> None:
+        """Make room for the scratch of one shape, in the place of another's."""
+        if shape != self._shape:
+            self._free()
+            for name, size in self._shapes[shape]["scratch"].items():
+                self._scratch[name] = (streams.allocate(max(size, 1)), size)
+            self._shape = shape
+
+    def call(self, arena: str, number: int, buffers: Mapping[str, int]) -> list[Any]:
+        """Return the steps of one call on one set, ready to be queued."""
+        key = (arena, number)
+        if key not in self._calls:
+            places = {**buffers, **{name: address for name, (address, _) in self._scratch.items()}}
+            steps = self._shapes[self._shape]["steps"]
+            self._calls[key] = [self._step(step, places, first=not at) for at, step in enumerate(steps)]
+        return self._calls[key]
+
+    def reload(self) -> None:
+        """Leave nothing of the batches before in variables of the modules."""
+        if self._stateful:
+            self._unload()
+            self._load()
+
+    def poison(self, word: int) -> None:
+        """Queue that nothing of the batches before is left in scratch."""
+        for address, size in self._scratch.values():
+            self._stream.fill(address, pattern=word, width=4, count=-(-size // 4))
+
+    def close(self) -> None:
+        self._unload()
+        self._free()
+
+    def _free(self) -> None:
+        self._calls.clear()
+        for address, _ in self._scratch.values():
+            streams.free(address)
+        self._scratch.clear()
+        self._shape = -1
+
+    def _load(self) -> None:
+        """Load every module once: the kernels of one share its variables."""
+        self._modules.update({digest: cuda_kernel.Module(image) for digest, image in self._cubins.items()})
+        launches = [step["launch"] for shape in self._shapes for step in shape["steps"] if "launch" in step]
+        most: dict[tuple[str, str], int] = {}
+        for launch in launches:
+            key = (launch["cubin"], launch["kernel"])
+            most[key] = max(most.get(key, 0), launch["shared_bytes"])
+        for (digest, name), shared_bytes in most.items():
+            self._kernels[digest, name] = cuda_kernel.Kernel(self._modules[digest], name, shared_bytes)
+
+    def _unload(self) -> None:
+        self._calls.clear()
+        self._kernels.clear()
+        for module in self._modules.values():
+            module.unload()
+        self._modules.clear()
+
+    def _step(self, step: Mapping[str, Any], places: Mapping[str, int], *, first: bool) -> Any:
+        """Return what queues one step. The first one of a call waits for the call before it, whatever it asks for."""
+        stream = self._stream
+        match step:
+            case {"launch": launch}:
+                kernel = self._kernels[launch["cubin"], launch["kernel"]]
+                shape = cuda_kernel.Shape(
+                    tuple(launch["grid"]),
+                    tuple(launch["block"]),
+                    launch["cluster"],
+                    launch["shared_bytes"],
+                    launch["cooperative"],
+                    launch["programmatic"] and not first,
+                )
+                bound = kernel.bind(shape, parameters_at(launch["parameters"], places))
+                return lambda: bound.launch(stream.handle)
+            case {"fill": fill}:
+                target = places[fill["buffer"]] + fill["offset"]
+                count = fill["bytes"] // fill["width"]
+                return lambda: stream.fill(target, pattern=fill["pattern"], width=fill["width"], count=count)
+            case {"copy": copy}:
+                target, source = places[copy["buffer"]] + copy["offset"], places[copy["source"]] + copy["source_offset"]
+                return lambda: stream.copy(target, source, size_bytes=copy["bytes"])
+        raise ValueError(f"an unknown step: {sorted(step)}")
+
+
+class _Runner:
+    def __init__(
+        self, channel: socket.socket, flags: Flags, *, prelude_bytes: int, multiprocessors: int, spin: bool
+    ) -> None:
+        streams.prepare()
+        self._channel = channel
+        self._flags = flags
+        self._spin = spin
+        self._stream = streams.Stream()
+        self._watch = streams.Stopwatch()
+        self._prelude_bytes = prelude_bytes
+        self._prelude = [streams.allocate(prelude_bytes) for _ in range(2)]
+        self._touch = Touch(multiprocessors=multiprocessors, sink=self._prelude[1])
+        self._poller = select.poll()
+        self._poller.register(channel, select.POLLIN)
+        self._arenas: dict[str, _Arena] = {}
+        self._candidate: _Candidate | None = None
+
+    def serve(self) -> None:
+        self._channel.send(b"up")
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            request = json.loads(message)
+            try:
+                self._answer(request, descriptors)
+            except Exception as error:  # noqa: BLE001  whatever it is, the judge must hear whose fault it looks like
+                ours = "attach" in request or not isinstance(error, cuda_kernel.CudaLaunchError)
+                self._channel.send(json.dumps(_fault(error, ours=ours)).encode())
+                return
+
+    def _answer(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        match request:
+            case {"batch": arena}:
+                self._batch(arena, request)
+            case {"load": _}:
+                self._load(descriptors[0])
+                self._channel.send(b"loaded")
+            case {"attach": name}:
+                self._detach(name.rpartition(":")[0])
+                self._arenas[name] = _Arena(request, descriptors)
+                self._channel.send(b"attached")
+            case {"drop": _}:
+                self._drop()
+                self._channel.send(b"dropped")
+            case _:
+                raise ValueError(f"an unknown request: {sorted(request)}")
+
+    def _detach(self, stem: str) -> None:
+        """Let go of the arena that another one replaces: the same name but for its generation."""
+        for old in [name for name in self._arenas if name.rpartition(":")[0] == stem]:
+            self._arenas.pop(old).close()
+
+    def _load(self, descriptor: int) -> None:
+        with open(descriptor, "rb") as file:
+            files = bundle.unpack(file.read())
+        cubins = {name.removeprefix(CUBINS): image for name, image in files.items() if name.startswith(CUBINS)}
+        self._drop()
+        self._candidate = _Candidate(json.loads(files[PLAN]), cubins, self._stream)
+
+    def _drop(self) -> None:
+        if self._candidate is not None:
+            self._candidate.close()
+            self._candidate = None
+
+    def _batch(self, arena: str, request: Mapping[str, Any]) -> None:
+        candidate, sets = self._candidate, self._arenas[arena].sets
+        if candidate is None:
+            raise ValueError("a batch before a candidate")
+        shape, number = request["shape"], request["number"]
+        candidate.reload()
+        candidate.turn_to(shape)
+        calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
+        with self._stream.captured() as graph:
+            candidate.poison(request["poison"])
+            self._stream.copy(self._prelude[1], self._prelude[0], size_bytes=self._prelude_bytes)
+            for address, size in self._arenas[arena].memories:
+                self._touch.queue(self._stream.handle, address, size_bytes=size)
+            self._watch.begin(self._stream.handle, in_graph=True)
+            for steps in calls:
+                for queue in steps:
+                    queue()
+            self._watch.end(self._stream.handle, in_graph=True)
+        self._flags.armed = number
+        if self._told_to_go(number):
+            graph.upload(self._stream)
+            graph.launch(self._stream)
+            self._stream.wait()
+            self._flags.finish(number, device_ns=self._watch.elapsed_ns())
+        graph.close()
+
+    def _told_to_go(self, number: int) -> bool:
+        """Wait for the flag; any message instead, or the end of the channel, calls the batch off."""
+        while self._flags.go < number:
+            patience_ms = 0 if self._spin else 1
+            for _ in range(_LOOKS):
+                if self._flags.go >= number:
+                    return True
+            if self._poller.poll(patience_ms):
+                return False
+        return True
+
+
+def _fault(error: Exception, *, ours: bool) -> dict[str, Any]:
+    text = str(error)[:TEXT_LIMIT] or type(error).__name__
+    return {"fault": "ours" if ours else "memory" if text.startswith(_OUT_OF_MEMORY) else "device", "text": text}

@@ -1,0 +1,133 @@
+"""One candidate under judgement: run on inputs that are checked, and timed beside a baseline."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from evokernel.evaluate.arrays import Array, identical
+from evokernel.evaluate.bench import Bench
+from evokernel.evaluate.clockwork import PairedClock, WorkerClock
+from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.inputs import result_tensors
+from evokernel.evaluate.wire import Outcome
+from evokernel.evaluation import Mode, Stage, Status
+
+_SLOW_S = 0.05
+_HOPELESS = 10.0
+_HOPELESS_CHECKS = 2
+
+
+class CandidateSession(Protocol):
+    """What the stages of the cascade ask of a candidate, however it is run."""
+
+    mode: Mode
+    artifact: str
+    """A hash of what it launches on the search workloads; empty where that is not known."""
+
+    @property
+    def bench(self) -> Bench:
+        """All that it is judged with."""
+        ...
+
+    def compare(self, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+        """Run it on a case of each distribution and return what is wrong, or None. Raises `WorkerError`."""
+        ...
+
+    def clock(self, ground: Ground, fresh: FreshInputs, *, baseline: str, stage: Stage) -> PairedClock:
+        """Return what times it against a baseline. Raises `WorkerError`, `HarnessError`."""
+        ...
+
+    def remark(self) -> str:
+        """Return what must be said about how it was timed, or nothing."""
+        ...
+
+    def close(self) -> None:
+        """End it, and all it started."""
+        ...
+
+
+class WorkerSession:
+    """A candidate in a worker of its own. `note` begins what is said about how it was timed."""
+
+    mode = Mode.WORKER
+    artifact = ""
+
+    def __init__(self, bench: Bench, artifact: bytes, source: str, *, note: str = "") -> None:
+        self.bench = bench
+        self.worker = bench.load(artifact, source)
+        self._note = note
+        self._call_s: dict[Ground, float] = {}
+        self._known: set[str] = set()
+
+    def clock(self, ground: Ground, fresh: FreshInputs, *, baseline: str, stage: Stage) -> WorkerClock:
+        """Return what times it on its workers' buffers."""
+        self.bench.baselines.process.select(baseline)
+        ground.attach(self.worker, self._known)
+        return WorkerClock(self.bench, self.worker, ground, fresh, stage=stage, call_s=self._call_s[ground])
+
+    def remark(self) -> str:
+        """Return why it is in a worker where that is not the rule, and why it was not captured as a graph."""
+        return "\n".join(filter(None, (self._note, self.worker.remark())))
+
+    def close(self) -> None:
+        """End the worker and all it started."""
+        self.worker.close()
+
+    def compare(self, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
+        """Run one call after the other, each from inputs that were not there before it was ready."""
+        ground.wipe(min(2, ground.sets))  # an earlier candidate's answers to the same inputs lie there
+        ground.attach(self.worker, self._known)
+        hopeless, first = False, list[Array]()
+        for distribution in distributions:
+            if distribution not in checks_for(distributions, hopeless=hopeless):
+                break
+            seconds = self._call(ground, distribution, 0)
+            self._call_s[ground] = min(seconds, self._call_s.get(ground, seconds))
+            hopeless = is_hopeless(ground, self._call_s[ground])
+            first = first or [output.clone() for output in ground.outputs(0)]
+            found = compare_set(ground, 0, distribution, stage)
+            if found is not None:
+                return found
+        if stage is Stage.SMOKE or self.bench.threads > 1 or hopeless:
+            return None
+        self._call(ground, distributions[0], 1)
+        return compare_runs(ground, first, ground.outputs(1), stage)
+
+    def _call(self, ground: Ground, distribution: str, set_index: int) -> float:
+        """Run one call on a case; returns seconds."""
+        limit = self.bench.settings.timeout_s
+        # Stopped before the inputs are there, the worker cannot prepare anything from them.
+        self.worker.prepare(ground.name, first_set=set_index, calls=1, timeout_s=limit)
+        ground.put(set_index, ground.case(distribution).inputs)
+        return self.worker.go(timeout_s=limit) / 1e9
+
+
+def compare_set(ground: Ground, set_index: int, distribution: str, stage: Stage) -> Outcome | None:
+    """Return the verdict where what was written to a copy is not what is due for a distribution's inputs."""
+    expected = ground.case(distribution).expected
+    finding = judge_output(expected, ground.outputs(set_index), poison=ground.poison_word, hidden=ground.hidden)
+    return None if finding is None else Outcome(finding.status, stage, finding.feedback)
+
+
+def compare_runs(ground: Ground, first: Sequence[Array], second: Sequence[Array], stage: Stage) -> Outcome | None:
+    """Return the verdict where a second run on the same inputs, in other buffers, gave other bits."""
+    for tensor, one, two in zip(result_tensors(ground.task), first, second, strict=True):
+        if not identical(one, two):
+            text = f"on {ground.label}: two calls on equal inputs gave different values of {tensor.name!r}"
+            return Outcome(Status.NONDETERMINISTIC, stage, text)
+    return None
+
+
+def is_hopeless(ground: Ground, seconds: float) -> bool:
+    """Say whether a kernel is so slow on a timed workload that the rest of its distributions may be left out.
+
+    All of them were checked on the hidden shapes. A seed's first steps would cost a minute each otherwise, and a
+    kernel ten times slower than its baseline is not one that somebody is given.
+    """
+    return seconds > _SLOW_S and seconds * 1e6 > _HOPELESS * ground.least_us
+
+
+def checks_for(distributions: tuple[str, ...], *, hopeless: bool) -> tuple[str, ...]:
+    """Return the distributions that are checked."""
+    return distributions[:_HOPELESS_CHECKS] if hopeless else distributions

@@ -1,0 +1,116 @@
+"""Timing a candidate on all workloads of a bench, with its verdict in words."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from evokernel.errors import WorkerError
+from evokernel.evaluate.bench import Bench
+from evokernel.evaluate.clockwork import PairedClock, Rejected
+from evokernel.evaluate.device import is_impossible
+from evokernel.evaluate.final import HOLDOUT_PREFIX
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.sessions import CandidateSession
+from evokernel.evaluate.timing import Estimate, Plan, measure
+from evokernel.evaluate.verdicts import NEUTRAL, failure
+from evokernel.evaluate.wire import HELD_OUT, Outcome
+from evokernel.evaluation import Speedup, Stage, Status, Timing, combined_speedup
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed.
+
+    `incumbent` is the speed-up by workload below half of which it may stop early.
+    """
+
+    stage: Stage
+    plan: Plan
+    confirm_s: float
+    incumbent: Mapping[str, float]
+
+
+def time_candidate(session: CandidateSession, request: Request) -> Outcome:
+    """Return the timings of a candidate that is right, or why it is not after all."""
+    timings: list[Timing] = []
+    early = False
+    for ground in session.bench.timed:
+        fresh = FreshInputs(ground.task, ground.workload, session.bench.rng, device=ground.device)
+        for baseline in session.bench.panel if session.bench.final else (ground.anchor,):
+            try:
+                estimate, impossible = _measure(session, ground, fresh, request, baseline=baseline)
+            except Rejected as rejected:
+                return _held_out(ground, rejected.outcome)
+            except WorkerError as error:
+                return _held_out(ground, failure(error, request.stage, f"in timed calls on {ground.label}"))
+            if impossible:
+                text = f"on {ground.label}: faster than this device can move the data or do the arithmetic; {NEUTRAL}"
+                return _held_out(ground, Outcome(Status.IMPOSSIBLE_SPEED, request.stage, text))
+            early = early or estimate.stopped_early
+            timings.append(_timing(session.bench, ground, baseline, estimate))
+    kept = tuple(timings)
+    feedback = "\n".join(filter(None, (session.remark(), _feedback(kept))))
+    return Outcome(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)
+
+
+def _measure(
+    session: CandidateSession, ground: Ground, fresh: FreshInputs, request: Request, *, baseline: str
+) -> tuple[Estimate, bool]:
+    """Return the estimate, and whether it is impossible even after a second, longer measurement."""
+    clock = session.clock(ground, fresh, baseline=baseline, stage=request.stage)
+    plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
+    estimate = _widened(measure(clock.block, plan), clock)
+    if not is_impossible(estimate.candidate_us, session.bench.floor_us(ground.workload)):
+        clock.finish(thoroughly=request.stage is not Stage.QUICK)
+        return estimate, False
+    session.bench.look_again()
+    longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
+    again = _widened(measure(clock.block, longer), clock)
+    clock.finish(thoroughly=True)
+    return again, is_impossible(again.candidate_us, session.bench.floor_us(ground.workload))
+
+
+def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
+    """Add what no repetition shows to the error."""
+    return replace(estimate, log_error=math.hypot(estimate.log_error, clock.systematic_error()))
+
+
+def _held_out(ground: Ground, outcome: Outcome) -> Outcome:
+    if ground.kind is Kind.HOLDOUT and outcome.status is not Status.IMPOSSIBLE_SPEED:
+        return Outcome(Status.HOLDOUT_FAILED, outcome.stage, HELD_OUT)
+    return outcome
+
+
+def _timing(bench: Bench, ground: Ground, baseline: str, estimate: Estimate) -> Timing:
+    return Timing(
+        workload=(HOLDOUT_PREFIX if ground.kind is Kind.HOLDOUT else "") + ground.workload.name,
+        baseline=baseline,
+        weight=ground.workload.weight,
+        candidate_us=estimate.candidate_us,
+        baseline_us=estimate.baseline_us,
+        log_speedup=estimate.log_speedup,
+        log_error=estimate.log_error,
+        pairs=estimate.pairs,
+        verdict=estimate.verdict,
+        floor_us=bench.floor_us(ground.workload),
+    )
+
+
+def _feedback(timings: tuple[Timing, ...]) -> str:
+    lines = [_line(timing) for timing in timings]
+    whole = combined_speedup(timings)
+    lines.append(f"all: {_span(whole)}")
+    return "\n".join(lines[:60])
+
+
+def _line(timing: Timing) -> str:
+    share = f", {timing.floor_us / timing.candidate_us:.0%} of the device's limit" if timing.floor_us else ""
+    return (
+        f"{timing.workload}: {timing.candidate_us:.4g} us against {timing.baseline_us:.4g} us of {timing.baseline}, "
+        f"{_span(timing.speedup)}{share}"
+    )
+
+
+def _span(speedup: Speedup) -> str:
+    return f"{speedup.value:.3f}x ({speedup.low:.3f} to {speedup.high:.3f})"

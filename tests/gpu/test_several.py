@@ -1,0 +1,74 @@
+"""Two GPUs and more: every one judges, one build fits all, and a winner is measured on several at a time."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evokernel.candidate import Candidate
+from evokernel.config import EvaluationConfig
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cuda.driver import alike, visible_gpus
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluate.seat import Judge, start_judge
+from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.protocols import EvaluationRequest
+
+TASK = str(Path(__file__).parent / "scale_task.py")
+SOURCE = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < N
+    tl.store(y + i, 2 * tl.load(x + i, mask=mask) + 1, mask=mask)
+
+
+def run(x, R, C, y):
+    kernel[(triton.cdiv(R * C, {block}),)](x, y, R * C, {block}, num_warps={warps})
+"""
+
+pytestmark = pytest.mark.skipif(len(alike(visible_gpus())) < 2, reason="needs two GPUs of one model")
+
+
+def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
+    settings = EvaluationConfig(quick_ms=20, timeout_s=5).on("cuda")
+    language = local_language("triton", settings)
+    seen: list[str] = []
+
+    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[Judge, dict[str, Any]]:
+        seen.append(environment["CUDA_VISIBLE_DEVICES"])
+        return await start_judge(setup, environment=environment)
+
+    async def story() -> tuple[list[Evaluation], Evaluation]:
+        gpus = alike(visible_gpus(), most=2)
+        evaluator = LocalEvaluator(
+            *(TASK, language), settings=settings, threads=1, device="cuda", gpus=gpus, start=start
+        )
+
+        async def judge(block: int, warps: int, budget: Budget) -> Evaluation:
+            source = SOURCE.format(block=block, warps=warps)
+            program = language.program_hash(source)
+            return await evaluator.evaluate(EvaluationRequest(Candidate(source, "triton"), program, budget))
+
+        try:
+            await evaluator.start()
+            shapes = [(block, warps) for block in (256, 512, 1024, 2048) for warps in (2, 4, 8)]
+            found = await asyncio.gather(*(judge(*shape, Budget.QUICK) for shape in shapes))
+            return found, await judge(1024, 4, Budget.FINAL)
+        finally:
+            await evaluator.close()
+
+    found, final = asyncio.run(story())
+    assert [evaluation.feedback for evaluation in found if not evaluation.ok] == []
+    assert len({evaluation.key.device for evaluation in found}) == 1
+    assert len(set(seen)) == 2
+    assert len(seen) == 2 + settings.final_processes
+    assert final.ok, final.feedback
+    (same,) = (e for e in found if e.artifact_hash == final.artifact_hash)
+    assert combined_speedup(same.timings).value == pytest.approx(combined_speedup(final.timings).value, rel=0.1)

@@ -1,0 +1,253 @@
+"""The clock of artifact mode against runners that compute on host memory, honest and not: no GPU is needed for that."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.arena import HostArena
+from evokernel.evaluate.artifact.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact.runner import Fired
+from evokernel.evaluate.artifact.verifier import Verifier
+from evokernel.evaluate.clockwork import Rejected
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluation import Stage, Status
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+
+CALLS, SETS = 8, 12
+WORKLOAD = Workload("small", {"N": 300})
+TASK = Task(
+    name="double",
+    description="y = 2 x",
+    reference=lambda x, **_: 2 * x,
+    signature=Signature(inputs=(Tensor("x", ("N",)),), scalars=(), outputs=(Tensor("y", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet(search=(WORKLOAD,), holdout=(WORKLOAD,), probe={"N": (1, 9)})},
+    flops="N",
+)
+
+
+class Honest:
+    """A runner whose kernel does what it should; a call takes 1 us of the device's time."""
+
+    overhead_ns = 3e5
+
+    def __init__(self):
+        self.batches = []
+        self.contents = []
+
+    def bind(self, ground):
+        self.ground = ground
+
+    def arm(self, batch):
+        self.batches.append(batch)
+
+    def armed(self, timeout_s):
+        pass
+
+    def fire(self, timeout_s):
+        order = self.batches[-1].sets
+        if not order:
+            return Fired(1e2, 1e2 + Honest.overhead_ns)
+        self.contents.append([self.ground.views(number)["x"].clone() for number in order])
+        self.run(order)
+        return Fired(self.device_ns(len(order)), self.device_ns(len(order)) + self.overhead_ns)
+
+    def run(self, order):
+        for number in order:
+            self.call(number)
+
+    def call(self, number):
+        self.ground.outputs(number)[0].copy_(2 * self.ground.views(number)["x"])
+
+    def device_ns(self, calls):
+        return 1e3 * calls
+
+
+class Superbatch(Honest):
+    """The first call does the work of all copies there are; the others have nothing left to do."""
+
+    def run(self, order):
+        for number in range(SETS):
+            self.call(number)
+
+
+class NextOnes(Honest):
+    """Each call does the work of the copy after it, too."""
+
+    def run(self, order):
+        for number in order:
+            self.call(number)
+            self.call((number + 1) % SETS)
+
+
+class Counter(Honest):
+    """Works for the first calls of a batch only."""
+
+    def run(self, order):
+        for number in order[:4]:
+            self.call(number)
+
+
+class Hoarder(Honest):
+    """Works on all copies at first, into storage of its own, and then copies what was asked for: no short batches."""
+
+    def device_ns(self, calls):
+        return 6e4 + 1e3 * calls
+
+
+class Liar(Honest):
+    """Reaches the events and makes them say less."""
+
+    overhead_ns = 5e6
+
+
+class Baseline:
+    """A baseline that takes 2 us a call."""
+
+    def __init__(self, ground):
+        self.ground = ground
+
+    def run(self):
+        for number in range(self.ground.sets):
+            self.ground.outputs(number)[0].copy_(2 * self.ground.views(number)["x"])
+
+    def elapsed_ns(self):
+        return 2e3 * CALLS
+
+
+@pytest.fixture
+def ground():
+    def make_arena(sets):
+        return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
+
+    made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS)
+    made.calls = CALLS
+    yield made
+    made.close()
+
+
+def clock_for(ground, runner, *, busy=False):
+    runner.bind(ground)
+    bench = SimpleNamespace(
+        timed_share=1.0,
+        rng=np.random.default_rng(1),
+        settings=SimpleNamespace(timeout_s=1.0),
+        left_running=lambda: busy,
+    )
+    fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
+    return ArtifactClock(
+        bench,
+        ground,
+        fresh,
+        stage=Stage.PRECISE,
+        candidate=Loaded(runner, 0, 1e3),
+        baselines=[Baseline(ground), Baseline(ground)],
+        verifier=Verifier(ground, rng=bench.rng),
+    )
+
+
+def confirmed(clock):
+    for _ in range(4):
+        clock.block()
+    clock.finish(thoroughly=True)
+
+
+def test_an_honest_runner_is_timed(ground):
+    runner = Honest()
+    clock = clock_for(ground, runner)
+    block = clock.block()
+    assert block.candidate_ns == (1e3, 1e3)
+    assert block.baseline_ns == (2e3, 2e3)
+    assert block.clock_s > 0
+    clock.finish(thoroughly=True)
+
+
+def test_each_batch_has_contents_an_order_and_copies_of_its_own(ground):
+    runner = Honest()
+    clock = clock_for(ground, runner)
+    for _ in range(6):
+        clock.block()
+    orders = [tuple(batch.sets) for batch in runner.batches]
+    assert len(set(orders)) == len(orders) == 12
+    assert all(len(set(order)) == CALLS for order in orders)
+    assert {number for order in orders for number in order} == set(range(SETS))
+    assert len({batch.poison for batch in runner.batches}) == 12
+    seen = {x.numpy().tobytes() for batch in runner.contents for x in batch}
+    assert len(seen) == 12 * CALLS
+
+
+@pytest.mark.parametrize("cheat", [Superbatch, NextOnes, Counter])
+def test_work_for_others_or_no_work_is_found_within_a_few_blocks(ground, cheat):
+    with pytest.raises(Rejected) as caught:
+        confirmed(clock_for(ground, cheat()))
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+@pytest.mark.parametrize("cheat", [Hoarder, Liar])
+def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat):
+    with pytest.raises(Rejected) as caught:
+        confirmed(clock_for(ground, cheat()))
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_a_neighbour_is_not_the_candidates_fault(ground):
+    with pytest.raises(HarnessError, match="another process"):
+        confirmed(clock_for(ground, Honest(), busy=True))
+
+
+def test_contents_of_in_out_tensors_are_written_again_between_the_two():
+    tensor = Tensor("y", ("N",), role=Role.INOUT)
+    task = Task(
+        name="grow",
+        description="y = 2 y",
+        reference=lambda y, **_: 2 * y,
+        signature=Signature(inputs=(tensor,), scalars=(), outputs=()),
+        workloads={"cpu": WorkloadSet(search=(WORKLOAD,), holdout=(WORKLOAD,), probe={"N": (1, 9)})},
+        flops="N",
+    )
+
+    def make_arena(sets):
+        return HostArena.for_signature(task.signature, WORKLOAD.sizes, sets=sets)
+
+    class Grow(Honest):
+        def fire(self, timeout_s):
+            for number in self.batches[-1].sets:
+                self.ground.views(number)["y"].mul_(2)
+            return Fired(8e3, 3e5)
+
+    class GrowAll(Baseline):
+        def run(self):
+            for number in range(self.ground.sets):
+                self.ground.views(number)["y"].mul_(2)
+
+    made = Ground(task, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS)
+    made.calls = CALLS
+    runner = Grow()
+    runner.bind(made)
+    bench = SimpleNamespace(timed_share=1.0, rng=np.random.default_rng(1), settings=SimpleNamespace(timeout_s=1.0))
+    fresh = FreshInputs(task, WORKLOAD, np.random.default_rng(2))
+    clock = ArtifactClock(
+        bench,
+        made,
+        fresh,
+        stage=Stage.QUICK,
+        candidate=Loaded(runner, 0, 1e3),
+        baselines=[GrowAll(made)],
+        verifier=Verifier(made, rng=bench.rng),
+    )
+    for _ in range(2):
+        clock.block()
+    made.close()
+
+
+def test_batches_are_written_the_same_way_again(ground):
+    fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(3))
+    windows = fresh.draw_windows(SETS)
+    fresh.fill_sets(ground.all_inputs(), windows)
+    first = [ground.views(number)["x"].clone() for number in range(SETS)]
+    for number, window in enumerate(windows):
+        fresh.fill(ground.views(number), window)
+    assert all(torch.equal(first[number], ground.views(number)["x"]) for number in range(SETS))

@@ -1,0 +1,107 @@
+"""Real processes that share a lock, end in all ways, and take turns."""
+
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.cuda.lease import device_lease
+
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+HOLD = """
+import sys
+from pathlib import Path
+from evokernel.evaluate.cuda.lease import device_lease
+with device_lease(sys.argv[1], 5.0, folder=Path(sys.argv[2])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+TURNS = """
+import sys, time
+from pathlib import Path
+from evokernel.evaluate.cuda.lease import device_lease
+log = Path(sys.argv[2], "log").open("a", buffering=1)
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(20):
+    with device_lease(sys.argv[1], 30.0, folder=Path(sys.argv[2])):
+        log.write(sys.argv[3] + "\\n")
+        time.sleep(0.02)
+        log.write(sys.argv[3] + "\\n")
+"""
+
+
+@contextmanager
+def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that has said a line and waits for one."""
+    argv = [sys.executable, "-c", text, *arguments]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_one_holds_it_and_the_others_are_told_who(tmp_path: Path):
+    with program(HOLD, GPU, str(tmp_path)) as holder:
+        said = f"{GPU} has been in use by process {holder.pid} for more than 0.05 s"
+        with pytest.raises(HarnessError, match=said), device_lease(GPU, 0.05, folder=tmp_path):
+            pass
+        with device_lease("GPU-another", 0.05, folder=tmp_path):
+            pass
+        holder.communicate("\n")
+        with device_lease(GPU, 0.05, folder=tmp_path):
+            pass
+
+
+def test_it_ends_with_its_process_however_that_ends(tmp_path: Path):
+    with program(HOLD, GPU, str(tmp_path)) as holder:
+        holder.send_signal(signal.SIGKILL)
+        with device_lease(GPU, 5.0, folder=tmp_path):
+            pass
+
+
+def test_what_the_holder_starts_does_not_hold_it(tmp_path: Path):
+    with device_lease(GPU, 1.0, folder=tmp_path):
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with child, device_lease(GPU, 0.05, folder=tmp_path):
+        child.communicate(b"\n")
+
+
+def test_two_take_turns_and_are_never_in_it_together(tmp_path: Path):
+    with program(TURNS, GPU, str(tmp_path), "a") as one, program(TURNS, GPU, str(tmp_path), "b") as other:
+        for process in (one, other):
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert (one.wait(60), other.wait(60)) == (0, 0)
+    marks = (tmp_path / "log").read_text().split()
+    entered, left = marks[::2], marks[1::2]
+    assert entered == left
+    both = entered[: max(i for i, mark in enumerate(entered) if mark != entered[-1])]
+    assert sum(one == other for one, other in pairwise(both)) <= 10  # of about 38 changes
+
+
+def test_everybody_may_take_part_and_nobody_may_remove(tmp_path: Path):
+    folder = tmp_path / "leases"
+    with device_lease(GPU, 1.0, folder=folder):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o666}
+        assert len(list(folder.iterdir())) == 2
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "leases").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HarnessError, match="it is no folder"), device_lease(GPU, 1.0, folder=tmp_path / "leases"):
+        pass
+    assert not list((tmp_path / "elsewhere").iterdir())
