@@ -1,0 +1,143 @@
+"""Distinct GEMM candidates per second through the whole cascade of one machine's GPUs, and where the time goes.
+
+`python benchmarks/cascade.py [--candidates 60] [--in-flight 24]`. Every candidate is another one: compiled, checked on
+three workloads and the hidden shapes with all distributions, and timed for 60 ms on each workload, with no early exit.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import random
+import re
+import threading
+import time
+from ctypes import Structure, byref, c_uint
+from pathlib import Path
+from statistics import fmean, median
+
+from evokernel.candidate import Candidate
+from evokernel.config import EvaluationConfig
+from evokernel.device_class import this_machine
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cuda import driver
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluation import Budget, Evaluation
+from evokernel.protocols import EvaluationRequest
+
+SEED = Path(__file__).parent / "precision" / "gemm.py"
+VALUES = {
+    "BLOCK_M": (64, 128),
+    "BLOCK_N": (64, 128, 256),
+    "BLOCK_K": (32, 64),
+    "num_warps": (4, 8),
+    "num_stages": (2, 3, 4),
+}
+PERIOD_S = 0.05
+
+
+class _Rates(Structure):
+    _fields_ = (("gpu", c_uint), ("memory", c_uint))
+
+
+class Sampler(threading.Thread):
+    """Asks NVML how busy a GPU was, again and again: the share of time in which some kernel ran."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(daemon=True)
+        self._handle = driver.handle(index)
+        self._over = threading.Event()
+        self.samples: list[tuple[float, int]] = []
+
+    def run(self) -> None:
+        """Sample until told to stop."""
+        rates = _Rates()
+        while not self._over.wait(PERIOD_S):
+            driver.call("nvmlDeviceGetUtilizationRates", self._handle, byref(rates))
+            self.samples.append((time.monotonic(), rates.gpu))
+
+    def stop(self) -> None:
+        """End it."""
+        self._over.set()
+        self.join()
+
+
+def variants(count: int, seed: int) -> list[str]:
+    """Return different sources of one kernel that fit the device."""
+    text = SEED.read_text()
+    points = [dict(zip(VALUES, values, strict=True)) for values in itertools.product(*VALUES.values())]
+    fitting = [p for p in points if (p["BLOCK_M"] + p["BLOCK_N"]) * p["BLOCK_K"] * 2 * p["num_stages"] <= 200_000]
+    fitting = [p for p in fitting if p["BLOCK_M"] * p["BLOCK_N"] <= 4096 * p["num_warps"]]
+    random.Random(seed).shuffle(fitting)
+    made = []
+    for number in range(count):
+        source = text + f"\n\nVARIANT = {number // len(fitting)}\n"
+        for name, value in fitting[number % len(fitting)].items():
+            source = re.sub(rf"\b{name}( ?= ?)\d+", rf"{name}\g<1>{value}", source)
+        made.append(source)
+    return made
+
+
+async def measure(count: int, in_flight: int) -> dict[str, object]:
+    """Judge candidates, `in_flight` of them at once, and return what was seen."""
+    settings = EvaluationConfig().on("cuda")
+    machine = this_machine()
+    assert machine.gpu is not None
+    language = local_language("triton", settings, device=machine.limits("cuda"))
+    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, device="cuda")
+    sampler = Sampler(machine.gpu.index)
+    slots = asyncio.Semaphore(in_flight)
+
+    async def judge(source: str) -> Evaluation:
+        async with slots:
+            candidate = Candidate(source, "triton")
+            program = language.program_hash(source)
+            return await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
+
+    try:
+        begin = time.monotonic()
+        await evaluator.start()
+        started = time.monotonic() - begin
+        await judge(variants(1, seed=0)[0] + "\nWARM = 1\n")
+        sampler.start()
+        begin = time.monotonic()
+        found = await asyncio.gather(*(judge(source) for source in variants(count, seed=1)))
+        wall = time.monotonic() - begin
+        sampler.stop()
+    finally:
+        await evaluator.close()
+    return report(found, wall_s=wall, start_s=started, busy=[share for _, share in sampler.samples])
+
+
+def report(found: list[Evaluation], *, wall_s: float, start_s: float, busy: list[int]) -> dict[str, object]:
+    """Return the figures."""
+    right = [each for each in found if each.ok]
+    steps = {
+        name: fmean(each.metrics.get(name, 0.0) for each in right)
+        for name in sorted({name for each in right for name in each.metrics if name.endswith("_s")})
+    }
+    statuses = {status: sum(each.status == status for each in found) for status in {each.status for each in found}}
+    return {
+        "candidates": len(found),
+        "statuses": {str(status): count for status, count in statuses.items()},
+        "twins": sum(bool(each.metrics.get("twin")) for each in found),
+        "start_s": start_s,
+        "wall_s": wall_s,
+        "per_second": len(found) / wall_s,
+        "gpu_busy_percent": {"mean": fmean(busy), "median": median(busy), "samples": len(busy)},
+        "mean_s_by_step": {**steps, "from asked to answered": fmean(each.duration_s for each in right)},
+        "best": max(each.timings[0].speedup.value for each in right),
+    }
+
+
+def main() -> None:
+    """Measure as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--candidates", type=int, default=60)
+    parser.add_argument("--in-flight", type=int, default=24)
+    given = parser.parse_args()
+    print(json.dumps(asyncio.run(measure(given.candidates, given.in_flight)), indent=2))
+
+
+if __name__ == "__main__":
+    main()

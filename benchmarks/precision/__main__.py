@@ -1,0 +1,156 @@
+"""A kernel against itself, through the whole clock: how far from 1.000x is what the judge says?
+
+`python benchmarks/precision [--repeats 100] [--long 20] [--slower] [TASK ...]`. The baseline is the kernel launched by
+Triton's own launcher in the judge (of those in CUDA C++: compiled and launched by nvcc), the candidate is its recording
+in the runner, so the figures are also those of artifact mode against the real launchers. Refill, poison and
+verification are in the budgets. Beside it two medians of `triton.testing.do_bench` with the same GPU time in all.
+`--slower` times a kernel that does 0.2 % more work.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from gpu_judge import ALL_CORES, Workbench, read  # noqa: E402
+
+from evokernel.evaluate.artifact.clock import ArtifactClock  # noqa: E402
+from evokernel.evaluate.clockwork import PairedClock, Rejected  # noqa: E402
+from evokernel.evaluate.fresh import FreshInputs  # noqa: E402
+from evokernel.evaluate.ground import Ground  # noqa: E402
+from evokernel.evaluate.stages import check  # noqa: E402
+from evokernel.evaluate.timing import Plan, measure  # noqa: E402
+from evokernel.evaluation import Stage  # noqa: E402
+
+TASKS = {
+    "add": "add.py",
+    "softmax": "softmax.py",
+    "gemm": "gemm.py",
+    "gemm_tma": "gemm_tma.py",
+    "cuda_add": "add.cu.py",
+    "cuda_scale": "scale.cu.py",
+}
+SHORT_S, LONG_S = 0.06, 1.0
+
+
+def percentiles(errors: Sequence[float]) -> dict[str, float]:
+    """Return what matters of absolute errors, in percent."""
+    values = 100 * np.abs(np.asarray(errors))
+    return {"p50": float(np.median(values)), "p90": float(np.quantile(values, 0.9)), "max": float(values.max())}
+
+
+def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
+    """Measure again and again; errors in percent, and how often the interval held the truth."""
+    begin = time.monotonic()
+    found = [measure(clock.block, Plan(budget_s, half_width=0.0)) for _ in range(times)]
+    logs = [each.log_speedup for each in found]
+    held = sum(abs(each.log_speedup) <= 1.96 * each.log_error for each in found)
+    return {
+        **percentiles(logs),
+        "mean": 100 * float(np.mean(logs)),
+        "times": times,
+        "pairs": found[0].pairs,
+        "interval_holds_1": held / times,
+        "wall_ms": 1e3 * (time.monotonic() - begin) / times,
+    }
+
+
+def do_bench(ground: Ground, baseline: Any, budget_s: float, times: int) -> dict[str, float]:
+    """Return the error of the quotient of two of Triton's medians that take so much GPU time together."""
+    from triton.testing import do_bench as triton_bench
+
+    inputs, outputs = ground.call_arguments(0)
+    each_ms = 1e3 * budget_s / 2
+
+    def once() -> float:
+        time_ms = triton_bench(
+            lambda: baseline(inputs, outputs), warmup=each_ms / 4, rep=3 * each_ms / 4, return_mode="median"
+        )
+        return float(time_ms)
+
+    once()
+    return percentiles([float(np.log(once() / once())) for _ in range(times)])
+
+
+def study(name: str, *, repeats: int, long: int) -> list[dict[str, Any]]:
+    """Measure one kernel on its workloads."""
+    bench = Workbench(str(HERE / f"task_{name}.py"))
+    source, rows = read(HERE / TASKS[name]), []
+    try:
+        with bench.opened(source, "cuda" if name.startswith("cuda_") else "triton") as session:
+            outcome = check(session, None)
+            if outcome.status is not None:
+                raise SystemExit(f"{name} is not right: {outcome.feedback}")
+            for ground in bench.bench.timed:
+                fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
+                clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.PRECISE)
+                assert isinstance(clock, ArtifactClock)
+                clock.block()
+                row = {
+                    "task": name,
+                    "workload": ground.workload.name,
+                    "us": ground.least_us,
+                    "calls": ground.calls,
+                    "60 ms": repeat(clock, SHORT_S, repeats),
+                    "1 s": repeat(clock, LONG_S, long),
+                    "do_bench": do_bench(ground, bench.bench.task.baselines["own launcher"], SHORT_S, repeats // 5),
+                }
+                row["hidden us"], row["fixed us"] = clock.hidden_ns() / 1e3, clock.fixed_ns() / 1e3
+                rows.append(row)
+                try:
+                    clock.finish(thoroughly=True)
+                except Rejected as rejected:  # it should not be, and the others are to be seen all the same
+                    row["rejected"] = rejected.outcome.feedback
+                print(json.dumps(row), flush=True)
+    finally:
+        bench.close()
+    return rows
+
+
+def slower() -> dict[str, Any]:
+    """Time the softmax of 4104 rows against that of 4096, which is 0.195 % less work, at the final budget."""
+    bench = Workbench(str(HERE / "task_slower.py"))
+    try:
+        with bench.opened(read(HERE / "slower.py")) as session:
+            outcome = check(session, None)
+            if outcome.status is not None:
+                raise SystemExit(outcome.feedback)
+            (ground,) = bench.bench.timed
+            fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
+            clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.FINAL)
+            clock.block()
+            found = [measure(clock.block, Plan(LONG_S, half_width=0.0)) for _ in range(3)]
+    finally:
+        bench.close()
+    intervals = [
+        [round(100 * (each.log_speedup + sign * 1.96 * each.log_error), 3) for sign in (-1, 1)] for each in found
+    ]
+    return {"slower by 0.195 %: log speed-up in percent, 95 % intervals": intervals}
+
+
+def main() -> None:
+    """Measure as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--long", type=int, default=20)
+    parser.add_argument("--slower", action="store_true")
+    given = parser.parse_args()
+    print(torch.cuda.get_device_name(), f"torch {torch.__version__}", f"{len(ALL_CORES)} cores")
+    for name in given.tasks:
+        study(name, repeats=given.repeats, long=given.long)
+    if given.slower:
+        print(json.dumps(slower()))
+
+
+if __name__ == "__main__":
+    main()

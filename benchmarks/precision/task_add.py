@@ -1,0 +1,3 @@
+from own import add, own_launcher
+
+task = add(own_launcher("add.py"), (1024, 1024))
