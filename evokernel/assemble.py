@@ -11,9 +11,10 @@ from archive.store import Store
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import IslandConfig, RunConfig, parse_config
-from evokernel.device_class import Machine, Resolved, resolve_device, this_machine
+from evokernel.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.protocols import Evaluator, Language, Listener, Operator
 from evokernel.registry import resolve
@@ -25,8 +26,10 @@ from islands.island import Island
 from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
 from operators import OPERATORS
+from operators.rewrite import LIBRARIES as REWRITTEN
+from operators.rewrite import Rewrite
 
-_IN_FLIGHT_ON_CUDA = 6
+_LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
 
 
 def assemble(
@@ -57,8 +60,10 @@ def assemble(
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
-    for listener in listeners:
-        listener.hear(resolved.note)
+    gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
+    for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
+        for listener in listeners:
+            listener.hear(note)
     language = language or local_language(
         config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
     )
@@ -77,24 +82,28 @@ def assemble(
                 settings=config.evaluation,
                 threads=config.threads,
                 device=resolved.device,
+                gpus=gpus,
             ),
             stopper=stopper_from(config.budget),
             listeners=listeners,
         ),
         config=config,
         seeds=seed_candidates(config, task),
-        in_flight=config.in_flight or default_in_flight(resolved.device),
+        in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
     )
 
 
-def default_in_flight(device: str) -> int:
-    """Return how many proposals are at work at once.
+def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:
+    """Return how many proposals are at work at once, on this machine or one with so many cores.
 
-    On a processor as many as there are cores, and one: compiling is the slow part. With a GPU the judge is, and what
-    waits for it was proposed without knowing what it measures next: enough to have the next one compiled, no more.
+    On a processor as many as there are cores, and one: compiling is the slow part. A GPU judges about four candidates
+    a second, and a build takes about two seconds of one core: as many as there are cores for compilers, though not
+    more than twelve for each GPU, for what waits was proposed without knowing what is measured before it.
     """
-    cores = len(os.sched_getaffinity(0))
-    return cores + 1 if device == "cpu" else min(_IN_FLIGHT_ON_CUDA, cores + 1)
+    cores = cores or len(os.sched_getaffinity(0))
+    if device == "cpu":
+        return cores + 1
+    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))
 
 
 def check_same_class(store: Store, resolved: Resolved) -> None:
@@ -123,7 +132,7 @@ def make_archipelago(config: RunConfig, operators: dict[str, Operator]) -> Archi
     """Return the empty islands of a config."""
     topology = resolve(config.topology, TOPOLOGIES, "topology")
     return Archipelago(
-        [make_island(island) for island in config.islands],
+        [make_island(island, language=config.language) for island in config.islands],
         topology([island.name for island in config.islands]),
         operators=operators,
         seed=config.seed,
@@ -133,12 +142,18 @@ def make_archipelago(config: RunConfig, operators: dict[str, Operator]) -> Archi
     )
 
 
-def make_island(config: IslandConfig) -> Island:
-    """Return one empty island."""
+def make_island(config: IslandConfig, *, language: str) -> Island:
+    """Return one empty island for candidates of a language. Raises `ConfigError` where none of its operators has any.
+
+    An operator that has nothing to offer in the language would only use up steps, so it is left out.
+    """
+    shares = {name: share for name, share in config.operators.items() if name != Rewrite.name or language in REWRITTEN}
+    if not shares:
+        raise ConfigError(f"island {config.name!r}: there are no rewrites for {language}; give it tune or blend")
     selector = resolve(config.selector.kind, SELECTORS, "selector")
     return Island(
         name=config.name,
-        operators=dict(config.operators),
+        operators=shares,
         archive=GridArchive(config.niches.axes),
         selector=selector(config.selector.pressure),
     )

@@ -6,6 +6,7 @@ from archive.store import Store
 from evokernel.evaluation import Budget, Evaluation, combined_speedup
 from evokernel.fitness import Elite
 from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Note
+from evokernel.reuse import stored_verdict
 
 CONTENDERS = 3
 
@@ -27,7 +28,7 @@ class Crown:
 
     async def measure(self, elite: Elite, *, processes: int = 0) -> Evaluation:
         """Return the final evaluation of an elite: the stored one, or a new one from so many processes (0: all)."""
-        stored = self._store.find_evaluation(self._identity.key(elite.program_hash, Budget.FINAL))
+        stored = stored_verdict(self._store, self._identity, program_hash=elite.program_hash, budget=Budget.FINAL)
         if stored is not None:
             return stored.evaluation
         self._tell(Note(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads"))
@@ -36,7 +37,9 @@ class Crown:
         self._store.add_evaluation(evaluation)
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
-            self._tell(Note(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline"))
+            self._tell(
+                Note(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)")
+            )
         else:
             self._tell(Note(f"{elite.candidate.id} does not hold: {evaluation.status}", warning=True))
         return evaluation

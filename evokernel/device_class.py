@@ -3,28 +3,33 @@
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
-from evokernel.config import DEVICE_OF, LANGUAGE_OF, DeviceClass, RunConfig
+from evokernel.config import DeviceClass, RunConfig
 from evokernel.errors import ConfigError
-from evokernel.evaluate.cuda.driver import GpuFacts, visible_gpu
+from evokernel.evaluate.cuda.driver import GpuFacts, alike, visible_gpus
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Note
 from evokernel.task import Task
 
-SUFFIXES = {".cpp": "cpp", ".py": "triton"}
-"""Languages by the suffix of a source file."""
 _RESERVED_SHARED_BYTES = 1024  # CUDA keeps this much of the shared memory for each block
 _THREADS_PER_BLOCK = 64  # a multiprocessor of 2048 threads holds 32 blocks; those of 1536 threads hold 16 to 24
-_TITLES = {"cpp": "C++", "triton": "Triton"}
+_TITLES = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA C++"}
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides here: the GPU that would be used, or None, and whether Triton is installed."""
+    """What decides here: the GPU that CUDA programs use first, or None, whether Triton is installed, further GPUs."""
 
     gpu: GpuFacts | None
     triton: bool
+    others: tuple[GpuFacts, ...] = ()
+
+    def gpus(self, device: DeviceClass, *, wanted: int | Literal["all"]) -> tuple[GpuFacts, ...]:
+        """Return the GPUs that judge candidates of a device class: of the first one's model, not more than wanted."""
+        if device == "cpu" or self.gpu is None:
+            return ()
+        return alike((self.gpu, *self.others), most=None if wanted == "all" else wanted)
 
     def limits(self, device: DeviceClass) -> DeviceLimits | None:
         """Return what kernels of a device class are compiled against: the limits of the GPU, None on a processor."""
@@ -53,14 +58,25 @@ class Resolved:
 
 def this_machine() -> Machine:
     """Look at this machine. Cheap: Triton is found, not imported."""
-    return Machine(visible_gpu(), importlib.util.find_spec("triton") is not None)
+    gpus = visible_gpus()
+    return Machine(next(iter(gpus), None), importlib.util.find_spec("triton") is not None, gpus[1:])
+
+
+def gpus_note(machine: Machine, *, used: Sequence[GpuFacts]) -> Note | None:
+    """Return one line on which of several GPUs are used; None where there is nothing to choose."""
+    left = [gpu for gpu in machine.others if gpu not in used]
+    if not used or not machine.others:
+        return None
+    names = [f"{gpu.name} (GPU {gpu.index})" for gpu in left]
+    alone = f"; left alone: {_listed(names)}" if left else ""
+    return Note(f"candidates are judged on {len(used)} GPU{'s' if len(used) > 1 else ''}{alone}")
 
 
 def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolved:
     """Decide the device class of a run and return the config for it.
 
-    A device class or a language that the config gives is taken, and seed sources with the suffix of one language mean
-    that language. Otherwise it is class cuda where it is possible, and class cpu elsewhere.
+    A device class or a language that the config gives is taken. Otherwise it is class cuda where it is possible, and
+    class cpu elsewhere.
 
     Args:
         config: as it was read.
@@ -70,45 +86,39 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
     Raises:
         ConfigError: what the config asks for is not possible here, or nothing is.
     """
-    asked = _asked(config)
-    if asked is not None:
-        lacking = _lacking(asked, config, task, machine)
+    if config.device != "auto":
+        lacking = _lacking(config.device, config, task, machine)
         if lacking:
             raise ConfigError(
-                f"{_what(asked)} is what the config asks for, but {_listed(lacking)}. Evolve it where nothing of this "
-                "is missing, or let the machine decide: `device` and `language` both auto"
+                f"{_title(config, config.device)} on device class {config.device} is what the config asks for, but "
+                f"{_listed(lacking)}. Evolve it where nothing of this is missing, or let the machine decide: `device` "
+                "and `language` both auto"
             )
-        return _resolved(config, asked, f"evolving {_where(asked, machine)}")
+        return _resolved(config, config.device, machine)
     on_gpu = _lacking("cuda", config, task, machine)
     if not on_gpu:
-        return _resolved(config, "cuda", f"evolving {_where('cuda', machine)}")
+        return _resolved(config, "cuda", machine)
     on_cpu = _lacking("cpu", config, task, machine)
     if on_cpu:
         raise ConfigError(
             f"task {task.name!r} can be evolved neither on a GPU ({_listed(on_gpu)}) nor on the processor "
             f"({_listed(on_cpu)})"
         )
-    text = f"evolving {_where('cpu', machine)}: {_listed(on_gpu)}"
-    if machine.gpu is not None:
-        return _resolved(config, "cpu", f"{machine.gpu.name} is left alone, {text}", warning=True)
-    return _resolved(config, "cpu", text)
+    return _resolved(config, "cpu", machine, because=_listed(on_gpu))
 
 
-def _resolved(config: RunConfig, device: DeviceClass, text: str, *, warning: bool = False) -> Resolved:
-    return Resolved(config.on(device), device, Note(text, warning))
-
-
-def _asked(config: RunConfig) -> DeviceClass | None:
-    """Return the device class that the config means, or None where the machine decides."""
-    if config.device != "auto":
-        return config.device
-    languages = {SUFFIXES.get(Path(source).suffix, "") for source in config.seed_sources}
-    return DEVICE_OF.get(languages.pop()) if len(languages) == 1 else None
+def _resolved(config: RunConfig, device: DeviceClass, machine: Machine, *, because: str = "") -> Resolved:
+    """Return the config for a device class; `because` is why it is not the GPU, where nobody decided that."""
+    spared = machine.gpu if because else None
+    place = machine.gpu.name if device == "cuda" and machine.gpu is not None else "the processor"
+    text = f"evolving {_title(config, device)} on {place}" + (f": {because}" if because else "")
+    note = Note(f"{spared.name} is left alone, {text}", True) if spared is not None else Note(text)
+    return Resolved(config.on(device), device, note)
 
 
 def _lacking(device: DeviceClass, config: RunConfig, task: Task, machine: Machine) -> list[str]:
     """Return what is missing for a device class, each as a clause."""
-    language, lacking = LANGUAGE_OF[device], []
+    language, lacking = config.on(device).language, []
     if device == "cuda" and machine.gpu is None:
         lacking.append("no NVIDIA GPU is visible here")
     if device == "cuda" and not machine.triton:
@@ -120,13 +130,8 @@ def _lacking(device: DeviceClass, config: RunConfig, task: Task, machine: Machin
     return lacking
 
 
-def _what(device: DeviceClass) -> str:
-    return f"{_TITLES[LANGUAGE_OF[device]]} on device class {device}"
-
-
-def _where(device: DeviceClass, machine: Machine) -> str:
-    place = machine.gpu.name if device == "cuda" and machine.gpu is not None else "the processor"
-    return f"{_TITLES[LANGUAGE_OF[device]]} on {place}"
+def _title(config: RunConfig, device: DeviceClass) -> str:
+    return _TITLES[config.on(device).language]
 
 
 def _listed(clauses: Sequence[str]) -> str:

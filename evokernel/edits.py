@@ -6,7 +6,7 @@ from typing import Any
 from evokernel.errors import RunMismatch
 
 # A replay of the store must give the state the live run had: only what steers future choices may change.
-_FREE = ("budget.", "in_flight", "store")
+_FREE = ("budget.", "in_flight", "store", "evaluation.gpus")
 _FREE_OF_ISLANDS = ("operators", "selector")
 
 

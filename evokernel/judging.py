@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.candidate import Candidate
-from evokernel.config import DEVICE_OF, EvaluationConfig
-from evokernel.device_class import SUFFIXES, this_machine
+from evokernel.config import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
+from evokernel.device_class import this_machine
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
@@ -45,11 +45,12 @@ def read_candidate(path: Path) -> Candidate:
     Raises:
         LanguageError: the suffix is not known, or the file cannot be read.
     """
-    if path.suffix not in SUFFIXES:
+    language = language_of(path)
+    if language is None:
         known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())
         raise LanguageError(f"{path}: the suffix says the language, and {path.suffix or 'none'} is not known: {known}")
     try:
-        return Candidate(path.read_text(encoding="utf-8"), SUFFIXES[path.suffix])
+        return Candidate(path.read_text(encoding="utf-8"), language)
     except (OSError, UnicodeDecodeError) as error:
         raise LanguageError(f"cannot read the kernel {path}: {error}") from None
 
@@ -84,7 +85,8 @@ def judge(
         )
     settings = settings.on(device)
     language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
-    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads, device=device)
+    gpus = machine.gpus(device, wanted=settings.gpus)
+    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads, device=device, gpus=gpus)
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
@@ -130,7 +132,7 @@ def judgement_document(judgement: Judgement, *, task: str, file: str) -> dict[st
         "candidate": judgement.candidate.id,
         "language": judgement.candidate.language,
         "ok": judgement.ok,
-        "mode": identity.mode.value,
+        "mode": judgement.last.key.mode.value,
         "device": identity.device,
         "environment": identity.environment,
         "sandbox": identity.sandbox,
@@ -141,6 +143,7 @@ def judgement_document(judgement: Judgement, *, task: str, file: str) -> dict[st
 def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "budget": evaluation.key.budget.value,
+        "mode": evaluation.key.mode.value,
         "status": evaluation.status.value,
         "stage": evaluation.stage.value,
         "stages": {stage.value: word for stage, word in stages_of(evaluation)},

@@ -94,6 +94,7 @@ class EvaluationRequest:
 class EvaluatorIdentity:
     """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
 
+    `mode` is how candidates are run unless one cannot be: what cannot be recorded is run in worker mode.
     `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
     `baseline_us` is the time of each baseline by workload and name, in us.
     """
@@ -107,17 +108,22 @@ class EvaluatorIdentity:
     sandbox: str
     baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
-    def key(self, program_hash: str, budget: Budget) -> EvaluationKey:
-        """Return the key of an evaluation made by this evaluator."""
+    def key(self, program_hash: str, budget: Budget, *, mode: Mode | None = None) -> EvaluationKey:
+        """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""
         return EvaluationKey(
             program_hash=program_hash,
             task_hash=self.task_hash,
             device=self.device,
             environment=self.environment,
             evaluator_version=self.evaluator_version,
-            mode=self.mode,
+            mode=mode or self.mode,
             budget=budget,
         )
+
+    def keys(self, program_hash: str, budget: Budget) -> tuple[EvaluationKey, ...]:
+        """Return every key that this evaluator's verdict on a program may have, the likeliest first."""
+        modes = (Mode.ARTIFACT, Mode.WORKER) if self.mode is Mode.ARTIFACT else (self.mode,)
+        return tuple(self.key(program_hash, budget, mode=mode) for mode in modes)
 
 
 class Evaluator(Protocol):

@@ -38,6 +38,7 @@ from evokernel.protocols import (
     Proposed,
     Selection,
 )
+from evokernel.reuse import stored_verdict
 from evokernel.standing import Standing
 from evokernel.state import State
 from evokernel.task import Task
@@ -270,7 +271,7 @@ class Search:
 
     async def _evaluate(self, candidate: Candidate, program: str, budget: Budget) -> tuple[Evaluation, int | None]:
         identity = self._identity_of_evaluator()
-        stored = self._parts.store.find_evaluation(identity.key(program, budget))
+        stored = stored_verdict(self._parts.store, identity, program_hash=program, budget=budget)
         if stored is not None:
             return stored.evaluation, stored.seq
         request = EvaluationRequest(candidate, program, budget, incumbent=self.standing.best_by_workload)

@@ -1,6 +1,17 @@
-"""Settings of all tests: wall-clock time is never what a test asserts."""
+"""Settings of all tests: wall-clock time is never what a test asserts, and what is kept for later is not the user's."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("evokernel", deadline=None)
 settings.load_profile("evokernel")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Find nothing that other sessions compiled, and leave nothing for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield

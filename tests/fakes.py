@@ -14,6 +14,7 @@ from evokernel.tunables import read_tunables
 H100 = GpuFacts(
     name="NVIDIA H100",
     index=0,
+    uuid="GPU-00000000-0000-0000-0000-000000000000",
     capability=90,
     multiprocessors=132,
     shared_bytes=227 << 10,

@@ -80,6 +80,7 @@ class StoreBuilder:
         feedback: str = "",
         inspirations: tuple[str, ...] = (),
         usage: Usage = FREE,
+        mode: Mode = Mode.WORKER,
     ) -> str:
         """Add a candidate with a quick evaluation, failed with `status` where it has no speed-up; return its id."""
         proposal = self.propose(
@@ -91,9 +92,8 @@ class StoreBuilder:
             inspirations=inspirations,
             usage=usage,
         )
-        self.store.commit(
-            proposal.step, self.evaluation(proposal.candidate, speedup=speedup, status=status, feedback=feedback)
-        )
+        evaluation = self.evaluation(proposal.candidate, speedup=speedup, status=status, feedback=feedback, mode=mode)
+        self.store.commit(proposal.step, evaluation)
         return proposal.candidate.id
 
     def propose(
@@ -146,6 +146,7 @@ class StoreBuilder:
         status: Status = Status.NUMERICAL,
         feedback: str = "",
         panel: Mapping[str, float] | None = None,
+        mode: Mode = Mode.WORKER,
     ) -> Evaluation:
         """Return an evaluation over two workloads, with exactly this combined speed-up."""
         names = ("holdout-a", "holdout-b") if budget is Budget.FINAL else ("small", "large")
@@ -157,7 +158,7 @@ class StoreBuilder:
                 device=DEVICE,
                 environment=IDENTITY.environment,
                 evaluator_version="1",
-                mode=Mode.WORKER,
+                mode=mode,
                 budget=budget,
             ),
             candidate_id=candidate.id,

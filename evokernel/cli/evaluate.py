@@ -151,7 +151,7 @@ def _circumstances(judgement: "Judgement") -> Table:
     return sheet(
         {
             "behaviour": described,
-            "mode": identity.mode.value,
+            "mode": last.key.mode.value,
             "sandbox": one_line(identity.sandbox),
             "device": one_line(identity.device),
             "environment": one_line(identity.environment),

@@ -6,7 +6,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.locate import candidate_id, open_store, store_option
-from evokernel.cli.tables import put, table
+from evokernel.cli.tables import put, table, unless
 from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
 from evokernel.report.story import Chapter, story
 
@@ -28,8 +28,14 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
     made = table("candidate", "speed-up", "gain", "operator", "why", right=(1, 2))
     if everyone:
         made = table("candidate", "speed-up", "gain", "operator", "parents", "why", right=(1, 2))
+    made.columns[1].no_wrap = True
     for chapter in chapters:
-        cells = [Text(chapter.candidate[:8], style=STRONG), _speedup(chapter), _gain(chapter), _operator(chapter)]
+        cells = [
+            Text(chapter.candidate[:8], style=STRONG),
+            _speedup(chapter, chapters[-1].mode),
+            _gain(chapter),
+            _operator(chapter),
+        ]
         family = [Text(_family(chapter), style=DIM)] if everyone else []
         made.add_row(*cells, *family, Text(one_line(reason(chapter.operator, chapter.rationale), width=300)))
     put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
@@ -37,17 +43,18 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
 
 def _heading(chapters: list[Chapter], everyone: bool) -> str:
     steps = len(chapters) - 1
-    modes = ", ".join(sorted({f"{chapter.mode} mode" for chapter in chapters if chapter.mode}))
+    others = {chapter.mode for chapter in chapters} - {"", chapters[-1].mode}
+    modes = f"{chapters[-1].mode} mode{' unless said' if others else ''}"
     if everyone:
         return f"{chapters[-1].candidate} and its {steps} ancestors, oldest first; {modes}"
     return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
 
 
-def _speedup(chapter: Chapter) -> Text:
+def _speedup(chapter: Chapter, usual: str) -> Text:
     if chapter.speedup is None or chapter.holdout == "failed":
         status = "holdout failed" if chapter.holdout == "failed" else chapter.status
         return Text(one_line(status), style=BAD)
-    return Text(times(chapter.speedup))
+    return Text(times(chapter.speedup) + unless(usual, chapter.mode))
 
 
 def _gain(chapter: Chapter) -> Text:

@@ -87,6 +87,7 @@ def improvement(event: Judged) -> Improvement:
         operator=proposal.operator,
         island=proposal.island,
         rationale=proposal.rationale,
+        mode=event.evaluation.key.mode.value,
     )
 
 
@@ -163,7 +164,8 @@ class PlainView:
         elif isinstance(event, Judged) and event.improved:
             found = improvement(event)
             why = reason(found.operator, found.rationale)
-            self._line(f"new best {times(found.speedup)}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
+            speedup = f"{times(found.speedup)} ({found.mode} mode)"
+            self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Print a line of progress, at most one in ten seconds."""

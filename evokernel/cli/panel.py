@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.snapshot import Snapshot
-from evokernel.cli.tables import speedup_or_dash, table
+from evokernel.cli.tables import speedup_or_dash, table, unless
 from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.protocols import Note
 
@@ -20,13 +20,14 @@ MARGIN = 2
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """A new best kernel: its speed-up over the fastest baselines, who made it and why."""
+    """A new best kernel: its speed-up over the fastest baselines, who made it and why, how it was run."""
 
     candidate: str
     speedup: float
     operator: str
     island: str
     rationale: str
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,8 @@ def _improvements(state: PanelState, width: int, rows: int) -> Table:
     for column, limit in zip(made.columns, (9, 10, room), strict=True):
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", limit
     for found in state.improvements[:rows]:
-        why = Text(one_line(reason(found.operator, found.rationale), width=room), style=DIM)
+        said = f"{unless(state.snapshot.mode, found.mode)} {reason(found.operator, found.rationale)}".strip()
+        why = Text(one_line(said, width=room), style=DIM)
         made.add_row(times(found.speedup), one_line(found.operator, width=10), why)
     if not state.improvements:
         made.add_row("-", "", Text("none in this session", style=DIM))

@@ -18,6 +18,7 @@ from evokernel.cli.tables import (
     speedup_or_dash,
     table,
     title,
+    unless,
 )
 from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.report.documents import status_document
@@ -66,7 +67,7 @@ def _facts(status: RunStatus) -> Table:
             "failed": ", ".join(failures[:6]),
             "in flight": str(status.in_flight) if status.in_flight else "",
             "state": _state(status),
-            "mode": status.mode.value if status.mode else "",
+            "mode": _modes(status),
             "sandbox": sandbox_text(run.sandbox) if status.mode else "",
             "device": one_line(run.device),
             "environment": one_line(run.environment),
@@ -74,6 +75,12 @@ def _facts(status: RunStatus) -> Table:
             "store": str(run.path),
         }
     )
+
+
+def _modes(status: RunStatus) -> str:
+    """Return how candidates are run, and how many are not run so."""
+    usual, *others = status.by_mode or {"": 0}
+    return "; ".join([usual, *(f"{status.by_mode[mode]} in {mode} mode" for mode in others)])
 
 
 def _state(status: RunStatus) -> Text:
@@ -86,10 +93,11 @@ def _state(status: RunStatus) -> Text:
 
 def _improvements(status: RunStatus) -> Table:
     made = table("last improvements", "speed-up", "operator", "why", right=(1,))
+    usual = status.mode.value if status.mode else ""
     for improvement in reversed(status.improvements):
         made.add_row(
             improvement.candidate[:8],
-            times(improvement.speedup),
+            times(improvement.speedup) + unless(usual, improvement.mode),
             one_line(improvement.operator, width=16),
             Text(one_line(reason(improvement.operator, improvement.rationale), width=160), style=DIM),
         )
@@ -109,7 +117,9 @@ def _operators(status: RunStatus) -> Table:
 
 def _islands(status: RunStatus) -> Table:
     made = table("island", "judged", "right", "best found there", right=(1, 2, 3))
+    usual = status.mode.value if status.mode else ""
     for row in status.islands:
         share = f"{row.correct / row.results:.0%}" if row.results else "-"
-        made.add_row(one_line(row.name, width=24), str(row.results), share, speedup_or_dash(row.best))
+        best = speedup_or_dash(row.best) + (unless(usual, row.mode) if row.best is not None else "")
+        made.add_row(one_line(row.name, width=24), str(row.results), share, best)
     return made

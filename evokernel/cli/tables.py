@@ -62,6 +62,11 @@ def put(console: Console, *parts: RenderableType | None) -> None:
     click.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")), file=console.file)
 
 
+def unless(usual: str, mode: str) -> str:
+    """Return a remark on how a candidate was run, where that is not as usual; nothing elsewhere."""
+    return "" if mode in ("", usual) else f" ({mode} mode)"
+
+
 def holdout_text(holdout: Holdout) -> Text:
     """Return the verdict of the held-out workloads in words."""
     style, words = _HOLDOUT[holdout]
@@ -83,7 +88,9 @@ def comparison(best: BestKernel) -> Table:
         made.add_row(name, styled_speedup(speedup), interval(speedup), measured)
 
     if best.over_seed is not None:
-        add(f"seed {best.over_seed.candidate[:8]}", best.over_seed.speedup, best.over_seed.kind)
+        seed = best.over_seed
+        note = unless(best.evaluation.key.mode.value, seed.mode)
+        add(f"seed {seed.candidate[:8]}{note}", seed.speedup, seed.kind)
     for name, speedup in best.baselines.items():
         add(one_line(name, width=32), speedup, best.kind)
     if len(best.baselines) != 1:

@@ -75,13 +75,13 @@ def _workloads(task: "Task") -> list[Table]:
 
 def _guides(task: "Task") -> Iterator[Text]:
     """Yield what an author must know, for each device class the task has; where a tool chain is missing, that."""
-    from evokernel.config import LANGUAGE_OF
+    from evokernel.config import DEVICE_OF
     from evokernel.device_class import this_machine
     from evokernel.errors import LanguageError
     from evokernel.languages import make_language
     from evokernel.languages.toolchain import forge_plain, run_plain
 
-    for device, language in LANGUAGE_OF.items():
+    for language, device in DEVICE_OF.items():
         if device not in task.workloads:
             continue
         yield Text(f"\n{language} (device class {device})", style=STRONG)

@@ -22,10 +22,16 @@ class JudgeLost(HarnessError):
 
 
 class JudgeClient:
-    """Starts a judge process and talks to it, one question at a time."""
+    """Starts a judge process and talks to it, one question at a time.
 
-    def __init__(self, limit_s: float) -> None:
+    Args:
+        limit_s: the longest an answer may take, in s.
+        environment: variables that the judge gets beside ours.
+    """
+
+    def __init__(self, limit_s: float, environment: Mapping[str, str] | None = None) -> None:
         self._limit_s = limit_s
+        self._environment = environment or {}
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -45,19 +51,26 @@ class JudgeClient:
             JudgeLost: it could not start.
         """
         ours, theirs = socket.socketpair()
-        self._stderr = os.memfd_create("judge-stderr")
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "evokernel.evaluate.judge", str(theirs.fileno()), str(os.getpid())),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=self._stderr,
-                stderr=self._stderr,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # an interrupt at the terminal is the engine's to handle
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
-            )
-        self._reader, self._writer = await asyncio.open_connection(sock=ours)
+        try:
+            with theirs:
+                self._process = await self._spawn(theirs.fileno())
+            self._reader, self._writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            raise
         return await self.ask({"op": "start", **setup})
+
+    async def _spawn(self, end: int) -> asyncio.subprocess.Process:
+        self._stderr = os.memfd_create("judge-stderr")
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "evokernel.evaluate.judge", str(end), str(os.getpid())),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=(end,),
+            start_new_session=True,  # an interrupt at the terminal is the engine's to handle
+            env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(_python_path())},
+        )
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
         """Send one message and return the answer; a cancelled question ends the judge.

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_RUNNERS_ON_CUDA = 2
-_ENOUGH_FOR_PINNING = 4
+RESERVED_ON_CUDA = 3
+"""Cores of each GPU, where there are enough: one for its judge, two for the host side of kernels."""
+_NEEDED_ON_CUDA = 4  # one of them for engine and compilers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,20 @@ class Cores:
         return not set(self.judge) & set(self.runners)
 
 
-def share_out(cores: Sequence[int], *, device: str, threads: int) -> Cores:
-    """Return who runs where.
+def share_out(cores: Sequence[int], *, device: str, threads: int, gpus: int = 1) -> tuple[Cores, ...]:
+    """Return who runs where: one item on a processor, with GPUs one for each; `engine` and `compilers` are theirs all.
 
-    On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With a
-    GPU the judge spins on a core of its own and the host side of kernels has two, so that compilers never delay a
-    launch; with fewer than four cores nobody is pinned.
+    On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With
+    GPUs each judge spins on a core of its own and the host side of its kernels has two, so that compilers never delay
+    a launch. That takes four cores for each GPU; with fewer nobody is pinned and nobody spins, on any of them: a
+    number must not depend on which GPU it comes from.
     """
     every = tuple(cores)
     if device == "cpu":
         rest = every[:-threads] or every
-        return Cores(judge=rest, runners=every[-threads:], engine=rest, compilers=every)
-    if len(every) < _ENOUGH_FOR_PINNING:
-        return Cores(every, every, every, every)
-    rest = every[: -1 - _RUNNERS_ON_CUDA]
-    return Cores(judge=every[-1:], runners=every[-1 - _RUNNERS_ON_CUDA : -1], engine=rest, compilers=rest)
+        return (Cores(judge=rest, runners=every[-threads:], engine=rest, compilers=every),)
+    if len(every) < _NEEDED_ON_CUDA * gpus:
+        return gpus * (Cores(every, every, every, every),)
+    rest = every[: len(every) - RESERVED_ON_CUDA * gpus]
+    own = [every[end - RESERVED_ON_CUDA : end] for end in range(len(every), len(rest), -RESERVED_ON_CUDA)]
+    return tuple(Cores(judge=each[-1:], runners=each[:-1], engine=rest, compilers=rest) for each in own)

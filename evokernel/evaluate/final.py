@@ -6,7 +6,7 @@ from statistics import fmean
 
 from evokernel.evaluate.timing import pool, verdict_of
 from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Speedup, Stage, Status, Timing, combined_speedup
+from evokernel.evaluation import Mode, Speedup, Stage, Status, Timing, combined_speedup
 
 HOLDOUT_PREFIX = "holdout:"
 """Marks, between judge and engine, the timings of held-out workloads."""
@@ -17,7 +17,8 @@ def pool_finals(outcomes: Sequence[Outcome]) -> Outcome:
 
     `timings` are those of the search workloads against their fastest baseline, and `panel` the combined speed-up over
     each baseline on them. The metrics `holdout_speedup`, `holdout_speedup_low` and `holdout_speedup_high` are the same
-    for the held-out workloads against their fastest baselines.
+    for the held-out workloads against their fastest baselines. Each process draws its own hidden shapes, so one of them
+    may have met one that cannot be recorded: `mode` is then the one that proves less.
     """
     pairs = [(timing.workload, timing.baseline) for timing in outcomes[0].timings]
     pooled = [_pool_one([_find(outcome, pair) for outcome in outcomes]) for pair in pairs]
@@ -41,6 +42,8 @@ def pool_finals(outcomes: Sequence[Outcome]) -> Outcome:
         timings=fastest(search),
         metrics=metrics,
         panel={name: (speedup.value, speedup.low, speedup.high) for name, speedup in panel.items()},
+        mode=Mode.WORKER if Mode.WORKER in {outcome.mode for outcome in outcomes} else outcomes[0].mode,
+        artifact=outcomes[0].artifact,
     )
 
 

@@ -20,7 +20,9 @@ HELD_OUT = "failed on held-out inputs"
 class Outcome:
     """What the judge found in one phase; `status` None means nothing wrong so far.
 
-    `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline.
+    `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline. `mode` is
+    how the candidate was run; empty for the evaluator's own mode. `artifact` is the judge's own hash of what it
+    launches on the search workloads; empty where the judge did not see that.
     """
 
     status: Status | None
@@ -30,6 +32,8 @@ class Outcome:
     stopped_early: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
     panel: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    mode: str = ""
+    artifact: str = ""
 
     def as_message(self) -> Message:
         """Return it as JSON types."""
@@ -47,6 +51,8 @@ class Outcome:
             stopped_early=message["stopped_early"],
             metrics=message["metrics"],
             panel={name: tuple(values) for name, values in message["panel"].items()},
+            mode=message["mode"],
+            artifact=message["artifact"],
         )
 
 

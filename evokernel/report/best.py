@@ -13,10 +13,14 @@ SEED = "seed"
 
 @dataclass(frozen=True, slots=True)
 class OverSeed:
-    """How much faster than the seed. `kind` is that of both evaluations, so that like is compared with like."""
+    """How much faster than the seed. `kind` is that of both evaluations, so that like is compared with like.
+
+    `mode` is how the seed was run.
+    """
 
     candidate: str
     kind: Kind
+    mode: str
     speedup: Speedup
 
 
@@ -99,7 +103,7 @@ def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:
         ours, theirs = verdicts.of_kind(kind), seed.verdicts.of_kind(kind)
         if ours is not None and theirs is not None:
             ratio = quotient(combined_speedup(ours.timings), combined_speedup(theirs.timings))
-            return OverSeed(seed.candidate.id, kind, ratio)
+            return OverSeed(seed.candidate.id, kind, theirs.key.mode.value, ratio)
     return None
 
 

@@ -59,6 +59,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "correct": status.correct,
         "in_flight": status.in_flight,
         "by_status": status.by_status,
+        "by_mode": status.by_mode,
         "seconds": status.spent.seconds,
         "cost_usd": status.spent.cost_usd,
         "last_stop": status.last_stop or None,
@@ -73,7 +74,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
             for row in status.operators
         },
         "islands": {
-            row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best}
+            row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
         },
         "best": best_document(status.best, run) if status.best else None,
@@ -110,7 +111,9 @@ def _baselines(panel: Mapping[str, Speedup]) -> dict[str, dict[str, float]]:
 
 
 def _over_seed(over: OverSeed | None) -> dict[str, Any] | None:
-    return None if over is None else {"seed": over.candidate, "kind": over.kind.value, **(_speedup(over.speedup) or {})}
+    if over is None:
+        return None
+    return {"seed": over.candidate, "kind": over.kind.value, "mode": over.mode, **(_speedup(over.speedup) or {})}
 
 
 def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:

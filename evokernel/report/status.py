@@ -10,6 +10,7 @@ from pathlib import Path
 from archive.facts import Kind as JournalKind
 from archive.sessions import Spent
 from archive.store import Store
+from archive.summary import CurvePoint
 from evokernel.evaluation import Mode, Status
 from evokernel.report.best import BestKernel, find_best
 
@@ -57,17 +58,18 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class IslandRow:
-    """What one island gave: judged results, right ones, and the speed-up of its best (None without one)."""
+    """What one island gave: judged results, right ones, the speed-up of its best (None without one) and its mode."""
 
     name: str
     results: int
     correct: int
     best: float | None
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """A change of the leader: when, who, by what, how fast it looked then."""
+    """A change of the leader: when, who, by what, how fast it looked then, in which mode."""
 
     seq: int
     at: float
@@ -76,11 +78,15 @@ class Improvement:
     island: str
     rationale: str
     speedup: float
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has."""
+    """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has.
+
+    `by_mode` counts the judged results by how they were run, `mode` is the most frequent; None where there are none.
+    """
 
     run: RunFacts
     state: RunState
@@ -89,6 +95,7 @@ class RunStatus:
     results: int
     correct: int
     by_status: dict[str, int]
+    by_mode: dict[str, int]
     in_flight: int
     last_stop: str
     best: BestKernel | None
@@ -120,15 +127,16 @@ def read_status(store: Store) -> RunStatus:
     counts, best = store.counts(), find_best(store)
     improvements = _improvements(store)
     stop = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
-    mode = store.database.row("SELECT mode FROM evaluations ORDER BY seq DESC LIMIT 1")
+    modes = store.database.rows(f"SELECT e.mode, count(*) AS results {_JUDGED} GROUP BY 1 ORDER BY 2 DESC, 1")
     return RunStatus(
         run=run_facts(store),
         state=_state(store),
-        mode=Mode(mode["mode"]) if mode else None,
+        mode=Mode(modes[0]["mode"]) if modes else None,
         spent=store.spent(),
         results=sum(counts.by_status.values()),
         correct=counts.by_status.get(Status.OK.value, 0),
         by_status=counts.by_status,
+        by_mode={row["mode"]: row["results"] for row in modes},
         in_flight=counts.in_flight,
         last_stop=stop["reason"] if stop else "",
         best=best,
@@ -168,12 +176,13 @@ def _operators(store: Store, improvements: tuple[Improvement, ...]) -> tuple[Ope
 
 
 def _islands(store: Store) -> tuple[IslandRow, ...]:
+    # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
     rows = store.database.rows(
         "SELECT p.island, count(*) AS results, sum(e.status IS 'ok') AS correct, "
-        f"max(CASE WHEN e.budget <> 'final' THEN e.speedup END) AS best {_JUDGED} "
+        f"max(CASE WHEN e.budget <> 'final' THEN e.speedup END) AS best, e.mode {_JUDGED} "
         "WHERE p.island <> '*' GROUP BY 1 ORDER BY 1"
     )
-    return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"]) for row in rows)
+    return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
 
 
 def _improvements(store: Store) -> tuple[Improvement, ...]:
@@ -196,6 +205,17 @@ def _improvements(store: Store) -> tuple[Improvement, ...]:
                 island=proposal.island,
                 rationale=proposal.rationale,
                 speedup=math.exp(point.fitness.log_speedup),
+                mode=_mode_of(store, point),
             )
         )
     return tuple(found)
+
+
+def _mode_of(store: Store, point: CurvePoint) -> str:
+    """Return the mode of the evaluation that a candidate led by."""
+    row = store.database.row(
+        "SELECT mode FROM evaluations WHERE status = 'ok' AND budget <> 'final' AND seq <= ? AND program_hash = "
+        "(SELECT program_hash FROM candidates WHERE id = ?) ORDER BY seq DESC LIMIT 1",
+        (point.seq, point.candidate),
+    )
+    return row["mode"] if row else ""

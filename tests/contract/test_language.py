@@ -12,6 +12,7 @@ from evokernel.languages import LANGUAGES, make_language
 from evokernel.languages.toolchain import run_plain
 from evokernel.protocols import BuildFailure, Built, Language
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.nvrtc import needs_nvrtc
 from tests.warm_forge import WarmForge
 
 SCALE = Signature(
@@ -188,6 +189,46 @@ class TestTriton(LanguageContract):
             broken=TRITON.replace("2.0 * ", "2.0 * nowhere * "),
             mistake="nowhere",
             rejected=TRITON.replace("def run(", "def walk("),
+        )
+
+
+CUDA = """\
+from evokernel.cuda import Module
+
+BLOCK = 256  # tune: 128 256 512
+
+kernels = Module(
+    r'''
+extern "C" __global__ void __launch_bounds__(BLOCK) scale(const float* x, float* y, int n) {
+    const int i = blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+''',
+    BLOCK=BLOCK,
+)
+
+
+def run(x, N, y):
+    kernels.scale[-(-N // BLOCK), BLOCK](x, y, N)
+"""
+
+
+@needs_nvrtc
+class TestCuda(LanguageContract):
+    @pytest.fixture
+    def language(self, forge: WarmForge) -> Language:
+        return make_language("cuda", run=run_plain, forge=forge)
+
+    @pytest.fixture
+    def samples(self) -> Samples:
+        commented = CUDA.replace("def run(x, N, y):", 'def run(\n    x, N,  # elements\n    y\n):\n    """Launch."""')
+        return Samples(
+            good=CUDA,
+            commented='"""Scales."""\n\n# twice\n' + commented,
+            retuned=CUDA.replace("BLOCK = 256", "BLOCK = 512"),
+            broken=CUDA.replace("2.0f * ", "2.0f * nowhere * "),
+            mistake="nowhere",
+            rejected=CUDA.replace("def run(", "def walk("),
         )
 
 

@@ -76,7 +76,7 @@ def test_unknown_task(config: Path) -> None:
 def test_unknown_names_in_the_config(config: Path) -> None:
     assert "unknown operator 'mutatate'" in refused(config, "--set", "islands.one.operators.mutatate=1")
     assert "unknown topology 'moebius'" in refused(config, "--set", "topology=moebius")
-    assert "language: Input should be 'auto', 'cpp' or 'triton'" in refused(config, "--set", "language=fortran")
+    assert "language: Input should be 'auto', 'cpp', 'triton' or 'cuda'" in refused(config, "--set", "language=fortran")
 
 
 def test_a_device_class_that_the_task_does_not_have(config: Path) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config import RunConfig, dump_config, flatten, load_config, parse_config
+from evokernel.config import RunConfig, dump_config, flatten, language_of, load_config, parse_config
 from evokernel.edits import edits_between
 from evokernel.errors import ConfigError, RunMismatch
 
@@ -76,20 +76,43 @@ def test_paths_are_relative_to_the_config(path: Path) -> None:
     assert config.store == "runs/plain.db"
 
 
-def _flat(**changes: object) -> dict[str, object]:
+def _raw(**changes: object) -> dict[str, object]:
     base = {"task": "gemm", "budget": {"evaluations": 5}, "islands": [{"name": "one", "operators": {"tune": 1}}]}
-    return flatten(RunConfig.model_validate(base | changes))
+    return base | changes
+
+
+def _flat(**changes: object) -> dict[str, object]:
+    return flatten(RunConfig.model_validate(_raw(**changes)))
 
 
 def test_budget_and_shares_may_change_and_each_change_is_told() -> None:
     islands = [{"name": "one", "operators": {"tune": 2}}]
-    edits = edits_between(_flat(), _flat(budget={"evaluations": 9}, islands=islands))
-    assert edits == [("budget.evaluations", 5, 9), ("islands.one.operators.tune", 1.0, 2.0)]
+    edits = edits_between(_flat(), _flat(budget={"evaluations": 9}, islands=islands, evaluation={"gpus": 2}))
+    assert edits == [
+        ("budget.evaluations", 5, 9),
+        ("evaluation.gpus", "all", 2),
+        ("islands.one.operators.tune", 1.0, 2.0),
+    ]
 
 
 def test_device_and_language_decide_each_other() -> None:
     assert (_flat(language="cpp")["device"], _flat(device="cuda")["language"]) == ("cpu", "triton")
     assert (_flat()["device"], _flat()["language"]) == ("auto", "auto")
+
+
+@pytest.mark.parametrize(
+    ("file", "language"),
+    [("a.cpp", "cpp"), ("a.py", "triton"), ("a.cu.py", "cuda"), ("dir.cu.py/a.py", "triton"), ("a.cu", None)],
+)
+def test_a_file_says_its_language_by_how_its_name_ends(file: str, language: str | None) -> None:
+    assert language_of(file) == language_of(Path(file)) == language
+
+
+def test_seed_sources_in_another_language_are_refused() -> None:
+    with pytest.raises(ValueError, match="seed sources are in language cuda, and language: triton is asked for"):
+        _flat(language="triton", seed_sources=["mine.cu.py"])
+    with pytest.raises(ValueError, match="language cuda runs on device class cuda, and device: cpu is asked for"):
+        _flat(device="cpu", seed_sources=["mine.cu.py"])
 
 
 def test_what_is_left_out_depends_on_the_device_class(path: Path) -> None:
@@ -127,3 +150,14 @@ def test_what_is_stored_means_the_same_on_every_machine(path: Path) -> None:
 def test_what_decides_the_meaning_of_results_may_not_change(changes: dict[str, object]) -> None:
     with pytest.raises(RunMismatch, match=rf"{next(iter(changes))}[\s\S]*--fresh[\s\S]*fork"):
         edits_between(_flat(), _flat(**changes))
+
+
+@pytest.mark.parametrize("given", ["all", 1, 8])
+def test_gpus_are_all_or_a_number(given: object) -> None:
+    assert RunConfig.model_validate(_raw(evaluation={"gpus": given})).evaluation.on("cuda").gpus == given
+
+
+@pytest.mark.parametrize("given", [0, -1, "some", 1.5])
+def test_no_other_gpus(given: object) -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.gpus"):
+        parse_config(_raw(evaluation={"gpus": given}), "a config")

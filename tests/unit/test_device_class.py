@@ -4,13 +4,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from archive.store import Store
-from evokernel.assemble import check_same_class
+from evokernel.assemble import check_same_class, default_in_flight, make_island
 from evokernel.config import RunConfig, dump_config, load_config
-from evokernel.device_class import Machine, resolve_device
+from evokernel.device_class import Machine, gpus_note, resolve_device
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.tasks import load_task
@@ -42,6 +43,7 @@ def config(**changes: object) -> RunConfig:
         ({"language": "triton", "device": "cuda"}, GPU, "cuda"),
         ({"seed_sources": ["mine.cpp"]}, GPU, "cpu"),
         ({"seed_sources": ["mine.py"]}, GPU, "cuda"),
+        ({"seed_sources": ["mine.cpp", "mine.py"]}, GPU, "cuda"),
     ],
 )
 def test_choice(asked: dict[str, object], machine: Machine, device: str) -> None:
@@ -49,6 +51,33 @@ def test_choice(asked: dict[str, object], machine: Machine, device: str) -> None
     assert resolved.device == resolved.config.device == device
     assert resolved.config.language == {"cpu": "cpp", "cuda": "triton"}[device]
     assert resolved.note.warning == (machine is NO_TRITON and not asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"language": "cuda"},
+        {"seed_sources": ["a.cu.py", "b.cu.py"]},
+        {"device": "cuda", "seed_sources": ["a.cu.py"]},
+        {"device": "cuda", "language": "cuda", "seed_sources": ["a.cu.py", "b.py"]},
+    ],
+)
+def test_cuda_is_a_language_of_its_own_on_the_same_devices(asked: dict[str, object]) -> None:
+    resolved = resolve_device(config(**asked), GEMM, machine=GPU)
+    assert (resolved.device, resolved.config.language) == ("cuda", "cuda")
+    assert resolved.note.text == "evolving CUDA C++ on NVIDIA H100"
+    assert set(resolved.config.islands[0].niches.axes) == {"registers", "shared_kib", "tensor_cores", "spills"}
+    with pytest.raises(ConfigError, match="CUDA C\\+\\+ on device class cuda is what the config asks for"):
+        resolve_device(config(**asked), GEMM, machine=NO_GPU)
+
+
+def test_an_island_leaves_out_what_has_nothing_to_offer_in_its_language() -> None:
+    island = config(islands=[{"name": "one", "operators": {"tune": 1, "rewrite": 3}}]).islands[0]
+    assert make_island(island, language="triton").operators == {"tune": 1, "rewrite": 3}
+    assert make_island(island, language="cuda").operators == {"tune": 1}
+    only = config(islands=[{"name": "one", "operators": {"rewrite": 1}}]).islands[0]
+    with pytest.raises(ConfigError, match="no rewrites for cuda"):
+        make_island(only, language="cuda")
 
 
 def test_a_gpu_that_cannot_be_used_is_named_with_the_reason() -> None:
@@ -88,10 +117,14 @@ def test_a_task_for_neither_says_both_reasons() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(CONFIGS.glob("*.yaml")), ids=lambda file: file.name)
-def test_every_shipped_config_serves_both_kinds_of_machines(file: Path) -> None:
+def test_every_shipped_config_serves_the_machines_its_task_is_for(file: Path) -> None:
     settings = load_config(file)
     task = load_task(settings.task)
     assert resolve_device(settings, task, machine=GPU).device == "cuda"
+    if "cpu" not in task.workloads:
+        with pytest.raises(ConfigError, match=r"neither on a GPU .* nor on the processor"):
+            resolve_device(settings, task, machine=NO_GPU)
+        return
     assert resolve_device(settings, task, machine=NO_GPU).device == "cpu"
     forced = load_config(file, overrides=["device=cpu"])
     assert resolve_device(forced, task, machine=GPU).config.language == "cpp"
@@ -122,3 +155,44 @@ def test_looking_at_this_machine_imports_neither_triton_nor_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def many(*names: str) -> Machine:
+    gpus = [replace(H100, name=name, index=index, uuid=f"GPU-{index}") for index, name in enumerate(names)]
+    return Machine(gpus[0], triton=True, others=tuple(gpus[1:]))
+
+
+@pytest.mark.parametrize(
+    ("machine", "wanted", "used", "said"),
+    [
+        (GPU, "all", [0], None),
+        (many("H100", "H100"), "all", [0, 1], "candidates are judged on 2 GPUs"),
+        (many("H100", "T400", "H100"), "all", [0, 2], "candidates are judged on 2 GPUs; left alone: T400 (GPU 1)"),
+        (many("H100", "H100"), 1, [0], "candidates are judged on 1 GPU; left alone: H100 (GPU 1)"),
+        (many("H100", "H100"), 9, [0, 1], "candidates are judged on 2 GPUs"),
+        (NO_GPU, "all", [], None),
+    ],
+)
+def test_candidates_go_to_gpus_of_one_model(
+    machine: Machine, wanted: int | Literal["all"], used: list[int], said: str | None
+) -> None:
+    gpus = machine.gpus("cuda", wanted=wanted)
+    note = gpus_note(machine, used=gpus)
+    assert [gpu.index for gpu in gpus] == used
+    assert (note.text if note else None) == said
+    assert machine.gpus("cpu", wanted=wanted) == ()
+
+
+def test_one_name_with_two_sizes_of_memory_is_two_models() -> None:
+    small = replace(H100, index=1, memory_bytes=H100.memory_bytes // 2)
+    assert Machine(H100, triton=True, others=(small,)).gpus("cuda", wanted="all") == (H100,)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "cores", "expected"),
+    [("cpu", 0, 4, 5), ("cuda", 1, 2, 4), ("cuda", 1, 16, 12), ("cuda", 2, 16, 10), ("cuda", 8, 128, 96)],
+)
+def test_enough_is_in_flight_to_keep_compilers_and_gpus_at_work(
+    device: str, gpus: int, cores: int, expected: int
+) -> None:
+    assert default_in_flight(device, gpus=gpus, cores=cores) == expected

@@ -14,7 +14,7 @@ def test_every_part_of_a_gpu_gets_a_line_whatever_is_missing(tmp_path: Path) -> 
     found = {finding.name: finding for finding in examine_gpu(Machine(H100, triton=False), driver=tmp_path)}
     assert found["gpu"].found == "NVIDIA H100, compute capability 9.0, 80 GiB; driver 570.133.20"
     assert found["triton"].state is State.WARNING
-    assert found.keys() == {"gpu", "torch cuda", "triton", "toolkit", "gpu nodes", "gpu load", "counters"}
+    assert found.keys() == {"gpu", "torch cuda", "triton", "nvrtc", "toolkit", "gpu nodes", "gpu load", "counters"}
 
 
 def test_a_driver_without_a_visible_gpu_is_a_warning(tmp_path: Path) -> None:

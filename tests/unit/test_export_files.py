@@ -1,6 +1,7 @@
-"""The files of a Triton kernel's export. What they need a GPU for is done by torch on the processor here."""
+"""The files of a GPU kernel's export. What they need a GPU for is done by torch on the processor here."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,12 +11,16 @@ import pytest
 
 from evokernel.candidate import Candidate
 from evokernel.config import RunConfig
+from evokernel.errors import LanguageError
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
-from evokernel.export_files import reference_text, triton_files
+from evokernel.export_files import WRITERS, reference_text
+from evokernel.export_helper import with_helper
 from evokernel.judging import Judgement
+from evokernel.languages.cuda_static import HELPER_IMPORT
 from evokernel.protocols import EvaluatorIdentity
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
+from tests.nvrtc import needs_nvrtc
 from tests.stores import make_timing
 
 TASKS = ("gemm", "softmax")
@@ -39,13 +44,20 @@ def small(name: str) -> Task:
 
 
 def files(task: Task, source: str) -> dict[str, str]:
+    return WRITERS["triton"](task, judgement(Candidate(source, "triton")), CONFIG)
+
+
+def cuda_files(source: str) -> dict[str, str]:
+    return WRITERS["cuda"](small("softmax"), judgement(Candidate(source, "cuda")), CONFIG)
+
+
+def judgement(candidate: Candidate) -> Judgement:
     identity = EvaluatorIdentity("t" * 16, "NVIDIA H100", "triton 3.6.0; torch 2.11", "1", Mode.ARTIFACT, {}, "none")
-    candidate = Candidate(source, "triton")
     evaluation = Evaluation(
         identity.key("p" * 16, Budget.FINAL), candidate.id, Status.OK, Stage.FINAL,
         timings=(make_timing("small", 1.25),),
     )  # fmt: skip
-    return triton_files(task, Judgement(candidate, identity, (evaluation,)), CONFIG)
+    return Judgement(candidate, identity, (evaluation,))
 
 
 def run_test(folder: Path, texts: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -95,3 +107,45 @@ def test_built_in_references_can_be_written_down(name: str) -> None:
     found = reference_text(load_task(name).reference)
     assert found is not None
     assert found[1].startswith("def reference(")
+
+
+CUDA = """# first: ä
+{helper}
+
+m = Module("extern \\"C\\" __global__ void k(float* x) {{ *x = N; }}", N=4)
+
+def run(x, R, C, y):
+    m.k[1, 1](y)
+"""
+
+
+@pytest.mark.parametrize(
+    "helper", [HELPER_IMPORT, f"{HELPER_IMPORT}; rest = 1", "from evokernel.cuda import (\n    Module\n)"]
+)
+def test_a_cuda_kernel_carries_its_helper(helper: str, tmp_path: Path) -> None:
+    texts = cuda_files(CUDA.format(helper=helper))
+    assert texts.keys() == {"kernel.py", "test_kernel.py", "README.md"}
+    assert "A CUDA C++ kernel found" in texts["README.md"]
+    assert texts["kernel.py"].startswith("# first: ä\ndef _nvrtc()")
+    (tmp_path / "kernel.py").write_text(texts["kernel.py"], encoding="utf-8")
+    script = "import sys; sys.modules['evokernel'] = None; import kernel, torch\n"
+    script += "try:\n    kernel.run(None, 1, 1, torch.empty(1))\n"
+    script += "except (AssertionError, RuntimeError) as error:\n    print('at the GPU:', error)"
+    command = [sys.executable, "-W", "error", "-c", script]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("at the GPU:"), done.stderr
+
+
+@needs_nvrtc
+def test_the_helper_of_an_exported_file_compiles(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(with_helper(CUDA.format(helper=HELPER_IMPORT)), encoding="utf-8")
+    script = "import kernel; find_nvrtc, target_of = kernel._nvrtc(); "
+    script += "print(len(find_nvrtc().compile(kernel.m._source, kernel.m._options, target=target_of(90))))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert int(done.stdout) > 1000, done.stderr
+
+
+def test_what_is_no_cuda_source_gets_no_helper() -> None:
+    with pytest.raises(LanguageError, match=r"evokernel\.cuda"):
+        with_helper("import torch\n")

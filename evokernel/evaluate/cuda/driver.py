@@ -1,10 +1,11 @@
 """What the NVIDIA driver tells about GPUs through NVML: facts for the compiler, without a CUDA context.
 
-NVML counts all GPUs of the machine; which of them is *the* GPU is decided here, by CUDA_VISIBLE_DEVICES.
+NVML counts all GPUs of the machine; which of them may be used is decided here, by CUDA_VISIBLE_DEVICES.
 """
 
 import ctypes
 import os
+from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -24,12 +25,13 @@ class NvmlError(HarnessError):
 class GpuFacts:
     """One GPU as a compiler sees it.
 
-    `index` is its number in NVML, `capability` is 90 for 9.0, `shared_bytes` what one block may use of shared memory,
-    `multiprocessors` 0 where the driver does not say.
+    `index` is its number in NVML, `uuid` its name in CUDA_VISIBLE_DEVICES, `capability` is 90 for 9.0, `shared_bytes`
+    what one block may use of shared memory, `multiprocessors` 0 where the driver does not say.
     """
 
     name: str
     index: int
+    uuid: str
     capability: int
     multiprocessors: int
     shared_bytes: int
@@ -68,15 +70,39 @@ _GENERATIONS = {
 
 
 def visible_gpu() -> GpuFacts | None:
-    """Return the GPU that CUDA programs started here would use first, or None. Takes milliseconds and never raises.
+    """Return the GPU that CUDA programs started here would use first, or None. Takes milliseconds and never raises."""
+    return next(iter(visible_gpus()), None)
+
+
+def visible_gpus() -> tuple[GpuFacts, ...]:
+    """Return the GPUs that CUDA programs started here may use, in their order. Takes milliseconds and never raises.
 
     A part of a GPU (MIG) counts as none: clocks and neighbours on it cannot be told apart.
     """
+    return _gpus_named(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@cache
+def _gpus_named(variable: str | None) -> tuple[GpuFacts, ...]:
+    """Ask once in a process: each question to NVML can take milliseconds, and the answers stay the same."""
     try:
-        index = _visible_index(os.environ.get("CUDA_VISIBLE_DEVICES"))
-        return None if index is None else _facts(index)
+        uuids = [_uuid(index) for index in range(_count())]
+        return tuple(_facts(index) for index in named(variable, uuids))
     except NvmlError:
-        return None
+        return ()
+
+
+def alike(gpus: Sequence[GpuFacts], *, most: int | None = None) -> tuple[GpuFacts, ...]:
+    """Return the GPUs of the first one's model, in their order, at most so many: one candidate may go to any of them.
+
+    Equal names are not enough: one name is sold with several sizes of memory.
+    """
+    same = [gpu for gpu in gpus if _model(gpu) == _model(gpus[0])]
+    return tuple(same[:most])
+
+
+def _model(gpu: GpuFacts) -> tuple[object, ...]:
+    return gpu.name, gpu.capability, gpu.multiprocessors, round(gpu.memory_bytes / 2**30)
 
 
 def driver_version() -> str:
@@ -127,19 +153,28 @@ def _text(name: str, *arguments: Any) -> str:
     return buffer.value.decode(errors="replace")
 
 
-def _visible_index(variable: str | None) -> int | None:
-    """Return the NVML number of the first GPU that a value of CUDA_VISIBLE_DEVICES names.
+def named(variable: str | None, uuids: Sequence[str]) -> list[int]:
+    """Return the NVML numbers of the GPUs that a value of CUDA_VISIBLE_DEVICES names; the first bad name ends it.
 
     NVML sorts by bus, as CUDA does where CUDA_DEVICE_ORDER is PCI_BUS_ID, which the judge sees to. Another order, by
     speed, differs on machines with GPUs of several kinds.
     """
     if variable is None:
-        return 0
-    first = variable.split(",")[0].strip()
-    if first.isdecimal():
-        return int(first)
-    if first.startswith("GPU-"):
-        return next((index for index in range(_count()) if _uuid(index).startswith(first)), None)
+        return list(range(len(uuids)))
+    found: list[int] = []
+    for name in map(str.strip, variable.split(",")):
+        index = _number(name, uuids)
+        if index is None or index in found:
+            break
+        found.append(index)
+    return found
+
+
+def _number(name: str, uuids: Sequence[str]) -> int | None:
+    if name.isdecimal():
+        return int(name) if int(name) < len(uuids) else None
+    if name.startswith("GPU-"):
+        return next((index for index, uuid in enumerate(uuids) if uuid.startswith(name)), None)
     return None
 
 
@@ -166,6 +201,7 @@ def _facts(index: int) -> GpuFacts:
     return GpuFacts(
         name=_text("nvmlDeviceGetName", device),
         index=index,
+        uuid=_uuid(index),
         capability=capability,
         multiprocessors=_cores(device) // generation.cores,
         shared_bytes=generation.shared_bytes,

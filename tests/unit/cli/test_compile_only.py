@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.nvrtc import needs_nvrtc
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
 
 SEEDS = Path(__file__).parents[3] / "evokernel" / "tasks" / "gemm" / "seeds"
-TRITON = SEEDS / "plain.py"
+TRITON, CUDA = SEEDS / "plain.py", SEEDS / "plain.cu.py"
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs triton")
 
@@ -55,6 +56,21 @@ def test_triton_that_does_not_compile_says_why(project: Path, call: Call) -> Non
     result = call("evaluate", kernel, "--task", "gemm", "--compile-only")
     assert result.exit_code == 1, result.output
     assert "power of 2" in result.output
+
+
+@needs_nvrtc
+def test_cuda_is_built_without_a_gpu(project: Path, call: Call) -> None:
+    result = call("evaluate", CUDA, "--task", "gemm", "--compile-only", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["language"] == "cuda"
+    assert found["environment"].startswith("nvrtc ")
+    assert found["descriptor"]["tensor_cores"] == 1
+    kernel = project / "kernel.cu.py"
+    kernel.write_text(CUDA.read_text(encoding="utf-8").replace("const int row0", "const int row"), encoding="utf-8")
+    result = call("evaluate", kernel, "--task", "gemm", "--compile-only", "--target", "sm_80")
+    assert result.exit_code == 1, result.output
+    assert 'identifier "row0" is undefined' in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

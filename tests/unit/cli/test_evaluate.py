@@ -10,7 +10,7 @@ FIELDS = {
     "format", "file", "task", "candidate", "language", "ok", "mode", "device", "environment", "sandbox", "evaluations",
 }  # fmt: skip
 EVALUATION = {
-    "budget", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads",
+    "budget", "mode", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads",
     "descriptor", "metrics", "duration_s",
 }  # fmt: skip
 

@@ -20,8 +20,8 @@ FIELDS = {
     },
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
-        "environment", "sandbox", "results", "correct", "in_flight", "by_status", "seconds", "cost_usd", "last_stop",
-        "operators", "islands", "best",
+        "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
+        "last_stop", "operators", "islands", "best",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -55,11 +55,11 @@ def test_every_field_is_described(command: str) -> None:
 def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
     best, status, show = (document(call, command) for command in ("best", "status", "show"))
     assert set(best["speedup"]) == SPEEDUP
-    assert set(best["over_seed"]) == {"seed", "kind", *SPEEDUP}
+    assert set(best["over_seed"]) == {"seed", "kind", "mode", *SPEEDUP}
     assert set(best["baselines"]["torch"]) == {"speedup", "low", "high"}
     assert set(best["workloads"][0]) == WORKLOAD
     assert set(status["operators"]["tune"]) == {"results", "correct", "improvements", "barren", "cost_usd"}
-    assert set(status["islands"]["tuners"]) == {"results", "correct", "best_speedup"}
+    assert set(status["islands"]["tuners"]) == {"results", "correct", "best_speedup", "mode"}
     assert set(status["best"]) == FIELDS["best"]
     assert set(show["proposal"]) == {
         "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "model", "cost_usd",

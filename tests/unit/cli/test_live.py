@@ -54,7 +54,9 @@ def snapshot(*, islands: int = 3, remaining: float | None = 0.5) -> Snapshot:
 
 
 def state(view: Snapshot, *, note: str = "migration: 2 elites settled", improvements: int = 5) -> PanelState:
-    found = tuple(Improvement("0123456789abcdef", 2.0, "rewrite", "builders", EVIL) for _ in range(improvements))
+    found = tuple(
+        Improvement("0123456789abcdef", 2.0, "rewrite", "builders", EVIL, "worker") for _ in range(improvements)
+    )
     return PanelState(
         title=f"gemm {EVIL}",
         snapshot=view,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Status
+from evokernel.evaluation import Mode, Status
 from tests.stores import StoreBuilder, fill_store
 from tests.unit.cli.conftest import Call
 
@@ -141,3 +141,18 @@ def test_no_line_is_wider_than_the_terminal(
     lines = call(command).output.splitlines()
     assert max(len(line) for line in lines) <= int(width)
     assert not any(line.endswith(" ") for line in lines)
+
+
+def test_a_mode_that_is_not_the_usual_one_stands_beside_its_speedup(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "mixed.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        recorded = builder.add("// recorded\n", speedup=2.0, parents=(seed,), mode=Mode.ARTIFACT)
+        builder.add("// two\n", speedup=1.5, parents=(seed,), mode=Mode.ARTIFACT)
+        last = builder.add("// three\n", speedup=1.6, parents=(recorded,), mode=Mode.ARTIFACT)
+        (status, lineage, best) = (call(*words).output for words in (["status"], ["lineage", last], ["best"]))
+    assert "artifact; 1 in worker mode" in status
+    assert "1.00x (worker mode)" in status
+    assert "2.00x (" not in status
+    assert "artifact mode unless said" in lineage
+    assert "1.00x (worker mode)" in lineage
+    assert f"seed {seed[:8]} (worker mode)" in best

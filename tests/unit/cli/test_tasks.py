@@ -10,6 +10,7 @@ def test_list(project: Path, call: Call) -> None:
     result = call("tasks")
     assert result.exit_code == 0
     assert "gemm" in result.output
+    assert "gemm_deep" in result.output
     assert "softmax" in result.output
 
 

@@ -7,6 +7,7 @@ import pytest
 from archive.store import Store
 from evokernel.candidate import Usage
 from evokernel.errors import StoreError
+from evokernel.evaluation import Mode
 from evokernel.report.status import RunState, read_status
 from evokernel.report.story import portrait, story
 from tests.stores import StoreBuilder, fill_store
@@ -73,3 +74,21 @@ def test_portrait_of_a_failure(tmp_path: Path) -> None:
             portrait(store, "f" * 16)
     assert found.speedup is None
     assert found.verdicts.failure is not None
+
+
+def test_every_speedup_knows_how_it_was_measured(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        recorded = builder.add("// recorded\n", speedup=2.0, parents=(seed,), mode=Mode.ARTIFACT)
+        builder.add("// too\n", speedup=1.5, parents=(seed,), mode=Mode.ARTIFACT, island="others")
+        builder.add("// not recorded\n", speedup=3.0, parents=(recorded,), mode=Mode.WORKER)
+        builder.add("// wrong\n", speedup=None, parents=(recorded,), mode=Mode.ARTIFACT)
+        status = read_status(builder.store)
+        line = story(builder.store, recorded)
+    assert (status.mode, status.by_mode) == (Mode.ARTIFACT, {"artifact": 3, "worker": 2})
+    assert [found.mode for found in status.improvements] == ["worker", "artifact", "worker"]
+    assert {row.name: row.mode for row in status.islands} == {"builders": "worker", "others": "artifact"}
+    assert [chapter.mode for chapter in line] == ["worker", "artifact"]
+    assert status.best is not None
+    assert status.best.over_seed is not None
+    assert status.best.over_seed.mode == "worker"

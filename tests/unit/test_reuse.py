@@ -1,0 +1,30 @@
+"""Verdicts of earlier sessions, in whichever mode they were reached."""
+
+from pathlib import Path
+
+import pytest
+
+from evokernel.evaluation import Budget, Mode
+from evokernel.protocols import EvaluatorIdentity
+from evokernel.reuse import stored_verdict
+from tests.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
+
+
+@pytest.mark.parametrize(
+    ("own", "measured", "found"),
+    [
+        (Mode.ARTIFACT, Mode.ARTIFACT, True),
+        (Mode.ARTIFACT, Mode.WORKER, True),
+        (Mode.WORKER, Mode.WORKER, True),
+        (Mode.WORKER, Mode.ARTIFACT, False),
+    ],
+)
+def test_what_could_not_be_recorded_is_not_tried_again(tmp_path: Path, own: Mode, measured: Mode, found: bool) -> None:
+    identity = EvaluatorIdentity(TASK_HASH, DEVICE, IDENTITY.environment, "1", own, {}, "none")
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        candidate = builder.add("// a\n", speedup=2.0, mode=measured)
+        stored = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Budget.QUICK)
+        other = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Budget.PRECISE)
+    assert (stored is not None) is found
+    assert stored is None or stored.evaluation.key.mode is measured
+    assert other is None
