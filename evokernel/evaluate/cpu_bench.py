@@ -9,13 +9,14 @@ from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.device import device_name, floor_us, measure_device
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
-from evokernel.evaluate.session import Worker, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
-from evokernel.evaluate.workers import BaselineSide, BatchLimits
+from evokernel.evaluate.worker_pool import Worker, WorkerLimits, WorkerPool
+from evokernel.evaluate.workers import BaselineSide
 from evokernel.task import DTYPES, Workload
 
 _SETS_BYTES = 64 << 20
-_LIMITS = BatchLimits(batch_s=0.003, most_calls=512, trial_calls=1, first_call_s=120.0)
+_BATCH_S, _FIRST_CALL_S = 0.003, 120.0
+_MOST_CALLS = 512
 
 
 class CpuBench(Bench):
@@ -59,7 +60,7 @@ class CpuBench(Bench):
 
     def _begin(self, task: str) -> None:
         process = BaselineProcess(task, threads=self.threads, cpus=self.cores.runners)
-        self._baselines = BaselineSide(self._stack.enter_context(process), _LIMITS)
+        self._baselines = BaselineSide(self._stack.enter_context(process), batch_s=_BATCH_S, first_call_s=_FIRST_CALL_S)
 
     def _open(self) -> None:
         trampoline = build_trampoline(self.task.signature, _cache_folder())
@@ -78,7 +79,7 @@ class CpuBench(Bench):
         return HostArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
     def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
-        self._baselines.anchor(ground, fresh, panel=self.panel, room_bytes=_SETS_BYTES)
+        self._baselines.anchor(ground, fresh, panel=self.panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)
 
 
 def _cache_folder() -> Path:

@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Attaching(Protocol):
-    """What can map the arenas of one kind; see `Runner.attach`."""
+    """What can map the arenas of one kind; see `RunnerProcess.attach`."""
 
     def attach(self, name: str, arena: Any, scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""

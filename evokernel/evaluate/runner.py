@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Self
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
 from evokernel.evaluate.arena import Arena
@@ -25,25 +25,6 @@ MESSAGE_BYTES = 65536
 STOP_TIMEOUT_S = 2.0
 KILL_TIMEOUT_S = 5.0
 SETTLED = frozenset("TtZX")
-
-
-class Runner(Protocol):
-    """Something that runs kernels over the sets of arenas and can be timed."""
-
-    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
-        """Make an arena usable under a name."""
-
-    def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None, timeout_s: float) -> None:
-        """Get ready for `calls` calls on consecutive sets, after one untimed call on `warm_set`."""
-
-    def go(self, *, timeout_s: float) -> int:
-        """Run what was prepared; returns nanoseconds."""
-
-    def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
-        """Prepare without warm-up, and go; returns nanoseconds."""
-
-    def threads(self) -> int:
-        """Return how many threads the process has."""
 
 
 class PeerProcess(ABC):

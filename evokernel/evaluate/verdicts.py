@@ -2,8 +2,8 @@
 
 from evokernel.errors import KernelFault, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.ground import Ground
-from evokernel.evaluate.session import LoadFailed
 from evokernel.evaluate.wire import Outcome
+from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.evaluation import Stage, Status
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"

@@ -1,7 +1,6 @@
 """The trusted half of worker mode: the baseline process, what waking a process costs, and batch sizes from both."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.fresh import FreshInputs
@@ -11,39 +10,32 @@ _ANCHOR_BATCHES = 5
 _WAKE_BATCHES = 21
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """How large timed batches are: about `batch_s` of the fastest baseline, `most_calls` of them at most.
-
-    `trial_calls` are timed to find that number: more than one where one call alone costs more to start. A baseline's
-    first call may take `first_call_s`, since it may compile.
-    """
-
-    batch_s: float
-    most_calls: int
-    trial_calls: int
-    first_call_s: float
-
-
 class BaselineSide:
     """Runs baselines in their process and times them as candidates are timed.
 
     `wake_ns` is what waking a process costs, measured on the trusted one: a candidate could make its own look dear.
+
+    Args:
+        process: the baseline process.
+        batch_s: how long a batch of the fastest baseline should last, in s.
+        first_call_s: what a baseline's first call may take, in s, since it may compile.
+        after_batch: called after each batch that is timed here.
     """
 
     def __init__(
-        self, process: BaselineProcess, limits: BatchLimits, *, after_batch: Callable[[], None] | None = None
+        self,
+        process: BaselineProcess,
+        *,
+        batch_s: float,
+        first_call_s: float,
+        after_batch: Callable[[], None] | None = None,
     ) -> None:
         self.process = process
+        self.batch_s = batch_s
         self.wake_ns = 0.0
-        self._limits = limits
+        self._first_call_s = first_call_s
         self._after_batch = after_batch
         self._known: set[str] = set()
-
-    @property
-    def batch_s(self) -> float:
-        """How long a batch of the fastest baseline should last, in s."""
-        return self._limits.batch_s
 
     def attach(self, ground: Ground) -> None:
         """Let the process know the current buffers of a workload."""
@@ -53,15 +45,16 @@ class BaselineSide:
         """Measure what waking the process costs; a workload must have been attached."""
         self.wake_ns = self._batch_ns(ground, calls=0, batches=_WAKE_BATCHES)
 
-    def anchor(self, ground: Ground, fresh: FreshInputs, *, panel: Sequence[str], room_bytes: int) -> None:
+    def anchor(
+        self, ground: Ground, fresh: FreshInputs, *, panel: Sequence[str], most_calls: int, room_bytes: int
+    ) -> None:
         """Time the baselines on a workload, choose the batch size, and make room for that many calls and one more."""
         self._fill(ground, fresh)
         if not self.wake_ns:
             self.measure_wake(ground)
-        limits = self._limits
-        first = self._first_ns(ground, panel)
+        first = min(self._call_ns(ground, name, 1) for name in panel)
         room = room_bytes // ground.set_bytes - 1
-        calls = max(1, min(round(limits.batch_s * 1e9 / first + 0.5), room, limits.most_calls))
+        calls = max(1, min(round(self.batch_s * 1e9 / first + 0.5), room, most_calls))
         ground.resize(calls + 1)
         self._fill(ground, fresh)
         ground.calls = calls
@@ -72,14 +65,6 @@ class BaselineSide:
         fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
         self.attach(ground)
 
-    def _first_ns(self, ground: Ground, panel: Sequence[str]) -> float:
-        """Return about how long one call of the fastest baseline takes, in ns."""
-        trial = self._limits.trial_calls
-        once = min(self._call_ns(ground, name, 1) for name in panel)
-        if trial == 1 or once * trial > 4e9 * self._limits.batch_s:
-            return once
-        return min(self._call_ns(ground, name, trial) for name in panel)
-
     def _call_ns(self, ground: Ground, name: str, calls: int) -> float:
         """Return the least time of one call in ns: a busy machine can only make it look slower."""
         self.process.select(name)
@@ -87,7 +72,7 @@ class BaselineSide:
 
     def _batch_ns(self, ground: Ground, *, calls: int, batches: int) -> float:
         """Return the least time of a batch in ns."""
-        limit, times = self._limits.first_call_s, []
+        limit, times = self._first_call_s, []
         for _ in range(batches):
             self.process.prepare(ground.name, first_set=0, calls=calls, warm_set=ground.sets - 1, timeout_s=limit)
             times.append(self.process.go(timeout_s=limit))

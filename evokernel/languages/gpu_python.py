@@ -93,9 +93,10 @@ class GpuPythonLanguage(ABC):
                 message = self.digest(answer["failure"], source)
                 return BuildFailure(message, raised=answer["failure"]["stage"] in ("import", "run"))
             found = read_answer(answer, self._device)
-        except ValueError as error:
+            recordable = float(not answer["unrecordable"])
+        except (ValueError, KeyError) as error:
             return BuildFailure(f"the build was tampered with: {str(error)[:200]}")
-        metrics = {**found.metrics, "artifact_bytes": float(len(blob))}
+        metrics = {**found.metrics, "artifact_bytes": float(len(blob)), "recordable": recordable}
         return Built(artifact=blob, hash=found.hash, descriptor=found.descriptor, metrics=metrics)
 
     def _properties(self) -> dict[str, int]:

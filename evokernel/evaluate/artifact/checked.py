@@ -10,7 +10,8 @@ from typing import Any
 from evokernel.evaluate.artifact.cubin import inspect, refusal, refuse_misfits
 from evokernel.evaluate.artifact.plan import BufferFacts, PlanError, PlanLimits, Plans, read_plans
 from evokernel.evaluate.inside.bundle import unpack
-from evokernel.evaluate.session import LoadFailed
+from evokernel.evaluate.inside.cubin_facts import CubinFacts
+from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.task import DTYPES, Role, Task, Workload
 
 PLANS = "plans.json"
@@ -61,11 +62,7 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
         plans = read_plans(files.get(PLANS, b""), buffers=buffers, cubins=found, limits=target.limits)
         used = {launch.cubin for plan in plans.shapes for launch in plan.launches}
         cubins = {digest: found[digest] for digest in sorted(used)}
-        facts = {digest: inspect(image) for digest, image in cubins.items()}
-        for digest, known in facts.items():
-            reason = refusal(known, capability=target.capability)
-            if reason is not None:
-                raise PlanError(reason, _first_with(plans, digest))
+        facts = {digest: _facts(plans, digest, image, target) for digest, image in cubins.items()}
         refuse_misfits(plans, facts, limits=target.limits)
     except PlanError as error:
         on_search = error.shape is None or error.shape < len(task.workloads["cuda"].search)
@@ -73,6 +70,18 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
     except ValueError as error:
         raise LoadFailed(str(error)) from None
     return Checked(plans, cubins, stateful=any(known.state_bytes for known in facts.values()))
+
+
+def _facts(plans: Plans, digest: str, image: bytes, target: Target) -> CubinFacts:
+    """Return what a cubin consists of. Raises `PlanError` with the first shape that launches one of its kernels."""
+    try:
+        facts = inspect(image)
+        reason = refusal(facts, capability=target.capability)
+    except ValueError as error:
+        reason = str(error)
+    if reason is not None:
+        raise PlanError(reason, _first_with(plans, digest))
+    return facts
 
 
 def _first_with(plans: Plans, cubin: str) -> int:

@@ -21,7 +21,7 @@ from evokernel.evaluate.hosted import HostedProcess
 from evokernel.evaluate.inside.bundle import pack
 from evokernel.evaluate.inside.flags import Flags
 from evokernel.evaluate.sandbox import Sandbox
-from evokernel.evaluate.session import LoadFailed
+from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.evaluate.zygote_host import ZygoteHost, sealed_file
 
 CANDIDATES_PER_RUNNER = 200
@@ -70,7 +70,7 @@ class ArtifactRunner(HostedProcess):
             self._flags = Flags(page)
         finally:
             os.close(page)
-        self._number = 0
+        self._batch = 0
         self._up = False
         self.candidates = 0
         self.known: set[str] = set()
@@ -83,10 +83,12 @@ class ArtifactRunner(HostedProcess):
         return not self._closed and not poller.poll(0)
 
     def settle(self) -> None:
-        """Wait until its context is made. Raises `WorkerError`."""
+        """Wait until its context is made. Raises `WorkerError`, also where it ended after that."""
         if not self._up:
             self._await(b"up", _UP_TIMEOUT_S)
             self._up = True
+        if not self.alive:
+            raise self._died()
 
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Map an arena, its inputs read-only; scalars are part of the plans. Raises `HarnessError`."""
@@ -119,10 +121,10 @@ class ArtifactRunner(HostedProcess):
 
     def arm(self, batch: Batch) -> None:
         """Let it make a graph of a batch meanwhile; `fire` runs it. Raises `WorkerDied`."""
-        self._number += 1
+        self._batch += 1
         request = {
             "batch": batch.arena,
-            "number": self._number,
+            "number": self._batch,
             "shape": batch.shape,
             "sets": list(batch.sets),
             "poison": batch.poison,
@@ -134,13 +136,13 @@ class ArtifactRunner(HostedProcess):
 
     def armed(self, timeout_s: float) -> None:
         """Wait until a batch can be fired. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
-        self._until(lambda: self._flags.armed == self._number, timeout_s)
+        self._until(lambda: self._flags.armed == self._batch, timeout_s)
 
     def fire(self, timeout_s: float) -> Fired:
         """Run what was armed. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
         begin = time.monotonic_ns()
-        self._flags.go = self._number
-        self._until(lambda: self._flags.done == self._number, timeout_s)
+        self._flags.go = self._batch
+        self._until(lambda: self._flags.done == self._batch, timeout_s)
         return Fired(self._flags.device_ns, float(time.monotonic_ns() - begin))
 
     def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
@@ -155,7 +157,7 @@ class ArtifactRunner(HostedProcess):
                 self._refuse(self._take(answered, timeout_s))
 
     def _refuse(self, message: bytes) -> NoReturn:
-        with contextlib.suppress(ValueError, TypeError, KeyError):
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             said = json.loads(message)
             kind, text = said["fault"], str(said["text"])
             self._kill()
@@ -165,20 +167,25 @@ class ArtifactRunner(HostedProcess):
         super()._refuse(message)
 
 
+def runner_host(
+    sandbox: Sandbox, *, prelude: PreludeSize, cpus: tuple[int, ...] = (), spin: bool = False
+) -> ZygoteHost:
+    """Return what starts runners on these cores. Raises `HarnessError` where there is no GPU."""
+    options = {
+        "cpus": list(cpus),
+        "prelude_bytes": prelude.size_bytes,
+        "multiprocessors": prelude.multiprocessors,
+        "spin": spin,
+    }
+    return ZygoteHost(sandbox, cuda_plan("artifact_runner", sandbox, options=options))
+
+
 class RunnerPool:
     """The runner in use and the one in waiting. A context manager; to be used by one thread."""
 
-    def __init__(
-        self, sandbox: Sandbox, *, prelude: PreludeSize, cpus: tuple[int, ...] = (), spin: bool = False
-    ) -> None:
+    def __init__(self, host: ZygoteHost, *, spin: bool = False) -> None:
+        self._host = host
         self._spin = spin
-        options = {
-            "cpus": list(cpus),
-            "prelude_bytes": prelude.size_bytes,
-            "multiprocessors": prelude.multiprocessors,
-            "spin": spin,
-        }
-        self._host = ZygoteHost(sandbox, cuda_plan("artifact_runner", sandbox, options=options))
         self._used: ArtifactRunner | None = None
         self._spare: ArtifactRunner | None = None
 
@@ -207,7 +214,8 @@ class RunnerPool:
                 fresh.close()
                 failure = error
             else:
-                self._used, self._spare = fresh, self._start()
+                self._used = fresh
+                self._spare = self._start()
         if self._used is None:
             raise HarnessError(f"no runner could make a context on the GPU: {failure}")
         return self._used

@@ -9,7 +9,7 @@ import torch
 
 from evokernel.evaluate.arrays import is_float, settle, torch_dtype
 from evokernel.evaluate.artifact.compare import KINDS, Comparer
-from evokernel.evaluate.artifact.runner import PreludeSize, RunnerPool
+from evokernel.evaluate.artifact.runner import PreludeSize, RunnerPool, runner_host
 from evokernel.evaluate.artifact.verifier import Verifier
 from evokernel.evaluate.baseline import REFERENCE, BaselineProcess
 from evokernel.evaluate.bench import Bench
@@ -17,18 +17,18 @@ from evokernel.evaluate.cuda import sheet
 from evokernel.evaluate.cuda.arena import DeviceArena
 from evokernel.evaluate.cuda.baselines import DeviceBaselines, Prelude, panel_functions
 from evokernel.evaluate.cuda.lease import this_device_lease
-from evokernel.evaluate.cuda.session import CudaWorker, CudaWorkerPool
 from evokernel.evaluate.cuda.watch import Watch
+from evokernel.evaluate.cuda.worker_pool import CudaWorker, CudaWorkerPool
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
-from evokernel.evaluate.workers import BaselineSide, BatchLimits
+from evokernel.evaluate.workers import BaselineSide
 from evokernel.task import DTYPES, Workload
 
 # The rest is for the contexts of several processes, the judge's copies of outputs, and the arena that replaces a broken
 # one while others still map the old.
 _SHARE_OF_FREE_MEMORY = 0.33
 _QUIET_TIMEOUT_S = 120.0
-_WORKER_LIMITS = BatchLimits(batch_s=0.005, most_calls=2048, trial_calls=32, first_call_s=180.0)
+_WORKER_BATCH_S, _FIRST_CALL_S = 0.005, 180.0
 _BATCH_NS, _FINAL_BATCH_NS = 0.8e6, 2.4e6
 _TRIAL_CALLS, _TRIAL_NS = 16, 1e8
 _TRIALS = 3
@@ -54,7 +54,7 @@ class CudaBench(Bench):
         process = BaselineProcess(self._spec, device="cuda", threads=1, cpus=self.cores.runners, spin=self.cores.apart)
         self._baseline_pid = process.pid
         self._stack.enter_context(process)
-        side = BaselineSide(process, _WORKER_LIMITS, after_batch=self._watch.learn)
+        side = BaselineSide(process, batch_s=_WORKER_BATCH_S, first_call_s=_FIRST_CALL_S, after_batch=self._watch.learn)
         side.attach(self.timed[0])
         side.measure_wake(self.timed[0])
         return side
@@ -108,7 +108,10 @@ class CudaBench(Bench):
         device = torch.cuda.get_device_properties(0)
         self._prelude = PreludeSize(device.L2_cache_size, device.multi_processor_count)
         self.runners = self._stack.enter_context(
-            RunnerPool(self.sandbox, prelude=self._prelude, cpus=self.cores.runners, spin=self.cores.apart)
+            RunnerPool(
+                runner_host(self.sandbox, prelude=self._prelude, cpus=self.cores.runners, spin=self.cores.apart),
+                spin=self.cores.apart,
+            )
         )
 
     def _ready(self) -> None:
@@ -168,8 +171,11 @@ class CudaBench(Bench):
 
     def _least_ns(self, ground: Ground, name: str, *, calls: int) -> float:
         """Return the least time of one call in ns: a busy machine can only make it look slower."""
-        batch = self.device_baselines.trial(ground, name, calls=calls)
-        return min(batch.run_ns() for _ in range(_TRIALS)) / calls
+        batch, times = self.device_baselines.trial(ground, name, calls=calls), []
+        for _ in range(_TRIALS):
+            times.append(batch.run_ns() / calls)
+            self._watch.learn()  # what a look at the GPU says right after trusted work
+        return min(times)
 
 
 def spares(calls: int) -> int:

@@ -10,7 +10,7 @@ from evokernel.evaluate import seccomp
 from evokernel.evaluate.cuda.driver import visible_gpu
 from evokernel.evaluate.nvidia import cuda_library_folders, nvidia_nodes
 from evokernel.evaluate.sandbox import CLEAN_PATH, Sandbox, in_system, python_paths
-from evokernel.evaluate.session import WorkerLimits
+from evokernel.evaluate.worker_pool import WorkerLimits
 from evokernel.evaluate.zygote_host import Plan
 
 START_TIMEOUT_S = 60.0

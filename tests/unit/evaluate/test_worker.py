@@ -15,8 +15,8 @@ import torch
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
 from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.session import LoadFailed, WorkerLimits, WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
+from evokernel.evaluate.worker_pool import LoadFailed, WorkerLimits, WorkerPool
 from tests.unit.evaluate.kernels import SCALARS, SETS, SIGNATURE, N, build_all, load, poison, run, unwritten
 from tests.unit.evaluate.ordinary_user import run_as_user
 
@@ -362,7 +362,7 @@ from pathlib import Path
 from tests.unit.evaluate.kernels import *
 from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.session import WorkerPool
+from evokernel.evaluate.worker_pool import WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
 arena = HostArena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS)
 pool = WorkerPool(build_trampoline(SIGNATURE, Path({str(folder)!r})), sandbox=detect_sandbox(Level("{level}")))
@@ -413,7 +413,7 @@ from evokernel.errors import WorkerTimeout
 from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.confined import run_confined
 from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.session import WorkerPool
+from evokernel.evaluate.worker_pool import WorkerPool
 from evokernel.evaluate.trampoline import build_trampoline
 for level in Level:
     sandbox = detect_sandbox(level)

@@ -6,7 +6,7 @@ import pytest
 
 from evokernel.evaluate import seccomp
 from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.session import WorkerLimits
+from evokernel.evaluate.worker_pool import WorkerLimits
 from evokernel.evaluate.zygote_host import ZygoteHost
 from tests.unit.evaluate.test_forge import LIMITS, TOOLBOX, ForgePool, at, told
 

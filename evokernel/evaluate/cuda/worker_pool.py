@@ -26,7 +26,7 @@ from evokernel.evaluate.inside.vmm import synchronize
 from evokernel.evaluate.packages import package_folders
 from evokernel.evaluate.runner import MESSAGE_BYTES
 from evokernel.evaluate.sandbox import Sandbox
-from evokernel.evaluate.session import LoadFailed
+from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.evaluate.zygote_host import Plan, ZygoteHost
 from evokernel.task import Scalar, Signature
 
