@@ -130,13 +130,28 @@ def report(found: list[Evaluation], *, wall_s: float, start_s: float, busy: list
     }
 
 
+def load_inline_s() -> float:
+    """Return how long the usual way of compiling a trivial CUDA kernel for torch takes, in s."""
+    from torch.utils.cpp_extension import load_inline
+
+    source = "__global__ void twice(float* x, int n) { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) x[i] *= 2; }"
+    call = "void run(torch::Tensor x) { twice<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), x.numel()); }"
+    begin = time.monotonic()
+    load_inline("twice", "void run(torch::Tensor x);", source + call, functions=["run"])
+    return time.monotonic() - begin
+
+
 def main() -> None:
     """Measure as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=60)
     parser.add_argument("--in-flight", type=int, default=24)
+    parser.add_argument("--load-inline", action="store_true", help="time torch's load_inline of a trivial kernel, too")
     given = parser.parse_args()
-    print(json.dumps(asyncio.run(measure(given.candidates, given.in_flight)), indent=2))
+    found = asyncio.run(measure(given.candidates, given.in_flight))
+    if given.load_inline:
+        found["load_inline_s"] = load_inline_s()
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

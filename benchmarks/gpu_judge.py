@@ -26,7 +26,8 @@ class Workbench:
 
     _languages: ClassVar[dict[str, Language]] = {}
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, *, final: bool = False) -> None:
+        """Set a judge up; `final` makes its batches as long as those that winners are measured with."""
         os.sched_setaffinity(0, ALL_CORES)
         self.settings = EvaluationConfig().on("cuda")
         (cores,) = share_out(ALL_CORES, device="cuda", threads=1)
@@ -38,7 +39,7 @@ class Workbench:
                 "settings": self.settings.model_dump(mode="json"),
                 "cores": asdict(cores),
                 "admit": False,
-                "final": False,
+                "final": final,
             }
         )
         assert isinstance(bench, CudaBench)

@@ -4,11 +4,13 @@
 Triton's own launcher in the judge (of those in CUDA C++: compiled and launched by nvcc), the candidate is its recording
 in the runner, so the figures are also those of artifact mode against the real launchers. Refill, poison and
 verification are in the budgets. Beside it two medians of `triton.testing.do_bench` with the same GPU time in all.
-`--slower` times a kernel that does 0.2 % more work.
+`--slower` times a kernel that does 0.2 % more work; `--processes 5` compares fresh processes.
 """
 
 import argparse
 import json
+import math
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ from gpu_judge import ALL_CORES, Workbench, read  # noqa: E402
 from evokernel.evaluate.artifact.clock import ArtifactClock  # noqa: E402
 from evokernel.evaluate.clockwork import PairedClock, Rejected  # noqa: E402
 from evokernel.evaluate.fresh import FreshInputs  # noqa: E402
-from evokernel.evaluate.ground import Ground  # noqa: E402
+from evokernel.evaluate.ground import Ground, Kind  # noqa: E402
 from evokernel.evaluate.stages import check  # noqa: E402
 from evokernel.evaluate.timing import Plan, measure  # noqa: E402
 from evokernel.evaluation import Stage  # noqa: E402
@@ -81,16 +83,16 @@ def do_bench(ground: Ground, baseline: Any, budget_s: float, times: int) -> dict
     return percentiles([float(np.log(once() / once())) for _ in range(times)])
 
 
-def study(name: str, *, repeats: int, long: int) -> list[dict[str, Any]]:
+def study(name: str, *, repeats: int, long: int, final: bool) -> list[dict[str, Any]]:
     """Measure one kernel on its workloads."""
-    bench = Workbench(str(HERE / f"task_{name}.py"))
+    bench = Workbench(str(HERE / f"task_{name}.py"), final=final)
     source, rows = read(HERE / TASKS[name]), []
     try:
         with bench.opened(source, "cuda" if name.startswith("cuda_") else "triton") as session:
             outcome = check(session, None)
             if outcome.status is not None:
                 raise SystemExit(f"{name} is not right: {outcome.feedback}")
-            for ground in bench.bench.timed:
+            for ground in (each for each in bench.bench.timed if each.kind is Kind.SEARCH):
                 fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
                 clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.PRECISE)
                 assert isinstance(clock, ArtifactClock)
@@ -102,7 +104,9 @@ def study(name: str, *, repeats: int, long: int) -> list[dict[str, Any]]:
                     "calls": ground.calls,
                     "60 ms": repeat(clock, SHORT_S, repeats),
                     "1 s": repeat(clock, LONG_S, long),
-                    "do_bench": do_bench(ground, bench.bench.task.baselines["own launcher"], SHORT_S, repeats // 5),
+                    "do_bench": do_bench(
+                        ground, bench.bench.task.baselines["own launcher"], SHORT_S, repeats // 5 or 1
+                    ),
                 }
                 row["hidden us"], row["fixed us"] = clock.hidden_ns() / 1e3, clock.fixed_ns() / 1e3
                 rows.append(row)
@@ -116,23 +120,41 @@ def study(name: str, *, repeats: int, long: int) -> list[dict[str, Any]]:
     return rows
 
 
+def between_processes(name: str, processes: int) -> dict[str, Any]:
+    """Measure a kernel for 1 s in each of several fresh processes; the spread of what they say, in percent."""
+    found: dict[str, list[float]] = {}
+    for _ in range(processes):
+        command = [sys.executable, str(HERE), name, "--repeats", "1", "--long", "1", "--final"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        for row in (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")):
+            found.setdefault(row["workload"], []).append(row["1 s"]["mean"])
+    return {
+        "task": name,
+        "processes": processes,
+        "log speed-up in percent": found,
+        "standard deviation": {workload: float(np.std(values, ddof=1)) for workload, values in found.items()},
+    }
+
+
 def slower() -> dict[str, Any]:
     """Time the softmax of 4104 rows against that of 4096, which is 0.195 % less work, at the final budget."""
-    bench = Workbench(str(HERE / "task_slower.py"))
+    bench = Workbench(str(HERE / "task_slower.py"), final=True)
     try:
         with bench.opened(read(HERE / "slower.py")) as session:
             outcome = check(session, None)
             if outcome.status is not None:
                 raise SystemExit(outcome.feedback)
-            (ground,) = bench.bench.timed
+            ground = bench.bench.timed[0]
             fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
             clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.FINAL)
             clock.block()
             found = [measure(clock.block, Plan(LONG_S, half_width=0.0)) for _ in range(3)]
     finally:
         bench.close()
+    errors = [math.hypot(each.log_error, clock.systematic_error()) for each in found]
     intervals = [
-        [round(100 * (each.log_speedup + sign * 1.96 * each.log_error), 3) for sign in (-1, 1)] for each in found
+        [round(100 * (each.log_speedup + sign * 1.96 * error), 3) for sign in (-1, 1)]
+        for each, error in zip(found, errors, strict=True)
     ]
     return {"slower by 0.195 %: log speed-up in percent, 95 % intervals": intervals}
 
@@ -143,11 +165,16 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--long", type=int, default=20)
-    parser.add_argument("--slower", action="store_true")
+    parser.add_argument("--final", action="store_true", help="batches as long as those that winners are measured with")
+    parser.add_argument("--processes", type=int, default=0, help="compare so many fresh processes instead")
+    parser.add_argument("--slower", action="store_true", help="time a kernel that does 0.2 %% more work, too")
     given = parser.parse_args()
     print(torch.cuda.get_device_name(), f"torch {torch.__version__}", f"{len(ALL_CORES)} cores")
     for name in given.tasks:
-        study(name, repeats=given.repeats, long=given.long)
+        if given.processes:
+            print(json.dumps(between_processes(name, given.processes)), flush=True)
+        else:
+            study(name, repeats=given.repeats, long=given.long, final=given.final)
     if given.slower:
         print(json.dumps(slower()))
 

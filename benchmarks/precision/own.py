@@ -13,8 +13,11 @@ HERE = Path(__file__).parent
 Baseline = Callable[[Mapping[str, Any], Sequence[torch.Tensor]], None]
 
 
-def own_launcher(source: str) -> Baseline:
-    """Return a baseline that calls `run` of a kernel file beside this one, in the judge, with the real Triton."""
+def own_launcher(source: str, **numbers: int) -> Baseline:
+    """Return a baseline that calls `run` of a kernel file beside this one, in the judge, with the real Triton.
+
+    `numbers` take the place of those at the top of the file.
+    """
     cached: list[Any] = []
 
     def call(inputs: Mapping[str, Any], outputs: Sequence[torch.Tensor]) -> None:
@@ -24,6 +27,7 @@ def own_launcher(source: str) -> Baseline:
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
+            vars(module).update(numbers)
             cached.append(module)
         cached[0].run(*inputs.values(), *outputs)
 

@@ -1,4 +1,4 @@
 import torch
 from own import own_launcher, rows
 
-task = rows("softmax", lambda x, **_: torch.softmax(x, dim=1), own_launcher("not_slower.py"), (4096, 4096))
+task = rows("softmax", lambda x, **_: torch.softmax(x, dim=1), own_launcher("slower.py", AGAIN=0), (4096, 4096))
