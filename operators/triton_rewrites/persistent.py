@@ -56,7 +56,10 @@ class Persistent:
         tile = fresh_in(kernel.node, "tile")
         names = ["tiles"] if len(grid) == 1 else ["tiles", *(f"tiles_{axis}" for axis in range(len(grid)))]
         needed = {"tiles", *_used_sizes(kernel, names[-len(grid) :])}
-        tiles, *parts = (_handed(edits, kernel, name, needed) for name in names)
+        handed: list[str] = []
+        for name in names:
+            handed.append(_handed(edits, kernel, name, needed, taken=handed))
+        tiles, *parts = handed
         sizes = parts or [tiles]
         programs = fresh_in(module.run, "programs")
         _write_grid(edits, launch, [module.segment(size) for size in grid], sizes, (tiles, programs, share, device))
@@ -100,10 +103,10 @@ def _axis(call: ast.Call) -> int:
     return -1
 
 
-def _handed(edits: Edits, kernel: Kernel, name: str, needed: set[str]) -> str:
+def _handed(edits: Edits, kernel: Kernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
     """A name that is new both in `run` and in the kernel, which gets it as a parameter if it is needed."""
     run, number, chosen = edits.module.run, 1, name
-    while chosen != fresh_in(run, chosen) or chosen != fresh_in(kernel.node, chosen):
+    while chosen in taken or chosen != fresh_in(run, chosen) or chosen != fresh_in(kernel.node, chosen):
         number += 1
         chosen = f"{name}_{number}"
     if name in needed:

@@ -39,6 +39,16 @@ def test_three_axes_and_their_sizes() -> None:
     assert "pid_n = tile // tiles_0 % tiles_1" in text
 
 
+def test_a_name_that_run_has_already_is_not_given_to_two() -> None:
+    deep = changed(GEMM, "    acc = tl.zeros", "    mine = tl.program_id(2)\n    acc = tl.zeros")
+    deep = changed(deep, "triton.cdiv(N, BLOCK_N))", "triton.cdiv(N, BLOCK_N), 3)")
+    deep = changed(deep, "    grid = (", "    tiles = 1\n    grid = (")
+    text = rewritten(STEP, deep)
+    compile(text, "kernel.py", "exec")
+    assert "tiles_2 = " in text
+    assert "tiles_2_2 = " in text
+
+
 def test_what_is_the_same_for_every_tile_stays_in_front() -> None:
     text = rewritten(STEP, rewritten(Descriptors(), after(GEMM, "group_programs")))
     assert text.index("a_tiles = tl.make") < text.index("c_tiles = tl.make") < text.index("for tile in")
