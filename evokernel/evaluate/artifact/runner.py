@@ -119,8 +119,16 @@ class ArtifactRunner(HostedProcess):
         """Unload the candidate. Raises `WorkerError`."""
         self._ask({"drop": True}, (), b"dropped", _OURS_TIMEOUT_S)
 
+    def close(self) -> None:
+        """End the process and let go of what it shared with this one. Allowed twice."""
+        if not self._closed:
+            super().close()
+            self._flags.close()
+
     def arm(self, batch: Batch) -> None:
         """Let it make a graph of a batch meanwhile; `fire` runs it. Raises `WorkerDied`."""
+        if self._closed:
+            raise HarnessError("this runner was closed")
         self._batch += 1
         request = {
             "batch": batch.arena,

@@ -34,6 +34,11 @@ class Flags:
         self._page = mmap.mmap(descriptor, _BYTES)
         self._at = _Layout.from_buffer(self._page)
 
+    def close(self) -> None:
+        """Let go of the page; no number can be read or written any more."""
+        del self._at
+        self._page.close()
+
     @staticmethod
     def make() -> int:
         """Return the descriptor of a new page of zeros."""
