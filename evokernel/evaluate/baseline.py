@@ -18,7 +18,7 @@ from evokernel.evaluate.inside.device_sets import DeviceSets
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.inside.vmm import synchronize
 from evokernel.evaluate.runner import MESSAGE_BYTES, RunnerProcess
-from evokernel.task import Role, Task
+from evokernel.task import Baseline, Role, Task
 
 REFERENCE = "reference"
 BOOT = "import sys; from evokernel.evaluate.baseline import main; main(sys.argv[1])"
@@ -105,6 +105,23 @@ class BaselineProcess(RunnerProcess):
         )
 
 
+def panel_functions(task: Task) -> Mapping[str, Baseline]:
+    """Return what candidates are compared with, by name: the baselines of a task, or its reference where it has none.
+
+    Each takes the inputs and scalars by name, and the outputs that it writes, in their order.
+    """
+    return task.baselines or {REFERENCE: _reference(task)}
+
+
+def _reference(task: Task) -> Baseline:
+    def call(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> None:
+        results = task.reference(**inputs)
+        for output, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            output.copy_(result)
+
+    return call
+
+
 Set = tuple[dict[str, Any], tuple[Any, ...]]
 
 
@@ -114,11 +131,12 @@ class _Baselines:
     def __init__(self, channel: socket.socket, task: Task, device: str) -> None:
         self.channel = channel
         self.task = task
+        self.functions = {REFERENCE: _reference(task), **panel_functions(task)}
         self.device = device
         self.arenas: dict[str, list[Set]] = {}
         self.mappings: dict[str, DeviceSets] = {}
         self.loops: dict[str, _PlainLoop | Batches] = {}
-        self.loop = self._loop(next(iter(task.baselines or {}), REFERENCE))
+        self.loop = self._loop(next(iter(panel_functions(task))))
 
     def serve(self) -> None:
         self.channel.send(b"loaded")
@@ -136,23 +154,13 @@ class _Baselines:
                 self._attach(request, descriptors)
 
     def _loop(self, name: str) -> "_PlainLoop | Batches":
+        if name not in self.functions:
+            raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
         if name not in self.loops:
-            baseline = self._find(name)
+            baseline = self.functions[name]
             kind = Batches if self.device == "cuda" else _PlainLoop
             self.loops[name] = kind(lambda one_set: baseline(*one_set))
         return self.loops[name]
-
-    def _find(self, name: str) -> Callable[..., Any]:
-        if self.task.baselines and name in self.task.baselines:
-            return self.task.baselines[name]
-        if name != REFERENCE:
-            raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
-        return self._reference
-
-    def _reference(self, inputs: dict[str, Any], outputs: tuple[Any, ...]) -> None:
-        results = self.task.reference(**inputs)
-        for output, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
-            output.copy_(result)
 
     def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
         name = request["attach"]

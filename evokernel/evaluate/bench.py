@@ -15,7 +15,7 @@ from evokernel.config import EvaluationConfig
 from evokernel.errors import HarnessError
 from evokernel.evaluate.admission import admit
 from evokernel.evaluate.arena import Arena
-from evokernel.evaluate.baseline import REFERENCE
+from evokernel.evaluate.baseline import panel_functions
 from evokernel.evaluate.compilers import sandbox_for
 from evokernel.evaluate.cores import Cores
 from evokernel.evaluate.device import best_of
@@ -161,7 +161,7 @@ class Bench(ABC):
     @property
     def panel(self) -> tuple[str, ...]:
         """The names of the baselines."""
-        return tuple(self.task.baselines or {REFERENCE: None})
+        return tuple(panel_functions(self.task))
 
     def repair(self) -> None:
         """Put up new guard bars where a candidate that failed has broken them, so that the next one is not blamed."""

@@ -117,20 +117,11 @@ def alike_calls(
     return alike
 
 
-def part_length(size: int, share: float) -> int:
-    """Return how many elements of an output are compared, of `size` in all."""
-    return min(size, max(math.ceil(share * size), _LEAST_PART))
-
-
-def secret_start(size: int, length: int, rng: np.random.Generator) -> int:
-    """Draw where a part begins, so that the first and last elements are not met less often than others."""
-    start = int(rng.integers(1 - length, size))  # beyond both ends, and pushed back
-    return min(max(start, 0), size - length)
-
-
 def _secret_part(size: int, share: float, rng: np.random.Generator) -> slice:
-    length = part_length(size, share)
-    start = secret_start(size, length, rng)
+    """Draw a part so that the first and last elements are not met less often than others."""
+    length = min(size, max(math.ceil(share * size), _LEAST_PART))
+    start = int(rng.integers(1 - length, size))  # beyond both ends, and pushed back
+    start = min(max(start, 0), size - length)
     return slice(start, start + length)
 
 

@@ -13,7 +13,7 @@ from evokernel.evaluate.arrays import Array, bits, settle
 from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.poison import draw_poison, poison_like
 from evokernel.evaluate.tolerance import Expected, expect
-from evokernel.task import Role, Task, Tensor, Workload
+from evokernel.task import Role, Task, Workload
 
 
 class Kind(StrEnum):
@@ -156,11 +156,6 @@ class Ground:
         scalars = {scalar.name: self.workload.dims[scalar.name] for scalar in self.task.signature.scalars}
         written = tuple(self._arena.view(set_index, each.name) for each in tensors if each.role is not Role.INPUT)
         return {**self.views(set_index), **scalars}, written
-
-    @property
-    def results(self) -> tuple[Tensor, ...]:
-        """The tensors that hold results, in the order of a reference's."""
-        return self._results
 
     def copies(self, name: str) -> Array:
         """Return all copies of one tensor, of shape (sets, *shape); a view."""

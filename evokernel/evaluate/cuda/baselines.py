@@ -6,7 +6,6 @@ where no candidate's kernel can reach it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from evokernel.evaluate.artifact.runner import PreludeSize
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.inside.streams import Stopwatch, upload
 from evokernel.evaluate.inside.touch import Touch
-from evokernel.task import Task
+from evokernel.task import Baseline, Task
 
 _ORDERS = 3
 """Ways through the copies of a workload's buffers that a baseline is captured for; one of them is drawn each time."""
@@ -120,7 +119,7 @@ def _each(calls: Iterable[Call]) -> None:
 class DeviceBaselines:
     """The baselines of a task on the buffers of the judge's workloads."""
 
-    def __init__(self, task: Task, functions: Mapping[str, Callable[..., Any]], *, prelude: Prelude) -> None:
+    def __init__(self, task: Task, functions: Mapping[str, Baseline], *, prelude: Prelude) -> None:
         self._functions = functions
         self._prelude = prelude
         self._stopwatch = Stopwatch()  # one for all: no two batches run at once
@@ -155,8 +154,7 @@ class DeviceBaselines:
             for _ in range(_WARM_CALLS):  # it may compile, or load modules, which cannot be captured
                 calls[0]()
             torch.cuda.synchronize()
-            memories = ground.memories
-            begin = partial(self._prelude.queue, memories)
+            begin = partial(self._prelude.queue, ground.memories)
             return TimedCalls(calls, timed=timed, begin=begin, stopwatch=self._stopwatch)
 
     def _call(self, ground: Ground, name: str, number: int) -> Call:
@@ -167,16 +165,3 @@ class DeviceBaselines:
                 function(inputs, outputs)
 
         return call
-
-
-def panel_functions(task: Task, reference_name: str) -> dict[str, Callable[..., Any]]:
-    """Return the baselines of a task by name: `(inputs and scalars by name, outputs) -> None`."""
-    if task.baselines:
-        return dict(task.baselines)
-
-    def reference(inputs: Mapping[str, Any], outputs: Sequence[torch.Tensor]) -> None:
-        results = task.reference(**inputs)
-        for output, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
-            output.copy_(result)
-
-    return {reference_name: reference}

@@ -11,11 +11,11 @@ from evokernel.evaluate.arrays import is_float, settle, torch_dtype
 from evokernel.evaluate.artifact.compare import KINDS, Comparer
 from evokernel.evaluate.artifact.runner import PreludeSize, RunnerPool, runner_host
 from evokernel.evaluate.artifact.verifier import Verifier
-from evokernel.evaluate.baseline import REFERENCE, BaselineProcess
+from evokernel.evaluate.baseline import BaselineProcess, panel_functions
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.cuda import sheet
 from evokernel.evaluate.cuda.arena import DeviceArena
-from evokernel.evaluate.cuda.baselines import DeviceBaselines, Prelude, panel_functions
+from evokernel.evaluate.cuda.baselines import DeviceBaselines, Prelude
 from evokernel.evaluate.cuda.lease import this_device_lease
 from evokernel.evaluate.cuda.watch import Watch
 from evokernel.evaluate.cuda.worker_pool import CudaWorker, CudaWorkerPool
@@ -115,9 +115,7 @@ class CudaBench(Bench):
         )
 
     def _ready(self) -> None:
-        self.device_baselines = DeviceBaselines(
-            self.task, panel_functions(self.task, REFERENCE), prelude=Prelude(self._prelude)
-        )
+        self.device_baselines = DeviceBaselines(self.task, panel_functions(self.task), prelude=Prelude(self._prelude))
         floats = {torch_dtype(tensor.dtype) for tensor in self.task.signature.tensors} & KINDS.keys()
         self._comparers = {dtype: Comparer(dtype) for dtype in floats}
         self._verifiers: dict[Ground, tuple[str, Verifier]] = {}

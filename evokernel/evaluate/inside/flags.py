@@ -11,12 +11,10 @@ _BYTES = 4096
 
 
 class _Layout(ctypes.Structure):
+    # each number has a cache line of its own, and the one the processor fetches along
     _fields_ = (
         ("armed", ctypes.c_uint64),
-        (
-            "pad0",
-            ctypes.c_uint64 * 15,
-        ),  # each number has a cache line of its own, and the one the processor fetches along
+        ("pad0", ctypes.c_uint64 * 15),
         ("go", ctypes.c_uint64),
         ("pad1", ctypes.c_uint64 * 15),
         ("done", ctypes.c_uint64),
