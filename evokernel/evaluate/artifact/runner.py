@@ -21,13 +21,13 @@ from evokernel.evaluate.hosted import HostedProcess
 from evokernel.evaluate.inside.bundle import pack
 from evokernel.evaluate.inside.flags import Flags
 from evokernel.evaluate.sandbox import Sandbox
+from evokernel.evaluate.spare import Spare
 from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.evaluate.zygote_host import ZygoteHost, sealed_file
 
 CANDIDATES_PER_RUNNER = 200
 _UP_TIMEOUT_S = 60.0
 _OURS_TIMEOUT_S = 60.0
-_SPARES_TRIED = 2
 _LOOKS = 200  # at a flag, between two at the clock and the channel
 
 
@@ -193,13 +193,12 @@ class RunnerPool:
 
     def __init__(self, host: ZygoteHost, *, spin: bool = False) -> None:
         self._host = host
-        self._spin = spin
         self._used: ArtifactRunner | None = None
-        self._spare: ArtifactRunner | None = None
+        self._spare = Spare(lambda: ArtifactRunner(host, spin=spin), "runner")
 
     def __enter__(self) -> Self:
         self._host.start()
-        self._spare = self._start()
+        self._spare.begin()
         return self
 
     def __exit__(
@@ -212,42 +211,23 @@ class RunnerPool:
         if self._used is not None and (not self._used.alive or self._used.candidates >= CANDIDATES_PER_RUNNER):
             self._used.close()
             self._used = None
-        for _ in range(_SPARES_TRIED):
-            if self._used is not None:
-                return self._used
-            fresh, self._spare = self._spare or self._start(), None
-            try:
-                fresh.settle()
-            except WorkerError as error:
-                fresh.close()
-                failure = error
-            else:
-                self._used = fresh
-                self._spare = self._start()
         if self._used is None:
-            raise HarnessError(f"no runner could make a context on the GPU: {failure}")
+            self._used = self._spare.take()
+            self._spare.begin()
         return self._used
 
     def settle(self) -> None:
         """See to it that there is a runner in waiting, and that it does nothing any more, beside a clock say."""
-        self._spare = self._spare or self._start()
-        try:
-            self._spare.settle()
-        except WorkerError:
-            self._spare.close()
-            self._spare = None
+        self._spare.settle()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""
-        return {runner.pid for runner in (self._used, self._spare) if runner is not None}
+        return self._spare.pids() | ({self._used.pid} if self._used is not None else set())
 
     def close(self) -> None:
         """End everything. Allowed twice."""
-        for runner in (self._used, self._spare):
-            if runner is not None:
-                runner.close()
-        self._used = self._spare = None
+        if self._used is not None:
+            self._used.close()
+            self._used = None
+        self._spare.close()
         self._host.close()
-
-    def _start(self) -> ArtifactRunner:
-        return ArtifactRunner(self._host, spin=self._spin)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
 
-from evokernel.errors import HarnessError, KernelFault, WorkerError
+from evokernel.errors import KernelFault, WorkerError
 from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.cuda.driver import visible_gpu
 from evokernel.evaluate.cuda.zygotes import cuda_plan
@@ -26,6 +26,7 @@ from evokernel.evaluate.inside.vmm import synchronize
 from evokernel.evaluate.packages import package_folders
 from evokernel.evaluate.runner import MESSAGE_BYTES
 from evokernel.evaluate.sandbox import Sandbox
+from evokernel.evaluate.spare import Spare
 from evokernel.evaluate.worker_pool import LoadFailed
 from evokernel.evaluate.zygote_host import Plan, ZygoteHost
 from evokernel.task import Scalar, Signature
@@ -118,18 +119,16 @@ class CudaWorkerPool:
     def __init__(
         self, signature: Signature, *, sandbox: Sandbox, cpus: tuple[int, ...] = (), spin: bool = False
     ) -> None:
-        self._signature = signature
-        self._spin = spin
         _remove_orphans()
         self._bundles = Path(tempfile.mkdtemp(prefix=BUNDLES))
         self._bundles.chmod(0o755)
-        self._host = ZygoteHost(sandbox, _plan(sandbox, cpus, self._bundles))
-        self._spare: CudaWorker | None = None
+        host = self._host = ZygoteHost(sandbox, _plan(sandbox, cpus, self._bundles))
+        self._spare = Spare(lambda: CudaWorker(host, signature, spin=spin), "worker")
         self._latest: CudaWorker | None = None
 
     def __enter__(self) -> Self:
         self._host.start()
-        self._start_spare()
+        self._spare.begin()
         return self
 
     def __exit__(
@@ -147,51 +146,29 @@ class CudaWorkerPool:
             LoadFailed: the artifact is no bundle.
             HarnessError: no worker can be started.
         """
-        worker = self._latest = self._take_spare()
+        worker = self._latest = self._spare.take()
         try:
             worker.load(self._unpack(artifact, source), timeout_s=timeout_s)
         except BaseException:
             worker.close()
             raise
         finally:
-            self._start_spare()
+            self._spare.begin()
         return worker
 
     def settle(self) -> None:
-        """Wait until the worker in waiting has made its context, so that it does nothing beside a clock."""
-        if self._spare is not None:
-            try:
-                self._spare.settle()
-            except WorkerError:
-                self._spare.close()
-                self._spare = None
+        """See to it that a worker is waiting and has made its context, so that it does nothing beside a clock."""
+        self._spare.settle()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""
-        return {worker.pid for worker in (self._spare, self._latest) if worker is not None}
+        return self._spare.pids() | ({self._latest.pid} if self._latest is not None else set())
 
     def close(self) -> None:
         """End everything and remove the bundles. Allowed twice."""
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
+        self._spare.close()
         self._host.close()
         shutil.rmtree(self._bundles, ignore_errors=True)
-
-    def _take_spare(self) -> CudaWorker:
-        for _ in range(2):
-            worker, self._spare = self._spare or CudaWorker(self._host, self._signature, spin=self._spin), None
-            try:
-                worker.settle()
-            except WorkerError as error:
-                worker.close()
-                failure = error
-                continue
-            return worker
-        raise HarnessError(f"no worker could make a context on the GPU: {failure}")
-
-    def _start_spare(self) -> None:
-        self._spare = CudaWorker(self._host, self._signature, spin=self._spin)
 
     def _unpack(self, artifact: bytes, source: str) -> Path:
         folder = Path(tempfile.mkdtemp(dir=self._bundles))
