@@ -42,7 +42,7 @@ class WorkerError(EvokernelError):
 
 
 class WorkerDied(WorkerError):
-    """The worker ended before it answered. `signal` is the signal number, or None after a plain exit."""
+    """The worker ended before it answered. `signal` is what ended it; None after a plain exit, or where we did."""
 
     def __init__(self, message: str, signal: int | None = None, exit_code: int | None = None) -> None:
         super().__init__(message)
@@ -51,6 +51,10 @@ class WorkerDied(WorkerError):
 
     def __reduce__(self) -> tuple[type["WorkerDied"], tuple[str, int | None, int | None]]:
         return (type(self), (str(self), self.signal, self.exit_code))
+
+
+class KilledFromOutside(WorkerDied):
+    """A process that runs nobody's host code was killed by SIGKILL: by a person, or for want of memory."""
 
 
 class WorkerTimeout(WorkerError):

@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Tools": {
         "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
         "export": Entry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
+        "verify": Entry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": Entry("evokernel.cli.tasks", "command", "The built-in tasks."),
         "doctor": Entry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
     },

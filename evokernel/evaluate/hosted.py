@@ -59,7 +59,8 @@ class HostedProcess(PeerProcess):
         tail = f"{WROTE}{text}" if text else ""
         number = signal.SIGABRT if code == ABORTED_EXIT else -code
         if number > 0:
-            return WorkerDied(f"the worker was killed by {signal_name(number)}{note}{tail}", signal=number)
+            words = f"the worker was killed by {signal_name(number)}{note}{tail}"
+            return WorkerDied(words, signal=None if note else number)  # with a note it was us
         return WorkerDied(f"the worker exited with {code}{note}{tail}", exit_code=code)
 
 

@@ -1,6 +1,6 @@
 """What became of a candidate, in words for its author: how failures of its process and broken bounds are told."""
 
-from evokernel.errors import KernelFault, WorkerDied, WorkerError, WorkerTimeout
+from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluate.worker_pool import LoadFailed
@@ -15,7 +15,12 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
     """Return the verdict on a candidate whose worker failed. `where` says on what, for its author.
 
     On a `hidden` shape nothing is passed on that the candidate has worded: it could tell the shape.
+
+    Raises:
+        HarnessError: it was nothing the candidate did.
     """
+    if isinstance(error, KilledFromOutside):
+        raise HarnessError(f"{where}: {error}; somebody killed it, or the machine ran out of memory") from error
     text = _told_on_hidden_shape(error) if hidden else str(error)
     match error:
         case KernelFault():

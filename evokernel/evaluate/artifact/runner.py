@@ -8,13 +8,14 @@ import contextlib
 import json
 import os
 import select
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from evokernel.errors import HarnessError, KernelFault, WorkerError
+from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError
 from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.cuda.zygotes import cuda_plan
 from evokernel.evaluate.hosted import HostedProcess
@@ -163,6 +164,12 @@ class ArtifactRunner(HostedProcess):
             answered = self._poller.poll(0 if self._spin else 1)
             if answered or time.monotonic_ns() > deadline:
                 self._refuse(self._take(answered, timeout_s))
+
+    def _died(self) -> WorkerDied:
+        died = super()._died()
+        if died.signal == signal.SIGKILL:  # no recorded kernel can do that
+            return KilledFromOutside(str(died), signal=died.signal)
+        return died
 
     def _refuse(self, message: bytes) -> NoReturn:
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):

@@ -1,6 +1,8 @@
 """status, best, show, diff, lineage and fork on a small store."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,17 @@ def test_lineage_tells_gains_from_the_seed_on(ids: dict[str, str], call: Call) -
 
 def test_lineage_of_all_ancestors(ids: dict[str, str], call: Call) -> None:
     assert f"({ids['wrong'][:8]})" in call("lineage", "--all").output
+
+
+def test_verify_tells_a_sound_store_from_a_damaged_one(ids: dict[str, str], call: Call, project: Path) -> None:
+    sound = call("verify")
+    assert (sound.exit_code, "is sound" in sound.output) == (0, True)
+    with contextlib.closing(sqlite3.connect(project / "runs" / "gemm.db")) as database, database:
+        database.execute("UPDATE candidates SET program_hash = 'x' WHERE id = ?", (ids["best"],))
+    damaged = call("verify")
+    assert damaged.exit_code == 1
+    assert damaged.output.strip()
+    assert "sound" not in damaged.output
 
 
 def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evokernel.errors import KernelFault, WorkerDied, WorkerError
+from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError
 from evokernel.evaluate.verdicts import failure
 from evokernel.evaluation import Stage, Status
 
@@ -24,3 +24,8 @@ def test_a_candidates_own_words_are_passed_on_where_nothing_is_hidden(error: Wor
     assert kind in kept.feedback
     assert "137" in told.feedback
     assert "137" not in kept.feedback
+
+
+def test_a_process_that_somebody_killed_is_no_verdict() -> None:
+    with pytest.raises(HarnessError, match="on w: the worker was killed by SIGKILL; somebody killed it"):
+        failure(KilledFromOutside("the worker was killed by SIGKILL", 9), Stage.SMOKE, "on w")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from evokernel.errors import HarnessError, KernelFault, WorkerDied
+from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied
 from evokernel.evaluate.artifact.runner import ArtifactRunner, Batch
 from evokernel.evaluate.sandbox import INSIDE
 from evokernel.evaluate.zygote_host import Ending, Fork
@@ -168,6 +168,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "our fault": (said("KeyError: 'x'", "ours"), HarnessError, "the runner failed: KeyError: 'x'"),
     "an exit": ({"exits": 3}, WorkerDied, "the worker exited with 3; it wrote: bye"),
     "a crash": ({"signal": int(signal.SIGSEGV)}, WorkerDied, "the worker was killed by SIGSEGV"),
+    "a kill": ({"signal": int(signal.SIGKILL)}, KilledFromOutside, "the worker was killed by SIGKILL"),
     "hanging up": ({"hangs up": True}, WorkerDied, "killed by SIGKILL after it closed its channel"),
     "no JSON": ({"says": "\xff{"}, WorkerDied, "answered out of turn"),
     "no object": ({"says": "[1, 2]"}, WorkerDied, "answered out of turn"),

@@ -1,0 +1,24 @@
+"""`evokernel verify`: whether a store is whole."""
+
+from pathlib import Path
+
+import click
+
+from evokernel.cli.locate import open_store, store_argument
+from evokernel.cli.text import clean
+
+UNSOUND_EXIT = 1
+
+
+@click.command(epilog="Exit codes: 0 the store is sound; 1 something is wrong with it; 2 it cannot be read.")
+@store_argument
+@click.pass_context
+def command(ctx: click.Context, store: Path | None) -> None:
+    """Look for damage, gaps and contradictions in a STORE, which is only read."""
+    with open_store(store) as opened:
+        path, found, facts = opened.database.path, opened.verify(), opened.last_seq()
+    for line in found:
+        click.echo(clean(line))
+    if found:
+        ctx.exit(UNSOUND_EXIT)
+    click.echo(f"{path} is sound: {facts} facts")
