@@ -1,7 +1,8 @@
 """Distinct GEMM candidates per second through the whole cascade of one machine's GPUs, and where the time goes.
 
-`python benchmarks/cascade.py [--candidates 60] [--in-flight 24]`. Every candidate is another one: compiled, checked on
-three workloads and the hidden shapes with all distributions, and timed for 60 ms on each workload, with no early exit.
+`python benchmarks/cascade.py [--candidates 60] [--in-flight 24] [--gpus 1]`. Every candidate is another one: compiled,
+checked on three workloads and the hidden shapes with all distributions, and timed for 60 ms on each workload, with no
+early exit.
 """
 
 import argparse
@@ -12,9 +13,12 @@ import random
 import re
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from ctypes import Structure, byref, c_uint
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from evokernel.candidate import Candidate
 from evokernel.config import EvaluationConfig
@@ -23,7 +27,8 @@ from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cuda import driver
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation
-from evokernel.protocols import EvaluationRequest
+from evokernel.protocols import BuildFailure, Built, EvaluationRequest, Language
+from evokernel.task import Task
 
 SEED = Path(__file__).parent / "precision" / "gemm.py"
 VALUES = {
@@ -62,6 +67,25 @@ class Sampler(threading.Thread):
         self.join()
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A language that notes when each of its builds was done: from then on a candidate waits for a GPU, or has one."""
+
+    language: Language
+    built: dict[str, float] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.language, name)
+
+    def build(
+        self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()
+    ) -> Built | BuildFailure:
+        """Build, and take the time."""
+        made = self.language.build(source, task, hidden=hidden)
+        self.built.setdefault(source, time.monotonic())
+        return made
+
+
 def variants(count: int, seed: int) -> list[str]:
     """Return different sources of one kernel that fit the device."""
     text = SEED.read_text()
@@ -78,39 +102,56 @@ def variants(count: int, seed: int) -> list[str]:
     return made
 
 
-async def measure(count: int, in_flight: int) -> dict[str, object]:
+async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
     """Judge candidates, `in_flight` of them at once, and return what was seen."""
     settings = EvaluationConfig().on("cuda")
     machine = this_machine()
     assert machine.gpu is not None
-    language = local_language("triton", settings, device=machine.limits("cuda"))
-    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, device="cuda")
-    sampler = Sampler(machine.gpu.index)
+    language = Watched(local_language("triton", settings, device=machine.limits("cuda")))
+    used = machine.gpus("cuda", wanted=gpus)
+    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, device="cuda", gpus=used)
+    samplers = [Sampler(gpu.index) for gpu in used]
+    queued: list[tuple[float, float]] = []
     slots = asyncio.Semaphore(in_flight)
 
     async def judge(source: str) -> Evaluation:
         async with slots:
             candidate = Candidate(source, "triton")
             program = language.program_hash(source)
-            return await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
+            evaluation = await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
+            queued.append((language.built[candidate.source], time.monotonic()))
+            return evaluation
 
     try:
         begin = time.monotonic()
         await evaluator.start()
         started = time.monotonic() - begin
-        await judge(variants(1, seed=0)[0] + "\nWARM = 1\n")
-        sampler.start()
+        warm = variants(1, seed=0)[0]
+        await asyncio.gather(*(judge(f"{warm}\nWARM = {number}\n") for number in range(len(used))))
+        queued.clear()
+        for sampler in samplers:
+            sampler.start()
         begin = time.monotonic()
         found = await asyncio.gather(*(judge(source) for source in variants(count, seed=1)))
         wall = time.monotonic() - begin
-        sampler.stop()
+        for sampler in samplers:
+            sampler.stop()
     finally:
         await evaluator.close()
-    return report(found, wall_s=wall, start_s=started, busy=[share for _, share in sampler.samples])
+    busy = [sample for sampler in samplers for sample in sampler.samples]
+    return {"gpus": len(used), **report(found, wall_s=wall, start_s=started, busy=busy, queued=queued)}
 
 
-def report(found: list[Evaluation], *, wall_s: float, start_s: float, busy: list[int]) -> dict[str, object]:
-    """Return the figures."""
+def report(
+    found: list[Evaluation],
+    *,
+    wall_s: float,
+    start_s: float,
+    busy: list[tuple[float, int]],
+    queued: list[tuple[float, float]],
+) -> dict[str, object]:
+    """Return the figures; `queued` is from when to when each candidate was built and not yet answered."""
+    meanwhile = [share for at, share in busy if any(begin <= at <= end for begin, end in queued)]
     right = [each for each in found if each.ok]
     steps = {
         name: fmean(each.metrics.get(name, 0.0) for each in right)
@@ -124,7 +165,11 @@ def report(found: list[Evaluation], *, wall_s: float, start_s: float, busy: list
         "start_s": start_s,
         "wall_s": wall_s,
         "per_second": len(found) / wall_s,
-        "gpu_busy_percent": {"mean": fmean(busy), "median": median(busy), "samples": len(busy)},
+        "gpu_busy_percent": fmean(share for _, share in busy),
+        "while judged work was queued": {
+            "gpu_busy_percent": {"mean": fmean(meanwhile), "median": median(meanwhile), "samples": len(meanwhile)},
+            "share_of_wall": len(meanwhile) / len(busy),
+        },
         "mean_s_by_step": {**steps, "from asked to answered": fmean(each.duration_s for each in right)},
         "best": max(each.timings[0].speedup.value for each in right),
     }
@@ -146,9 +191,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=60)
     parser.add_argument("--in-flight", type=int, default=24)
+    parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--load-inline", action="store_true", help="time torch's load_inline of a trivial kernel, too")
     given = parser.parse_args()
-    found = asyncio.run(measure(given.candidates, given.in_flight))
+    found = asyncio.run(measure(given.candidates, given.in_flight, given.gpus))
     if given.load_inline:
         found["load_inline_s"] = load_inline_s()
     print(json.dumps(found, indent=2))
