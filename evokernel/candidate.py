@@ -39,7 +39,7 @@ class Proposal:
     """A candidate with its lineage: parents, operator, island, step, the reason given, and what it cost.
 
     `asked_seq` is the seq of the last fact known when it was asked for; `predicted_speedup` is the gain over the
-    first parent that the operator expected, where it said so.
+    first parent that the operator expected, where it said so; `insights` are the seqs of what it was made with.
     """
 
     candidate: Candidate
@@ -52,3 +52,4 @@ class Proposal:
     rationale: str = ""
     predicted_speedup: float | None = None
     usage: Usage = Usage()
+    insights: tuple[int, ...] = ()

@@ -1,12 +1,15 @@
 """The YAML of a run, checked: a misspelt key or a wrong value is a message that names it, before anything starts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from evokernel.config_base import Part
+from evokernel.config_models import ModelConfig, PriceConfig
 from evokernel.errors import ConfigError
 
 DeviceClass = Literal["cpu", "cuda"]
@@ -28,11 +31,7 @@ def language_of(file: str | Path) -> str | None:
     return next((language for suffix, language in SUFFIXES.items() if str(file).endswith(suffix)), None)
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class BudgetConfig(_Model):
+class BudgetConfig(Part):
     """When to stop; the first limit reached ends the run. Counted over all sessions of a store."""
 
     evaluations: int | None = Field(default=None, gt=0)
@@ -40,7 +39,11 @@ class BudgetConfig(_Model):
     hours: float | None = Field(default=None, gt=0)
     """Hours of running, over all sessions."""
     dollars: float | None = Field(default=None, gt=0)
-    """Money spent on models."""
+    """Money spent on models. A call that could cost more than is left is not made."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Tokens of prompts and replies."""
+    calls: int | None = Field(default=None, gt=0)
+    """Calls of models, failed ones among them."""
     plateau: int | None = Field(default=None, gt=0)
     """Evaluations without a better kernel."""
     roofline: float | None = Field(default=None, gt=0, le=1)
@@ -55,7 +58,7 @@ class BudgetConfig(_Model):
         return self
 
 
-class EvaluationConfig(_Model):
+class EvaluationConfig(Part):
     """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value.
 
     The defaults here are those of class cpu; `on` replaces the ones that differ on another class.
@@ -87,7 +90,7 @@ class EvaluationConfig(_Model):
         return EvaluationConfig(**{**EvaluationConfig().model_dump(), **own, **given})
 
 
-class SelectorConfig(_Model):
+class SelectorConfig(Part):
     """How an island picks parents."""
 
     kind: str = "rank"
@@ -96,7 +99,7 @@ class SelectorConfig(_Model):
     """0 picks uniformly, 1 always the best."""
 
 
-class NicheConfig(_Model):
+class NicheConfig(Part):
     """The grid of an island's archive: bin edges by descriptor."""
 
     axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
@@ -112,17 +115,21 @@ class NicheConfig(_Model):
         return self
 
 
-class IslandConfig(_Model):
+class IslandConfig(Part):
     """One population and its own settings."""
 
     name: str
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
-    """Shares by operator name; they need not sum to 1."""
+    """Shares by operator name; they need not sum to 1. Names of rules, of built-in prompts, or of your own prompts."""
+    choose: Literal["shares", "ucb"] = "shares"
+    """How an operator is chosen: by its share, or by what it has gained for its cost so far (UCB)."""
+    models: tuple[str, ...] = ()
+    """The models that operators of this island may ask; none for all."""
     selector: SelectorConfig = SelectorConfig()
     niches: NicheConfig = NicheConfig()
 
 
-class MigrationConfig(_Model):
+class MigrationConfig(Part):
     """The exchange between islands, by step of the run and never by the clock."""
 
     every: int = Field(default=40, gt=0)
@@ -131,7 +138,27 @@ class MigrationConfig(_Model):
     """Elites each island sends to each neighbour."""
 
 
-class RunConfig(_Model):
+class ConstraintsConfig(Part):
+    """What every kernel must keep to, beside being right. Checked before it is run, and told to models."""
+
+    forbid: tuple[str, ...] = ()
+    """Regular expressions that no source may match, comments left out, for example use_fast_math or tl\\.atomic."""
+    shared_bytes: int | None = Field(default=None, ge=0)
+    """The most shared memory one block may use, in bytes."""
+    registers: int | None = Field(default=None, ge=16, le=255)
+    """The most registers one thread may use."""
+
+    @model_validator(mode="after")
+    def _patterns(self) -> "ConstraintsConfig":
+        for pattern in self.forbid:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"constraints.forbid: {pattern!r} is no regular expression: {error}") from None
+        return self
+
+
+class RunConfig(Part):
     """Everything a run is made from."""
 
     task: str
@@ -156,6 +183,19 @@ class RunConfig(_Model):
     migration: MigrationConfig = MigrationConfig()
     reset_after: int | None = Field(default=150, gt=0)
     """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
+    models: tuple[ModelConfig, ...] = ()
+    """Models that operators may ask; without any, operators that ask one cannot be used."""
+    prompts: str = ""
+    """A folder of your own prompts (NAME.md.j2), relative to the config; a name of a built-in one replaces it."""
+    prompt_tokens: int = Field(default=16000, ge=1000)
+    """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
+    repairs: int = Field(default=3, ge=0)
+    """How often a failed kernel of a model, and what comes of it, is given back to be mended."""
+    replies_from: tuple[str, ...] = ()
+    """Other stores, relative to the config, whose replies are used where the same is asked; they cost nothing."""
+    device_usd_per_hour: float = Field(default=2.0, ge=0)
+    """What an hour of the device costs, for operators chosen by gain and cost."""
+    constraints: ConstraintsConfig = ConstraintsConfig()
     in_flight: int = Field(default=0, ge=0)
     """Proposals waiting or being judged at once; 0 for the processor cores plus one, with GPUs for as many as there are
     cores left for compilers, 8 for each GPU at most and 4 at least."""
@@ -186,6 +226,15 @@ class RunConfig(_Model):
         names = [island.name for island in self.islands]
         if len(set(names)) != len(names):
             raise ValueError(f"islands need names of their own, got {names}")
+        models = [model.name for model in self.models]
+        if len(set(models)) != len(models):
+            raise ValueError(f"models need names of their own, got {models}")
+        for island in self.islands:
+            unknown = sorted(set(island.models) - set(models))
+            if unknown:
+                raise ValueError(f"island {island.name!r} names models {unknown}, and the config has {models}")
+        if self.budget.dollars is not None and not self.models:
+            raise ValueError("budget.dollars limits what models cost, and the config names no models")
         return self
 
     def on(self, device: DeviceClass) -> "RunConfig":
@@ -309,6 +358,9 @@ def _known_keys(location: tuple[int | str, ...]) -> str:
         "migration": MigrationConfig,
         "selector": SelectorConfig,
         "niches": NicheConfig,
+        "models": ModelConfig,
+        "price": PriceConfig,
+        "constraints": ConstraintsConfig,
     }
     for part in location[:-1]:
         model = nested.get(str(part), model)
@@ -320,4 +372,15 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
     here = path.resolve().parent
     task = str(here / config.task) if config.task.endswith(".py") else config.task
     sources = tuple(str(here / source) for source in config.seed_sources)
-    return {"task": task, "seed_sources": sources, "store": config.store or f"runs/{path.stem}.db"}
+    models = tuple(
+        model.model_copy(update={"replay": str(here / model.replay)}) if model.replay else model
+        for model in config.models
+    )
+    return {
+        "task": task,
+        "seed_sources": sources,
+        "store": config.store or f"runs/{path.stem}.db",
+        "models": models,
+        "prompts": str(here / config.prompts) if config.prompts else "",
+        "replies_from": tuple(str(here / store) for store in config.replies_from),
+    }

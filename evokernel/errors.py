@@ -1,5 +1,7 @@
 """Every exception this project raises on purpose. A bad candidate is never one of them: it is an `Evaluation`."""
 
+from typing import Any
+
 
 class EvokernelError(Exception):
     """Root of all errors; its message says what was expected, what came, and what to do."""
@@ -78,3 +80,26 @@ class KernelFault(WorkerError):
 
 class HarnessError(EvokernelError):
     """Our own machinery failed; the work is retried and never scored."""
+
+
+class ModelError(EvokernelError):
+    """A call of a model gave nothing that can be used, and trying it again will not help."""
+
+
+class ModelsUnavailable(ModelError):
+    """No model that the role may use answers at present, or ever again: `final` says which."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unavailable, (str(self), self.final))
+
+
+class BudgetSpent(ModelError):
+    """The next call could cost more than is left of a budget; the message is the reason to stop."""
+
+
+def _unavailable(message: str, final: bool) -> ModelsUnavailable:
+    return ModelsUnavailable(message, final=final)

@@ -5,8 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evokernel.candidate import Candidate, Proposal
+from evokernel.conversation import (
+    Call,
+    CallResult,
+    Message,
+    ModelRequest,
+    Reply,
+    Spending,
+    StoredCall,
+)
 from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode
 from evokernel.fitness import Elite
+from evokernel.steps import Answer, Context, Want
 from evokernel.task import Task
 
 # ---------------------------------------------------------------------------------------------------- languages
@@ -145,73 +155,6 @@ class Evaluator(Protocol):
 # ---------------------------------------------------------------------------------------------------- search
 
 
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """A measured point of a skeleton: tunable values and fitness value (None where it failed)."""
-
-    values: Mapping[str, int]
-    fitness: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What the archipelago picked for one step: an island, an operator and the elites it works on."""
-
-    step: int
-    island: str
-    operator: str
-    parents: tuple[Elite, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One committed result, as the search state takes it in. No evaluation: the operator had nothing to offer.
-
-    `program_hash` and `skeleton` are those of the candidate; empty where there is none.
-    """
-
-    seq: int
-    proposal: Proposal | None
-    step: int
-    island: str
-    operator: str
-    parents: tuple[str, ...]
-    evaluation: Evaluation | None
-    program_hash: str = ""
-    skeleton: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """All an operator sees; frozen, built by the loop. `seed` makes its random choices repeatable."""
-
-    step: int
-    seed: int
-    island: str
-    task: Task
-    language: str
-    threads: int
-    parents: tuple[Elite, ...]
-    siblings: tuple[Sibling, ...]
-    known: frozenset[str]
-    """Ids of candidates already tried."""
-    tried: frozenset[str]
-    """Rationales already used on the first parent."""
-    credit: Mapping[str, float]
-    """By first word of a rationale: how often such a change gave a better kernel in this run, 0 to 1."""
-    device_sheet: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An operator's answer, before it becomes a `Proposal` with its lineage."""
-
-    source: str
-    parents: tuple[str, ...]
-    rationale: str
-    predicted_speedup: float | None = None
-
-
 class Operator(Protocol):
     """Makes proposals. `parents` is how many it needs; `tuner` says it searches one skeleton's tunables."""
 
@@ -219,8 +162,72 @@ class Operator(Protocol):
     parents: int
     tuner: bool
 
-    async def propose(self, context: Context) -> Draft | None:
-        """Return a draft, or None where this operator has nothing to offer for these parents."""
+    async def propose(self, context: Context) -> Answer | None:
+        """Return an answer, or None where this operator has nothing to offer for these parents."""
+        ...
+
+
+class Thinker(Operator, Protocol):
+    """An operator that asks a model: what it says to it and what it makes of the reply are functions of their own."""
+
+    wants: frozenset[Want]
+
+    def prompt(self, context: Context) -> tuple[Message, ...]:
+        """Return what the model is told."""
+        ...
+
+    def read(self, reply: str, context: Context) -> Answer:
+        """Return what a reply is worth."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """One or several models behind budgets, limits and the record of calls."""
+
+    async def complete(self, request: ModelRequest) -> Reply:
+        """Return a reply, an earlier one where the same was asked for this step before.
+
+        Raises:
+            BudgetSpent: the call could cost more than is left.
+            ModelsUnavailable: nothing answers.
+            ModelError: this request fails for good.
+        """
+        ...
+
+    def hush(self) -> None:
+        """Begin no further attempt: whoever waits for one hears `ModelsUnavailable`; what is under way goes on."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class CallLog(Protocol):
+    """The record of every call. What is written is durable when the method returns."""
+
+    def of_step(self, step: int, ordinal: int) -> StoredCall | None:
+        """Return the newest call with a usable reply that was made for a step, or None."""
+        ...
+
+    def find(self, key: str, sample: int) -> StoredCall | None:
+        """Return a call with a usable reply by what was asked, or None."""
+        ...
+
+    def samples(self, key: str) -> int:
+        """Return how many different samples of a key were begun."""
+        ...
+
+    def begin(self, call: Call) -> int:
+        """Write down what is about to be paid for and return its number."""
+        ...
+
+    def end(self, number: int, result: CallResult) -> None:
+        """Write down what came of it."""
+        ...
+
+    def spending(self) -> Spending:
+        """Return what all calls of the run have cost."""
         ...
 
 

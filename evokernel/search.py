@@ -36,11 +36,11 @@ from evokernel.protocols import (
     Operator,
     Progress,
     Proposed,
-    Selection,
 )
 from evokernel.reuse import stored_verdict
 from evokernel.standing import Standing
 from evokernel.state import State
+from evokernel.steps import Selection
 from evokernel.task import Task
 from evokernel.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago

@@ -9,8 +9,9 @@ from archive.store import Store
 from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
 from evokernel.evaluation import Budget, Evaluation, Status
-from evokernel.protocols import Context, Language, Outcome, Selection
+from evokernel.protocols import Language
 from evokernel.standing import Standing
+from evokernel.steps import Context, Outcome, Selection
 from evokernel.task import Task
 from evokernel.tunables import skeleton_hash
 from islands.archipelago import Archipelago

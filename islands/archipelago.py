@@ -13,8 +13,9 @@ import numpy as np
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Status
 from evokernel.fitness import Elite
-from evokernel.protocols import Operator, Outcome, Selection
+from evokernel.protocols import Operator
 from evokernel.rng import stream
+from evokernel.steps import Outcome, Selection
 from evokernel.tunables import read_tunables
 from islands.island import Island
 from islands.memory import Memory

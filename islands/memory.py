@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Status
 from evokernel.fitness import Elite, fitness_of
-from evokernel.protocols import Outcome, Sibling
+from evokernel.steps import Outcome, Sibling
 from evokernel.tunables import read_tunables
 
 VARIANTS = 8

@@ -1,8 +1,8 @@
 """`blend`: a child that takes each tunable from one of two parents of the same skeleton (uniform crossover)."""
 
 from evokernel.candidate import Candidate
-from evokernel.protocols import Context, Draft
 from evokernel.rng import stream
+from evokernel.steps import Context, Draft
 from evokernel.tunables import read_tunables, with_values
 from operators.tune import describe_change
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from evokernel.candidate import Candidate
-from evokernel.protocols import Context, Draft
 from evokernel.rng import stream
+from evokernel.steps import Context, Draft
 from operators import rewrites, triton_rewrites
 from operators.moves import Library, Move
 

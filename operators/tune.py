@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evokernel.candidate import Candidate
-from evokernel.protocols import Context, Draft, Sibling
 from evokernel.rng import stream
+from evokernel.steps import Context, Draft, Sibling
 from evokernel.tunables import TunableSpace, read_tunables, with_values
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,8 @@ import pytest
 from evokernel.candidate import Candidate
 from evokernel.fitness import Elite, Fitness
 from evokernel.languages.cpp_static import static_check
-from evokernel.protocols import Context, Draft, Operator, Sibling
+from evokernel.protocols import Operator
+from evokernel.steps import Context, Draft, Sibling
 from evokernel.tunables import read_tunables, skeleton_hash, with_values
 from operators.blend import Blend
 from operators.rewrite import Rewrite

@@ -6,7 +6,7 @@ import pytest
 
 from evokernel.candidate import Candidate
 from evokernel.fitness import Elite, Fitness
-from evokernel.protocols import Context, Sibling
+from evokernel.steps import Context, Sibling
 from evokernel.tunables import read_tunables, skeleton_hash, with_values
 from operators.blend import Blend
 from operators.tune import Tune

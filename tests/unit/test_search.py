@@ -9,8 +9,9 @@ from archive.facts import ConfigEdit, Remeasured, Result
 from archive.store import Store
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
 from evokernel.evaluation import Budget, Status
-from evokernel.protocols import Context, Draft, EvaluationRequest
+from evokernel.protocols import EvaluationRequest
 from evokernel.search import Search
+from evokernel.steps import Context, Draft
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator, toy_speed
 

@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.candidate import Candidate
 from evokernel.fitness import Elite, Fitness
-from evokernel.protocols import Context
+from evokernel.steps import Context
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from evokernel.tunables import read_tunables, skeleton_hash

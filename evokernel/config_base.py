@@ -1,0 +1,9 @@
+"""What every part of a config is made of."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Part(BaseModel):
+    """A part of a config: unknown keys are errors, and what was read does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

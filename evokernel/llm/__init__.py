@@ -1,0 +1,1 @@
+"""Models: the one importer of litellm, limits, budgets, recorded replies."""
