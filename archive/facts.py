@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from archive import insights
 from archive.database import Database
 from archive.records import (
     EVALUATION_COLUMNS,
@@ -19,6 +20,7 @@ from archive.records import (
     proposal_of,
 )
 from evokernel.candidate import Proposal
+from evokernel.conversation import Insight
 from evokernel.errors import StoreCorrupt
 from evokernel.evaluation import Evaluation
 
@@ -30,6 +32,7 @@ class Kind(StrEnum):
 
     RESULT = "result"
     BARREN = "barren"
+    INSIGHT = "insight"
     EVALUATION = "evaluation"
     INBOX = "inbox"
     CONFIG_EDIT = "config_edit"
@@ -65,11 +68,26 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class BarrenStep:
-    """A step ended without a proposal."""
+    """A step ended without a proposal and without an insight."""
 
     seq: int
     at: float
     barren: Barren
+
+    @property
+    def step(self) -> int:
+        """The step."""
+        return self.barren.step
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A step ended with an insight in place of a proposal. `barren` says how it came about."""
+
+    seq: int
+    at: float
+    barren: Barren
+    insight: Insight
 
     @property
     def step(self) -> int:
@@ -120,7 +138,7 @@ class Stop:
     reason: str
 
 
-Fact = Result | BarrenStep | Remeasured | InboxEntry | ConfigEdit | Stop
+Fact = Result | BarrenStep | Learned | Remeasured | InboxEntry | ConfigEdit | Stop
 _Times = dict[int, float]
 _Reader = Callable[[Database, _Times, int, int], list[Fact]]
 
@@ -161,6 +179,7 @@ def _results(database: Database, times: _Times, first: int, last: int) -> list[F
             span,
         )
     }
+    learned = insights.between(database, first, last)
     parents = lineages(database, "step IN (SELECT step FROM results WHERE seq BETWEEN ? AND ?)", span)
     columns = ", ".join(f"p.{name}" for name in PROPOSAL_COLUMNS.split(", ") if name != "at")
     rows = database.rows(
@@ -169,12 +188,19 @@ def _results(database: Database, times: _Times, first: int, last: int) -> list[F
         "LEFT JOIN texts t ON t.hash = c.text WHERE r.seq BETWEEN ? AND ?",
         span,
     )
-    return [_result(row, times[row["seq"]], evaluations, parents.get(row["step"], ((), ()))) for row in rows]
+    facts: list[Fact] = []
+    for row in rows:
+        seq, lineage = row["seq"], parents.get(row["step"], ((), ()))
+        if row["evaluation"] is not None:
+            facts.append(_result(row, times[seq], evaluations, lineage))
+        elif seq in learned:
+            facts.append(Learned(seq, times[seq], barren_of(row, lineage=lineage), learned[seq]))
+        else:
+            facts.append(BarrenStep(seq, times[seq], barren_of(row, lineage=lineage)))
+    return facts
 
 
-def _result(row: sqlite3.Row, at: float, evaluations: dict[int, Evaluation], lineage: Lineage) -> Fact:
-    if row["evaluation"] is None:
-        return BarrenStep(row["seq"], at, barren_of(row, lineage=lineage))
+def _result(row: sqlite3.Row, at: float, evaluations: dict[int, Evaluation], lineage: Lineage) -> Result:
     evaluation = evaluations.get(row["evaluation"])
     if evaluation is None or row["body"] is None:
         raise StoreCorrupt(f"the result of step {row['step']} lacks its evaluation or its source")

@@ -20,7 +20,8 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
 
     In the new store their steps and seqs count from 1, their order stays, and `origin` names the run and the step (or
     seq) they come from. Evaluations under the key of the new run are used again; others are history only. Seconds
-    and dollars spent on them do not count there. The task, seed and device of the new run are still open.
+    and dollars spent on them do not count there. Calls of models and insights stay behind: a copied proposal keeps
+    what it says it cost, and names no insights. The task, seed and device of the new run are still open.
 
     Args:
         source: the store to copy from; only read.
@@ -95,7 +96,7 @@ class _Copy:
         if row is None:
             raise StoreCorrupt(f"{self._old.path}: the proposal of step {step} is missing")
         origin, asked = self._origin(row, step), self._seq(row["asked_seq"])
-        self._insert("proposals", row, step=self._steps[step], asked_seq=asked, origin=origin)
+        self._insert("proposals", row, step=self._steps[step], asked_seq=asked, origin=origin, insights="[]")
         ids = {member["id"] for member in self._family}
         for edge in self._old.rows("SELECT * FROM parents WHERE step = ?", (step,)):
             if edge["candidate"] in ids:  # all parents are; an inspiration may have stayed behind

@@ -92,15 +92,21 @@ def _proposals(database: Database, where: str, values: tuple[object, ...], *, or
 
 
 def next_step(database: Database) -> int:
-    """Return the step after the highest that has a proposal or a barren result."""
+    """Return the step after the highest that has a proposal, or ended without one, or for which a model was called."""
+    called = int(database.number("SELECT max(step) + 1 FROM calls"))
+    return max(FIRST_STEP, called, _after_proposals(database))
+
+
+def _after_proposals(database: Database) -> int:
     return max(FIRST_STEP, int(database.number("SELECT max(step) + 1 FROM proposals")))
 
 
 def missing_steps(database: Database) -> list[int]:
-    """Return the steps below `next_step` that were asked for and never came: to be asked again."""
+    """Return the steps below `next_step` that were asked for and never came: to be asked again, or taken up again."""
     gaps = database.rows(
         "SELECT before + 1 AS first, step AS beyond FROM (SELECT step, lag(step, 1, ?) OVER (ORDER BY step) AS before "
         "FROM proposals WHERE step >= ?) WHERE step > before + 1",
         (FIRST_STEP - 1, FIRST_STEP),
     )
-    return [step for gap in gaps for step in range(gap["first"], gap["beyond"])]
+    within = [step for gap in gaps for step in range(gap["first"], gap["beyond"])]
+    return [*within, *range(_after_proposals(database), next_step(database))]

@@ -33,9 +33,9 @@ EVALUATION_COLUMNS = (
 INSERT_EVALUATION = f"INSERT INTO evaluations({EVALUATION_COLUMNS}) VALUES ({', '.join('?' * 24)})"
 PROPOSAL_COLUMNS = (
     "step, candidate, operator, island, asked_seq, rationale, predicted_speedup, model, prompt_tokens, "
-    "completion_tokens, cost_usd, duration_s, at, origin"
+    "completion_tokens, cost_usd, duration_s, at, origin, insights, exhausted"
 )
-INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}) VALUES ({', '.join('?' * 14)})"
+INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}) VALUES ({', '.join('?' * 16)})"
 CANDIDATE_COLUMNS = "id, language, text, program_hash, skeleton, born, origin"
 
 
@@ -62,7 +62,10 @@ class StoredCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Barren:
-    """A step whose operator had nothing to offer: why, for which parents, and what finding out has cost."""
+    """A step whose operator had no candidate to offer: why, for which parents, and what finding out has cost.
+
+    `exhausted`: asking it for these parents again is of no use. It is not where a reply could not be used.
+    """
 
     step: int
     operator: str
@@ -72,6 +75,7 @@ class Barren:
     parents: tuple[str, ...] = ()
     inspirations: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    exhausted: bool = True
 
 
 def clean(text: str) -> str:
@@ -92,11 +96,13 @@ def _number(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))  # as text, so that SQLite's JSON reads it
 
 
-def _real(value: float | None) -> float | None:
+def real(value: float | None) -> float | None:
+    """Return the value for a REAL column; NULL stands for NaN."""
     return None if value is None or math.isnan(value) else float(value)  # SQLite would store NaN as NULL anyway
 
 
-def _from_real(value: float | None) -> float:
+def from_real(value: float | None) -> float:
+    """Return the value of a REAL column that was written with `real`."""
     return math.nan if value is None else value
 
 
@@ -125,7 +131,7 @@ def _speedup(evaluation: Evaluation) -> tuple[float | None, float | None]:
         speedup = combined_speedup(evaluation.timings)
     except (ValueError, OverflowError):
         return None, None
-    return _real(speedup.value), _real(speedup.low)
+    return real(speedup.value), real(speedup.low)
 
 
 def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tuple[object, ...]:
@@ -145,7 +151,7 @@ def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tup
         clean(evaluation.feedback),
         evaluation.artifact_hash,
         int(evaluation.stopped_early),
-        _real(evaluation.duration_s),
+        real(evaluation.duration_s),
         clean(evaluation.sandbox),
         *_speedup(evaluation),
         origin,
@@ -172,7 +178,8 @@ def _floats(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in json.loads(text).items()} if text != "{}" else {}
 
 
-def _read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
+def read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
+    """Return what is made of a row. Raises `StoreCorrupt`, which names it, where the row cannot be what it is."""
     try:
         return make(row)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -205,14 +212,14 @@ def _evaluation(row: sqlite3.Row) -> Evaluation:
         feedback=row["feedback"],
         artifact_hash=row["artifact_hash"],
         stopped_early=bool(row["stopped_early"]),
-        duration_s=_from_real(row["duration_s"]),
+        duration_s=from_real(row["duration_s"]),
         sandbox=row["sandbox"],
     )
 
 
 def evaluation_of(row: sqlite3.Row) -> Evaluation:
     """Return the evaluation in a row of `EVALUATION_COLUMNS`. Raises `StoreCorrupt`."""
-    return _read(row, _evaluation, f"an evaluation (seq {row['seq']})")
+    return read(row, _evaluation, f"an evaluation (seq {row['seq']})")
 
 
 def stored_evaluation(row: sqlite3.Row) -> StoredEvaluation:
@@ -226,8 +233,8 @@ def usage_values(usage: Usage) -> tuple[object, ...]:
         clean(usage.model),
         usage.prompt_tokens,
         usage.completion_tokens,
-        _real(usage.cost_usd),
-        _real(usage.duration_s),
+        real(usage.cost_usd),
+        real(usage.duration_s),
     )
 
 
@@ -237,8 +244,8 @@ def usage_of(row: sqlite3.Row) -> Usage:
         model=row["model"],
         prompt_tokens=row["prompt_tokens"],
         completion_tokens=row["completion_tokens"],
-        cost_usd=_from_real(row["cost_usd"]),
-        duration_s=_from_real(row["duration_s"]),
+        cost_usd=from_real(row["cost_usd"]),
+        duration_s=from_real(row["duration_s"]),
     )
 
 
@@ -251,10 +258,12 @@ def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:
         clean(proposal.island),
         proposal.asked_seq,
         clean(proposal.rationale),
-        _real(proposal.predicted_speedup),
+        real(proposal.predicted_speedup),
         *usage_values(proposal.usage),
         at,
         "",
+        to_json(proposal.insights),
+        1,
     )
 
 
@@ -275,7 +284,20 @@ def proposal_of(row: sqlite3.Row, *, candidate: Candidate, lineage: Lineage) -> 
         rationale=row["rationale"],
         predicted_speedup=row["predicted_speedup"],
         usage=usage_of(row),
+        insights=read(row, _insights, f"the insights of step {row['step']}"),
     )
+
+
+def _insights(row: sqlite3.Row) -> tuple[int, ...]:
+    return numbers_of(row["insights"])
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """Return the whole numbers in a JSON list. Raises `ValueError` for anything else."""
+    values = json.loads(text)
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise ValueError(f"not a list of whole numbers: {text}")
+    return tuple(values)
 
 
 def barren_row(barren: Barren, *, at: float) -> tuple[object, ...]:
@@ -291,6 +313,8 @@ def barren_row(barren: Barren, *, at: float) -> tuple[object, ...]:
         *usage_values(barren.usage),
         at,
         "",
+        "[]",
+        int(barren.exhausted),
     )
 
 
@@ -305,6 +329,7 @@ def barren_of(row: sqlite3.Row, *, lineage: Lineage) -> Barren:
         parents=lineage[0],
         inspirations=lineage[1],
         usage=usage_of(row),
+        exhausted=bool(row["exhausted"]),
     )
 
 

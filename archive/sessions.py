@@ -6,17 +6,23 @@ import time
 from dataclasses import dataclass
 
 from archive import writing
+from archive.calls import WITHOUT_CALLS, Calls
 from archive.database import Database
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used so far, over all sessions. What a fork brought along costs nothing here."""
+    """What a run has used so far, over all sessions. What a fork brought along costs nothing here.
+
+    `tokens`, `calls` and `cost_usd` are those of models; a call without a result counts with what was reserved for it.
+    """
 
     seconds: float
     cost_usd: float
     evaluations: int
     steps: int
+    tokens: int = 0
+    calls: int = 0
 
 
 def start(database: Database) -> int:
@@ -48,7 +54,9 @@ def end(database: Database, session: int, *, reason: str, seconds: float | None)
 
 def spent(database: Database) -> Spent:
     """Return what the run has used so far."""
-    cost = database.number("SELECT sum(cost_usd) FROM proposals WHERE cost_usd > 0 AND origin = ''")
+    called = Calls(database).spending()
+    cost = database.number(f"SELECT sum(cost_usd) {WITHOUT_CALLS} AND cost_usd > 0")
+    tokens = database.number(f"SELECT sum(prompt_tokens + completion_tokens) {WITHOUT_CALLS}")
     copied = "(SELECT count(*) FROM evaluations WHERE origin <> '')"
     copied_results = "(SELECT count(*) FROM results r JOIN proposals p USING (step) WHERE p.origin <> '')"
     forked = database.row("SELECT 1 FROM meta WHERE key = 'forked_from'") is not None
@@ -56,7 +64,9 @@ def spent(database: Database) -> Spent:
     steps = f"SELECT count(*) - {copied_results if forked else 0} FROM results"
     return Spent(
         seconds=float(database.number("SELECT sum(seconds) FROM sessions")),
-        cost_usd=float(cost),
+        cost_usd=called.cost_usd + float(cost),
         evaluations=int(database.number(evaluations)),
         steps=int(database.number(steps)),
+        tokens=called.tokens + int(tokens),
+        calls=called.calls,
     )

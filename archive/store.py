@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from archive import identity as identities
-from archive import inbox, queries, schema, sessions, summary, texts, writing
+from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
+from archive.calls import Calls
 from archive.database import Database, connect, folder_for
 from archive.facts import Fact, InboxEntry, read_facts
 from archive.identity import RunIdentity
@@ -16,6 +17,7 @@ from archive.records import Barren, StoredCandidate, StoredEvaluation
 from archive.sessions import Spent
 from archive.verify import verify
 from evokernel.candidate import Proposal
+from evokernel.conversation import Insight
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation, EvaluationKey
 
@@ -106,6 +108,18 @@ class Store:
         """Store that a step's operator had nothing to offer and return the seq."""
         return writing.record_barren(self.database, barren, session=self._session)
 
+    def record_insight(self, barren: Barren, insight: Insight) -> int:
+        """Store that a step ended with an insight in place of a candidate and return its seq.
+
+        Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
+        """
+        return writing.record_insight(self.database, barren, insight, session=self._session)
+
+    @property
+    def calls(self) -> Calls:
+        """The record of the calls of models."""
+        return Calls(self.database, lambda: self._session)
+
     def find_evaluation(self, key: EvaluationKey) -> StoredEvaluation | None:
         """Return the newest evaluation with an equal key, or None. Our own faults are never used again."""
         return queries.find_evaluation(self.database, key)
@@ -193,6 +207,10 @@ class Store:
     def evaluations_of(self, program_hash: str) -> list[StoredEvaluation]:
         """Return all evaluations of a program, oldest first."""
         return queries.evaluations_of(self.database, program_hash)
+
+    def insight(self, seq: int) -> Insight | None:
+        """Return the insight with a seq, whether a step left it or the inbox brought it, or None."""
+        return insights.find(self.database, seq)
 
     def siblings(self, skeleton: str) -> list[StoredCandidate]:
         """Return all candidates of one skeleton, oldest first."""

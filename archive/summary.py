@@ -33,12 +33,16 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many results there are: by status of the evaluation, by operator, by island; `barren` steps by operator."""
+    """How many results there are: by status of the evaluation, by operator, by island.
+
+    `insights` and `barren` count, by operator, the steps that left words in place of a candidate, and nothing at all.
+    """
 
     by_status: dict[str, int]
     by_operator: dict[str, int]
     by_island: dict[str, int]
     barren: dict[str, int]
+    insights: dict[str, int]
     reused: int
     in_flight: int
 
@@ -136,7 +140,14 @@ def counts(database: Database) -> Counts:
         by_operator=_grouped(database, f"SELECT p.operator, count(*) {judged} GROUP BY 1 ORDER BY 2 DESC, 1"),
         by_island=_grouped(database, f"SELECT p.island, count(*) {judged} GROUP BY 1 ORDER BY 2 DESC, 1"),
         barren=_grouped(
-            database, f"SELECT p.operator, count(*) {joined} WHERE r.evaluation IS NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+            database,
+            f"SELECT p.operator, count(*) {joined} WHERE r.evaluation IS NULL "
+            "AND r.seq NOT IN (SELECT seq FROM insights) GROUP BY 1 ORDER BY 2 DESC, 1",
+        ),
+        insights=_grouped(
+            database,
+            "SELECT p.operator, count(*) FROM insights i JOIN proposals p ON p.step = i.step "
+            "GROUP BY 1 ORDER BY 2 DESC, 1",
         ),
         reused=int(database.number("SELECT count(*) FROM results WHERE evaluation <> seq")),
         in_flight=int(database.number("SELECT count(*) FROM leases")),

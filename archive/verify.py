@@ -3,10 +3,13 @@
 import hashlib
 
 from archive import schema
+from archive.calls import Calls
 from archive.database import Database
 from archive.facts import Kind
+from archive.insights import KNOWN
 from archive.texts import unpack
 from evokernel.candidate import Candidate
+from evokernel.conversation import CallStatus
 from evokernel.errors import StoreCorrupt
 
 _IMPOSSIBLE = {
@@ -14,6 +17,8 @@ _IMPOSSIBLE = {
         f"SELECT seq FROM journal WHERE CASE kind "
         f"WHEN '{Kind.RESULT}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NOT NULL) "
         f"WHEN '{Kind.BARREN}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NULL) "
+        f"WHEN '{Kind.INSIGHT}' THEN seq NOT IN (SELECT i.seq FROM insights i JOIN results r "
+        "ON r.seq = i.seq AND r.step = i.step AND r.evaluation IS NULL) "
         f"WHEN '{Kind.EVALUATION}' THEN seq NOT IN (SELECT seq FROM evaluations) "
         f"WHEN '{Kind.INBOX}' THEN seq NOT IN (SELECT taken_seq FROM inbox WHERE taken_seq IS NOT NULL) "
         f"WHEN '{Kind.CONFIG_EDIT}' THEN seq NOT IN (SELECT seq FROM config_edits) "
@@ -37,6 +42,17 @@ _IMPOSSIBLE = {
         "JOIN evaluations e ON e.seq = r.evaluation WHERE e.program_hash <> c.program_hash"
     ),
     "the result of step {} uses an evaluation that came later": "SELECT step FROM results WHERE evaluation > seq",
+    "insight {} is not what the journal says it is": (
+        f"SELECT seq FROM insights WHERE seq NOT IN (SELECT seq FROM journal WHERE kind = '{Kind.INSIGHT}')"
+    ),
+    "step {} was made with insights that are not in the store": (
+        "SELECT p.step FROM proposals p WHERE p.insights <> '[]' AND (NOT json_valid(p.insights) OR EXISTS "
+        "(SELECT 1 FROM json_each(CASE WHEN json_valid(p.insights) THEN p.insights ELSE '[]' END) e "
+        f"WHERE e.value NOT IN (SELECT seq FROM ({KNOWN}) WHERE seq IS NOT NULL)))"
+    ),
+    "call {} has ended without a reply, or is open with one": (
+        f"SELECT number FROM calls WHERE (status = '{CallStatus.OPEN}') <> (reply IS NULL)"
+    ),
     "candidate {} was born in a step that did not propose it": (
         "SELECT id FROM candidates WHERE NOT EXISTS "
         "(SELECT 1 FROM proposals p WHERE p.step = candidates.born AND p.candidate = candidates.id)"
@@ -55,7 +71,17 @@ def verify(database: Database) -> list[str]:
         found.append("the schema version is not that of this release")
     for message, sql in _IMPOSSIBLE.items():
         found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
-    return found + _texts(database)
+    return found + _calls(database) + _texts(database)
+
+
+def _calls(database: Database) -> list[str]:
+    found = []
+    for row in database.rows("SELECT number FROM calls ORDER BY number"):
+        try:
+            Calls(database).call(row["number"])
+        except StoreCorrupt as error:
+            found.append(f"call {row['number']} cannot be read: {error}")
+    return found
 
 
 def _texts(database: Database) -> list[str]:

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from archive import insights
 from archive.database import Database
 from archive.facts import Kind
 from archive.records import (
@@ -17,6 +18,7 @@ from archive.records import (
 )
 from archive.texts import put_text
 from evokernel.candidate import Proposal
+from evokernel.conversation import Insight
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation
 
@@ -31,7 +33,7 @@ def propose(database: Database, proposal: Proposal, *, program_hash: str, skelet
     """Store a proposal with its text, its edges and a lease.
 
     Raises:
-        StoreError: the step is taken, or a parent is not in the store.
+        StoreError: the step is taken, or a parent or an insight is not in the store.
     """
     candidate, now = proposal.candidate, time.time()
     with database.transaction():
@@ -42,6 +44,7 @@ def propose(database: Database, proposal: Proposal, *, program_hash: str, skelet
             database.execute("INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         database.execute(INSERT_PROPOSAL, proposal_row(proposal, at=now))
         _edges(database, proposal.step, proposal.parents, proposal.inspirations)
+        insights.refuse_unknown(database, proposal.step, proposal.insights)
         database.execute("INSERT INTO leases VALUES (?, ?, ?)", (proposal.step, session, now))
 
 
@@ -63,11 +66,27 @@ def _edges(database: Database, step: int, parents: tuple[str, ...], inspirations
 def record_barren(database: Database, barren: Barren, *, session: int | None) -> int:
     """Store that a step had nothing to offer and return the seq. Raises `StoreError` for a step that is taken."""
     with database.transaction():
-        _refuse_taken(database, barren.step)
-        database.execute(INSERT_PROPOSAL, barren_row(barren, at=time.time()))
-        _edges(database, barren.step, barren.parents, barren.inspirations)
-        seq = append(database, Kind.BARREN, session=session)
-        database.execute("INSERT INTO results VALUES (?, ?, NULL)", (seq, barren.step))
+        return _end_without_candidate(database, Kind.BARREN, barren, session=session)
+
+
+def record_insight(database: Database, barren: Barren, insight: Insight, *, session: int | None) -> int:
+    """Store that a step ended with an insight and return the seq.
+
+    Raises:
+        StoreError: the step is taken, or what the insight is about or was made from is not in the store.
+    """
+    with database.transaction():
+        seq = _end_without_candidate(database, Kind.INSIGHT, barren, session=session)
+        insights.insert(database, insight, seq=seq, step=barren.step, island=barren.island)
+    return seq
+
+
+def _end_without_candidate(database: Database, kind: Kind, barren: Barren, *, session: int | None) -> int:
+    _refuse_taken(database, barren.step)
+    database.execute(INSERT_PROPOSAL, barren_row(barren, at=time.time()))
+    _edges(database, barren.step, barren.parents, barren.inspirations)
+    seq = append(database, kind, session=session)
+    database.execute("INSERT INTO results VALUES (?, ?, NULL)", (seq, barren.step))
     return seq
 
 

@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from archive.identity import RunIdentity
-from archive.store import Store
+from archive.store import Barren, Store
 from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.conversation import Call, CallResult, CallStatus, Insight, Message, Origin
 from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Speedup, Stage, Status, Timing, Verdict
 
 TASK_HASH = "a" * 16
@@ -81,6 +82,8 @@ class StoreBuilder:
         inspirations: tuple[str, ...] = (),
         usage: Usage = FREE,
         mode: Mode = Mode.WORKER,
+        predicted_speedup: float | None = None,
+        insights: tuple[int, ...] = (),
     ) -> str:
         """Add a candidate with a quick evaluation, failed with `status` where it has no speed-up; return its id."""
         proposal = self.propose(
@@ -91,6 +94,8 @@ class StoreBuilder:
             rationale=rationale,
             inspirations=inspirations,
             usage=usage,
+            predicted_speedup=predicted_speedup,
+            insights=insights,
         )
         evaluation = self.evaluation(proposal.candidate, speedup=speedup, status=status, feedback=feedback, mode=mode)
         self.store.commit(proposal.step, evaluation)
@@ -106,6 +111,8 @@ class StoreBuilder:
         rationale: str = "",
         inspirations: tuple[str, ...] = (),
         usage: Usage = FREE,
+        predicted_speedup: float | None = None,
+        insights: tuple[int, ...] = (),
     ) -> Proposal:
         """Add a candidate that waits for its evaluation."""
         proposal = Proposal(
@@ -117,11 +124,47 @@ class StoreBuilder:
             parents=parents,
             inspirations=inspirations,
             rationale=rationale,
+            predicted_speedup=predicted_speedup,
             usage=usage,
+            insights=insights,
         )
         self._step += 1
         self.store.propose(proposal, program_hash=f"p{proposal.candidate.id}", skeleton=f"s{proposal.candidate.id}")
         return proposal
+
+    def call(
+        self,
+        text: str = "a reply",
+        *,
+        model: str = "small",
+        operator: str = "mutate",
+        status: CallStatus | None = CallStatus.OK,
+        cost_usd: float = 0.25,
+    ) -> None:
+        """Call a model for the next step: 300 tokens, or 1000 and a dollar where it stays open (no status)."""
+        origin = Origin(self._step, "builders", operator)
+        prompt = (Message("user", f"step {self._step}"),)
+        number = self.store.calls.begin(Call(origin, 0, "code", model, prompt, {}, 0, 1000, 1.0))
+        if status is not None:
+            self.store.calls.end(number, CallResult(status, text, Usage(model, 200, 100, cost_usd, 2.0)))
+
+    def nothing(self, reason: str, *, operator: str = "mutate", exhausted: bool = True) -> None:
+        """End the next step without a candidate."""
+        self.store.record_barren(self._barren(operator, reason, exhausted=exhausted))
+
+    def insight(self, insight: Insight, *, operator: str = "plan") -> int:
+        """End the next step with an insight; return its seq."""
+        return self.store.record_insight(self._barren(operator, ""), insight)
+
+    def _barren(self, operator: str, reason: str, *, exhausted: bool = True) -> Barren:
+        self._step += 1
+        return Barren(self._step - 1, operator, "builders", self.store.last_seq(), reason, exhausted=exhausted)
+
+    def say(self, kind: str, payload: object, *, author: str = "me") -> int:
+        """Put something into the inbox, and take it; return its seq."""
+        self.store.inbox_put(self.store.database.path, kind, payload, author=author)
+        (entry,) = self.store.take_inbox()
+        return entry.seq
 
     def final(
         self,

@@ -6,7 +6,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.locate import candidate_id, open_store, store_option
-from evokernel.cli.tables import put, table, unless
+from evokernel.cli.tables import insight_line, made_by, put, table, unless
 from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
 from evokernel.report.story import Chapter, story
 
@@ -21,7 +21,8 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
     """Tell how a candidate came about, from the seed on.
 
     Each line is one candidate: its speed-up over the fastest baseline as measured in the search, its gain over its
-    first parent, and the operator and reason that made it. ID is an id, the beginning of one, `best` or `seed`.
+    first parent (with what a model had predicted), and the operator and reason that made it, the model and its cost,
+    the insights it was made with and the hints in force. ID is an id, the beginning of one, `best` or `seed`.
     """
     with open_store(store) as opened:
         chapters = story(opened, candidate_id(opened, name), everyone=everyone)
@@ -37,7 +38,7 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
             _operator(chapter),
         ]
         family = [Text(_family(chapter), style=DIM)] if everyone else []
-        made.add_row(*cells, *family, Text(one_line(reason(chapter.operator, chapter.rationale), width=300)))
+        made.add_row(*cells, *family, _why(chapter))
     put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
 
 
@@ -58,10 +59,19 @@ def _speedup(chapter: Chapter, usual: str) -> Text:
 
 
 def _gain(chapter: Chapter) -> Text:
+    said = (f" (said {times(chapter.predicted)})", DIM) if chapter.predicted is not None else ""
     if chapter.gain is None:
-        return Text("-", style=DIM)
+        return Text.assemble(("-", DIM), said)
     style = GOOD if chapter.gain >= NOTEWORTHY else BAD if chapter.gain < 1 / NOTEWORTHY else DIM
-    return Text(times(chapter.gain), style=style)
+    return Text.assemble((times(chapter.gain), style), said)
+
+
+def _why(chapter: Chapter) -> Text:
+    making = chapter.making
+    lines = [made_by(making), *(insight_line(seq, insight) for seq, insight in making.insights)]
+    lines += [f"hint: {one_line(hint.text, width=160)}" for hint in making.hints]
+    why = Text(one_line(reason(chapter.operator, chapter.rationale), width=300))
+    return why.append("".join(f"\n{line}" for line in lines if line), style=DIM)
 
 
 def _operator(chapter: Chapter) -> Text:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from archive.records import StoredEvaluation
 from evokernel.cli.locate import candidate_id, json_option, open_store, store_option
-from evokernel.cli.tables import holdout_text, put, sheet, table, workloads
+from evokernel.cli.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
 from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
 from evokernel.report.documents import portrait_document
 from evokernel.report.story import Portrait, portrait
@@ -72,7 +72,10 @@ def _origin(found: Portrait) -> Table:
             "why": one_line(proposal.rationale),
             "parents": ", ".join(proposal.parents),
             "inspirations": ", ".join(proposal.inspirations),
-            "model": one_line(proposal.usage.model),
+            "model": made_by(found.making),
+            "insights": "\n".join(insight_line(seq, insight) for seq, insight in found.making.insights),
+            "hints": "\n".join(one_line(hint.text, width=160) for hint in found.making.hints),
+            "gain": _gain(found.gain, proposal.predicted_speedup),
         }
     if found.speedup is not None:
         rows["speed-up"] = f"{times(found.speedup.value)} ({interval(found.speedup)}) over the fastest baseline"
@@ -82,6 +85,13 @@ def _origin(found: Portrait) -> Table:
         rows["holdout"] = holdout_text(found.verdicts.holdout)
     rows["from"] = one_line(found.stored.origin)
     return sheet(rows)
+
+
+def _gain(gain: float | None, predicted: float | None) -> str:
+    measured = f"{times(gain)} over its first parent" if gain is not None else ""
+    if predicted is None:
+        return measured
+    return f"{measured or 'not measured'}; {times(predicted)} was predicted"
 
 
 def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> Table:

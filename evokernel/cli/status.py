@@ -11,6 +11,9 @@ from evokernel.cli.locate import json_option, open_store, store_argument
 from evokernel.cli.tables import (
     comparison,
     contender_line,
+    count,
+    dollars,
+    effort,
     holdout_text,
     put,
     sandbox_text,
@@ -22,6 +25,7 @@ from evokernel.cli.tables import (
 )
 from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.report.documents import status_document
+from evokernel.report.hints import EVERYWHERE, Hint
 from evokernel.report.status import RunState, RunStatus, read_status
 
 
@@ -46,6 +50,7 @@ def command(store: Path | None, as_json: bool) -> None:
         contender_line(best) if best else None,
         _improvements(status) if status.improvements else None,
         _operators(status) if status.operators else None,
+        _models(status) if status.models else None,
         _islands(status) if status.islands else None,
     )
 
@@ -60,10 +65,13 @@ def _facts(status: RunStatus) -> Table:
     run, spent = status.run, status.spent
     share = f" ({status.correct / status.results:.0%} right)" if status.results else ""
     failures = [f"{number} {one_line(name)}" for name, number in status.by_status.items() if name != "ok"]
-    cost = f", ${spent.cost_usd:.2f} for models" if spent.cost_usd else ""
+    lines = (f"{one_line(hint.text, width=160)}{_for_whom(hint)}" for hint in status.hints)
     return sheet(
         {
-            "judged": f"{status.results}{share} in {duration(spent.seconds)}{cost}",
+            "judged": f"{status.results}{share} in {duration(spent.seconds)}",
+            "models": _models_line(status),
+            "insights": str(status.insights) if status.insights else "",
+            "hints": "\n".join(lines),
             "failed": ", ".join(failures[:6]),
             "in flight": str(status.in_flight) if status.in_flight else "",
             "state": _state(status),
@@ -75,6 +83,15 @@ def _facts(status: RunStatus) -> Table:
             "store": str(run.path),
         }
     )
+
+
+def _models_line(status: RunStatus) -> str:
+    spent, waiting = status.spent, sum(row.open for row in status.models)
+    return effort(spent.calls, spent.tokens, spent.cost_usd) + (f"; {waiting} under way or lost" if waiting else "")
+
+
+def _for_whom(hint: Hint) -> str:
+    return "" if hint.island == EVERYWHERE else f" (island {one_line(hint.island, width=24)})"
 
 
 def _modes(status: RunStatus) -> str:
@@ -105,14 +122,39 @@ def _improvements(status: RunStatus) -> Table:
 
 
 def _operators(status: RunStatus) -> Table:
-    made = table("operator", "judged", "right", "led to a new best", "had nothing", "cost", right=(1, 2, 3, 4, 5))
+    headings = ["operator", "judged", "right", "best\ngain", "new\nbest", "had\nnothing"]  # short for 80 columns
+    asked = any(row.calls or row.unusable or row.insights or row.cost_usd for row in status.operators)
+    if asked:
+        headings += ["no\nuse", "insights", "cost"]
+    made = table(*headings, right=range(1, len(headings)))
     for row in status.operators:
-        cost = f"${row.cost_usd:.2f}" if row.cost_usd else "-"
-        share = f"{row.correct / row.results:.0%}" if row.results else "-"
+        cells = [one_line(row.name, width=24), str(row.results), _share(row.validity), speedup_or_dash(row.best_gain)]
+        cells += [str(row.improvements), str(row.barren)]
+        if asked:
+            cells += [str(row.unusable), str(row.insights), dollars(row.cost_usd) if row.cost_usd else "-"]
+        made.add_row(*cells)
+    return made
+
+
+def _models(status: RunStatus) -> Table:
+    headings = ("model", "calls", "failed", "tokens", "cost", "judged", "right", "no use")
+    made = table(*headings, right=range(1, len(headings)))
+    for row in status.models:
         made.add_row(
-            one_line(row.name, width=24), str(row.results), share, str(row.improvements), str(row.barren), cost
+            one_line(row.name, width=32),
+            str(row.calls),
+            str(row.failed),
+            count(row.tokens),
+            dollars(row.cost_usd),
+            str(row.results),
+            _share(row.validity),
+            str(row.unusable),
         )
     return made
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
 
 
 def _islands(status: RunStatus) -> Table:

@@ -22,8 +22,10 @@ from evokernel.cli.text import (
     styled_speedup,
     times,
 )
+from evokernel.conversation import Insight
 from evokernel.evaluation import Evaluation, Speedup
 from evokernel.report.best import BestKernel
+from evokernel.report.making import Making
 from evokernel.report.status import RunFacts
 from evokernel.report.verdicts import Holdout, Kind
 
@@ -145,6 +147,41 @@ def contender_line(best: BestKernel) -> Text | None:
     return Text(
         f"{best.contender} looks faster but was not measured anew yet; `evokernel evolve` will do it", style=WARN
     )
+
+
+def count(number: int) -> str:
+    """Return a large number in three digits or so, for example `12k`."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if number >= size:
+            return f"{number / size:.{0 if number >= 10 * size else 1}f}{unit}"
+    return str(number)
+
+
+def dollars(value: float) -> str:
+    """Return a sum of money, with four decimals where it is small."""
+    return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.4f}"
+
+
+def effort(calls: int, tokens: int, cost_usd: float) -> str:
+    """Return what models were asked, for example `3 calls, 12k tokens, $0.04`; nothing where none was."""
+    said = f"{calls} call{'' if calls == 1 else 's'}" if calls else ""
+    used = f"{count(tokens)} tokens" if tokens else ""
+    return ", ".join(part for part in (said, used, dollars(cost_usd) if cost_usd else "") if part)
+
+
+def made_by(making: Making) -> str:
+    """Return the model of a proposal and what it cost; nothing for one made by rule."""
+    if not making.model:
+        return ""
+    return ", ".join(
+        part for part in (one_line(making.model), effort(making.calls, making.tokens, making.cost_usd)) if part
+    )
+
+
+def insight_line(seq: int, insight: Insight) -> str:
+    """Return an insight in one line, with the gain that was expected of it."""
+    expected = f", predicted {times(insight.predicted_speedup)}" if insight.predicted_speedup is not None else ""
+    return f"{insight.kind.value} {seq}: {one_line(insight.title, width=120)}{expected}"
 
 
 def speedup_or_dash(value: float | None) -> str:

@@ -7,6 +7,8 @@ from archive.records import StoredEvaluation
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Speedup
 from evokernel.report.best import BestKernel, OverSeed
+from evokernel.report.effort import ModelRow, OperatorRow
+from evokernel.report.making import Making
 from evokernel.report.status import RunFacts, RunStatus
 from evokernel.report.story import Portrait
 
@@ -62,17 +64,13 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "by_mode": status.by_mode,
         "seconds": status.spent.seconds,
         "cost_usd": status.spent.cost_usd,
+        "calls": status.spent.calls,
+        "tokens": status.spent.tokens,
+        "insights": status.insights,
+        "hints": [{"seq": h.seq, "author": h.author, "island": h.island, "text": h.text} for h in status.hints],
         "last_stop": status.last_stop or None,
-        "operators": {
-            row.name: {
-                "results": row.results,
-                "correct": row.correct,
-                "improvements": row.improvements,
-                "barren": row.barren,
-                "cost_usd": row.cost_usd,
-            }
-            for row in status.operators
-        },
+        "operators": {row.name: _operator(row) for row in status.operators},
+        "models": {row.name: _model(row) for row in status.models},
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
@@ -96,9 +94,40 @@ def portrait_document(portrait: Portrait) -> dict[str, Any]:
         "speedup": _speedup(portrait.speedup),
         "speedup_over_seed": portrait.over_seed.speedup.value if portrait.over_seed else None,
         "over_seed": _over_seed(portrait.over_seed),
-        "proposal": _proposal(portrait.proposal),
+        "proposal": _proposal(portrait.proposal, portrait.making, portrait.gain),
         "evaluations": [_evaluation(stored_evaluation) for stored_evaluation in portrait.evaluations],
         "source": stored.candidate.source,
+    }
+
+
+def _operator(row: OperatorRow) -> dict[str, Any]:
+    return {
+        "results": row.results,
+        "correct": row.correct,
+        "unusable": row.unusable,
+        "validity": row.validity,
+        "improvements": row.improvements,
+        "best_gain": row.best_gain,
+        "insights": row.insights,
+        "barren": row.barren,
+        "calls": row.calls,
+        "tokens": row.tokens,
+        "cost_usd": row.cost_usd,
+    }
+
+
+def _model(row: ModelRow) -> dict[str, Any]:
+    return {
+        "calls": row.calls,
+        "failed": row.failed,
+        "open": row.open,
+        "tokens": row.tokens,
+        "cost_usd": row.cost_usd,
+        "results": row.results,
+        "correct": row.correct,
+        "unusable": row.unusable,
+        "validity": row.validity,
+        "insights": row.insights,
     }
 
 
@@ -131,7 +160,7 @@ def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _proposal(proposal: Proposal | None) -> dict[str, Any] | None:
+def _proposal(proposal: Proposal | None, making: Making, gain: float | None) -> dict[str, Any] | None:
     if proposal is None:
         return None
     return {
@@ -142,8 +171,21 @@ def _proposal(proposal: Proposal | None) -> dict[str, Any] | None:
         "inspirations": list(proposal.inspirations),
         "rationale": proposal.rationale,
         "predicted_speedup": proposal.predicted_speedup,
-        "model": proposal.usage.model or None,
-        "cost_usd": proposal.usage.cost_usd,
+        "gain": gain,
+        "model": making.model or None,
+        "calls": making.calls,
+        "tokens": making.tokens,
+        "cost_usd": making.cost_usd,
+        "insights": [
+            {
+                "seq": seq,
+                "kind": insight.kind.value,
+                "title": insight.title,
+                "predicted_speedup": insight.predicted_speedup,
+            }
+            for seq, insight in making.insights
+        ],
+        "hints": [hint.text for hint in making.hints],
     }
 
 

@@ -1,4 +1,4 @@
-"""Where a run stands: what it is, what it has used, what its operators and islands gave."""
+"""Where a run stands: what it is, what it has used, what its operators, models and islands gave."""
 
 import math
 import time
@@ -13,6 +13,8 @@ from archive.store import Store
 from archive.summary import CurvePoint
 from evokernel.evaluation import Mode, Status
 from evokernel.report.best import BestKernel, find_best
+from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
+from evokernel.report.hints import Hint, hints_in_force
 
 RECENT = 8
 SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
@@ -45,18 +47,6 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """What one operator gave: judged results, right ones, changes of the leader, steps without a proposal, dollars."""
-
-    name: str
-    results: int
-    correct: int
-    improvements: int
-    barren: int
-    cost_usd: float
-
-
-@dataclass(frozen=True, slots=True)
 class IslandRow:
     """What one island gave: judged results, right ones, the speed-up of its best (None without one) and its mode."""
 
@@ -86,6 +76,7 @@ class RunStatus:
     """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has.
 
     `by_mode` counts the judged results by how they were run, `mode` is the most frequent; None where there are none.
+    `insights` counts the words of models that were kept, `hints` are those of people that are in force.
     """
 
     run: RunFacts
@@ -97,9 +88,12 @@ class RunStatus:
     by_status: dict[str, int]
     by_mode: dict[str, int]
     in_flight: int
+    insights: int
+    hints: tuple[Hint, ...]
     last_stop: str
     best: BestKernel | None
     operators: tuple[OperatorRow, ...]
+    models: tuple[ModelRow, ...]
     islands: tuple[IslandRow, ...]
     improvements: tuple[Improvement, ...]
 
@@ -138,9 +132,12 @@ def read_status(store: Store) -> RunStatus:
         by_status=counts.by_status,
         by_mode={row["mode"]: row["results"] for row in modes},
         in_flight=counts.in_flight,
+        insights=sum(counts.insights.values()),
+        hints=hints_in_force(store),
         last_stop=stop["reason"] if stop else "",
         best=best,
-        operators=_operators(store, improvements),
+        operators=operator_rows(store, Counter(improvement.operator for improvement in improvements)),
+        models=model_rows(store),
         islands=_islands(store),
         improvements=improvements[-RECENT:],
     )
@@ -160,19 +157,6 @@ def _state(store: Store) -> RunState:
 
 
 _JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"
-
-
-def _operators(store: Store, improvements: tuple[Improvement, ...]) -> tuple[OperatorRow, ...]:
-    led = Counter(improvement.operator for improvement in improvements)
-    rows = store.database.rows(
-        "SELECT p.operator, count(e.seq) AS results, sum(e.status IS 'ok') AS correct, "
-        "sum(r.evaluation IS NULL) AS barren, sum(coalesce(p.cost_usd, 0)) AS cost "
-        "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN evaluations e ON e.seq = r.evaluation "
-        "GROUP BY 1 ORDER BY 2 DESC, 1"
-    )
-    return tuple(
-        OperatorRow(r["operator"], r["results"], r["correct"], led[r["operator"]], r["barren"], r["cost"]) for r in rows
-    )
 
 
 def _islands(store: Store) -> tuple[IslandRow, ...]:

@@ -8,6 +8,7 @@ from archive.store import Store
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Speedup, combined_speedup
 from evokernel.report.best import OverSeed, over_seed, verdicts_of
+from evokernel.report.making import Making, making
 from evokernel.report.verdicts import Kind, Verdicts
 
 
@@ -15,7 +16,8 @@ from evokernel.report.verdicts import Kind, Verdicts
 class Chapter:
     """One candidate on the way. `speedup` is over the fastest baseline, by search numbers throughout.
 
-    `gain` is its speed-up over its first parent; None where either was not timed.
+    `gain` is its speed-up over its first parent, None where either was not timed; `predicted` what its operator
+    expected of it, None where it said nothing.
     """
 
     candidate: str
@@ -29,16 +31,23 @@ class Chapter:
     mode: str
     speedup: float | None
     gain: float | None
+    predicted: float | None
+    making: Making
     status: str
     holdout: str
 
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """One candidate with its proposal, every evaluation of its program, and its ancestors' number."""
+    """One candidate with its proposal, how that was made, and every evaluation of its program.
+
+    `gain` is its speed-up over its first parent in the search; None where either was not timed.
+    """
 
     stored: StoredCandidate
     proposal: Proposal | None
+    making: Making
+    gain: float | None
     evaluations: tuple[StoredEvaluation, ...]
     verdicts: Verdicts
     speedup: Speedup | None
@@ -50,9 +59,12 @@ def portrait(store: Store, name: str) -> Portrait:
     stored = store.candidate(name)
     verdicts = verdicts_of(store, stored.program_hash)
     reported = verdicts.reported
+    proposal = store.proposal_of(stored.candidate.id)
     return Portrait(
         stored=stored,
-        proposal=store.proposal_of(stored.candidate.id),
+        proposal=proposal,
+        making=making(store, proposal) if proposal else Making(),
+        gain=_gain(store, proposal, verdicts),
         evaluations=tuple(store.evaluations_of(stored.program_hash)),
         verdicts=verdicts,
         speedup=combined_speedup(reported.timings) if reported else None,
@@ -80,24 +92,31 @@ def story(store: Store, name: str, *, everyone: bool = False) -> list[Chapter]:
 def _chapter(store: Store, name: str) -> Chapter:
     stored, proposal = store.candidate(name), store.proposal_of(name)
     verdicts = verdicts_of(store, stored.program_hash)
-    parents = proposal.parents if proposal else ()
-    speedup = _searched(verdicts)
-    before = _searched(verdicts_of(store, store.candidate(parents[0]).program_hash)) if parents else None
     return Chapter(
         candidate=name,
         step=stored.born,
         operator=proposal.operator if proposal else "",
         island=proposal.island if proposal else "",
         rationale=proposal.rationale if proposal else "",
-        parents=parents,
+        parents=proposal.parents if proposal else (),
         inspirations=proposal.inspirations if proposal else (),
         origin=stored.origin,
         mode=verdicts.search.key.mode.value if verdicts.search else "",
-        speedup=speedup,
-        gain=speedup / before if speedup and before else None,
+        speedup=_searched(verdicts),
+        gain=_gain(store, proposal, verdicts),
+        predicted=proposal.predicted_speedup if proposal else None,
+        making=making(store, proposal) if proposal else Making(),
         status=verdicts.failure.status.value if verdicts.failure else "ok" if verdicts.search else "not judged",
         holdout=verdicts.holdout.value,
     )
+
+
+def _gain(store: Store, proposal: Proposal | None, verdicts: Verdicts) -> float | None:
+    if proposal is None or not proposal.parents:
+        return None
+    speedup = _searched(verdicts)
+    before = _searched(verdicts_of(store, store.candidate(proposal.parents[0]).program_hash))
+    return speedup / before if speedup and before else None
 
 
 def _searched(verdicts: Verdicts) -> float | None:

@@ -8,9 +8,18 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Remeasured, Result, Stop
+from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Learned, Remeasured, Result, Stop
 from archive.store import Barren, Store
 from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.conversation import (
+    Call,
+    CallResult,
+    CallStatus,
+    Insight,
+    InsightKind,
+    Message,
+    Origin,
+)
 from evokernel.evaluation import (
     Budget,
     Evaluation,
@@ -128,6 +137,9 @@ def test_any_text_can_be_stored(text):
                 skeleton="s",
             )
             store.record_barren(Barren(2, text, text, 0, text))
+            store.record_insight(Barren(3, text, text, 0), Insight(InsightKind.LESSON, text, text))
+            call = Call(Origin(4, text, text), 0, text, text, (Message("user", text),), {text: text}, 0, 0, 0.0)
+            store.calls.end(store.calls.begin(call), CallResult(CallStatus.FAILED, text, Usage(text)))
             Store.inbox_put(path, text, {text: text}, author=text)
             (entry,) = store.take_inbox()
             assert entry.payload == {text: text}
@@ -135,7 +147,8 @@ def test_any_text_can_be_stored(text):
             store.set_meta("x", text)
             store.session_start()
             store.session_end(text)
-            assert len(list(store.facts())) == 4
+            assert len(list(store.facts())) == 5
+            assert len(list(store.calls.all())) == 1
             assert store.verify() == []
 
 
@@ -147,6 +160,8 @@ operations = st.sampled_from(
         "commit",
         "reuse",
         "barren",
+        "insight",
+        "call",
         "remeasure",
         "inbox",
         "edit",
@@ -162,7 +177,7 @@ class Model:
 
     def __init__(self):
         self.facts, self.flying, self.tried, self.step = [], [], [], 1
-        self.missing, self.evaluated = [], []
+        self.missing, self.learned, self.called = [], [], []
 
 
 def key_of(candidate):
@@ -177,7 +192,8 @@ def apply(store, path, model, operation, n):
     seq = len(model.facts) + 1
     if operation == "propose":
         parents = tuple(model.tried[-(n % 3) :]) if model.tried and n % 3 else ()
-        made = Proposal(Candidate(str(n), "cpp"), model.step, "main", "tune", seq - 1, parents)
+        used = tuple(model.learned[-(n % 2) :]) if n % 2 else ()
+        made = Proposal(Candidate(str(n), "cpp"), model.step, "main", "tune", seq - 1, parents, insights=used)
         store.propose(made, program_hash=key_of(made.candidate).program_hash, skeleton="s")
         model.flying.append(made)
         model.tried.append(made.candidate.id)
@@ -189,11 +205,8 @@ def apply(store, path, model, operation, n):
         assert store.commit(made.step, verdict, reused_from=stored.seq if stored else None) == seq
         used = stored.seq if stored else seq
         model.facts.append(Result(seq, 0.0, made, verdict.key.program_hash, "s", verdict, used, ""))
-    elif operation == "barren":
-        barren = Barren(model.step, "tune", "main", seq - 1, str(n))
-        assert store.record_barren(barren) == seq
-        model.facts.append(BarrenStep(seq, 0.0, barren))
-        model.step += 1
+    elif operation in ("barren", "insight", "call"):
+        apply_without_candidate(store, model, operation, n)
     elif operation == "remeasure" and model.tried:
         verdict = verdict_of(store.candidate(model.tried[n % len(model.tried)]).candidate, n)
         assert store.add_evaluation(verdict) == seq
@@ -214,9 +227,30 @@ def apply(store, path, model, operation, n):
         model.step += 1
 
 
+def apply_without_candidate(store, model, operation, n):
+    seq = len(model.facts) + 1
+    if operation == "barren":
+        barren = Barren(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
+        assert store.record_barren(barren) == seq
+        model.facts.append(BarrenStep(seq, 0.0, barren))
+    elif operation == "insight":
+        barren = Barren(model.step, "plan", "main", seq - 1)
+        about = model.tried[-1] if model.tried else ""
+        insight = Insight(InsightKind.STRATEGY, str(n), "how", about, n / 4, tuple(model.learned[:2]))
+        assert store.record_insight(barren, insight) == seq
+        model.facts.append(Learned(seq, 0.0, barren, insight))
+        model.learned.append(seq)
+    elif operation == "call":  # for a step that never comes
+        store.calls.begin(Call(Origin(model.step, "main", "plan"), 0, "think", "m", (), {}, n, 1, 0.0))
+        model.missing.append(model.step)
+        model.called.append(model.step)
+    model.step += 1
+
+
 def check(store, model):
     assert [replace(fact, at=0.0) for fact in store.facts()] == model.facts
     assert store.open_leases() == sorted(model.flying, key=lambda made: made.step)
+    assert [stored.call.origin.step for stored in store.calls.all()] == model.called
     skipped = [step for step in model.missing if step < store.next_step()]
     assert store.missing_steps() == skipped
     assert store.last_seq() == len(model.facts)

@@ -2,6 +2,7 @@
 
 from archive.store import RunIdentity, Store
 from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin
 from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
 
 IDENTITY = RunIdentity(
@@ -60,3 +61,29 @@ def propose(store: Store, step: int, name: str | int | None = None, **changes) -
 def result(store: Store, step: int, log_speedup: float = 0.0, **changes) -> int:
     propose(store, step, **changes)
     return store.commit(step, good(step, log_speedup))
+
+
+def make_call(
+    step: int, *, ordinal: int = 0, sample: int = 0, reserved_tokens: int = 100, reserved_usd: float = 0.5, **origin
+) -> Call:
+    return Call(
+        origin=Origin(step, **({"island": "main", "operator": "mutate"} | origin)),
+        ordinal=ordinal,
+        role="code",
+        model="small",
+        messages=(Message("user", "make it faster"),),
+        parameters={"temperature": 0.5},
+        sample=sample,
+        reserved_tokens=reserved_tokens,
+        reserved_usd=reserved_usd,
+    )
+
+
+def ended(
+    text: str = "a reply",
+    *,
+    status: CallStatus = CallStatus.OK,
+    tokens: tuple[int, int] = (2, 1),
+    cost_usd: float = 0.25,
+) -> CallResult:
+    return CallResult(status, text, Usage("small-7", *tokens, cost_usd, 1.5))

@@ -21,7 +21,7 @@ FIELDS = {
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
-        "last_stop", "operators", "islands", "best",
+        "calls", "tokens", "insights", "hints", "last_stop", "operators", "models", "islands", "best",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -58,11 +58,15 @@ def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
     assert set(best["over_seed"]) == {"seed", "kind", "mode", *SPEEDUP}
     assert set(best["baselines"]["torch"]) == {"speedup", "low", "high"}
     assert set(best["workloads"][0]) == WORKLOAD
-    assert set(status["operators"]["tune"]) == {"results", "correct", "improvements", "barren", "cost_usd"}
+    assert set(status["operators"]["tune"]) == {
+        "results", "correct", "unusable", "validity", "improvements", "best_gain", "insights", "barren", "calls",
+        "tokens", "cost_usd",
+    }  # fmt: skip
     assert set(status["islands"]["tuners"]) == {"results", "correct", "best_speedup", "mode"}
     assert set(status["best"]) == FIELDS["best"]
     assert set(show["proposal"]) == {
-        "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "model", "cost_usd",
+        "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "gain", "model",
+        "calls", "tokens", "cost_usd", "insights", "hints",
     }  # fmt: skip
     assert set(show["evaluations"][0]) == {
         "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.candidate import Usage
+from evokernel.conversation import CallStatus, Insight, InsightKind
 from evokernel.evaluation import Mode, Status
 from tests.stores import StoreBuilder, fill_store
 from tests.unit.cli.conftest import Call
@@ -128,6 +130,95 @@ def test_a_config_names_its_store(ids: dict[str, str], call: Call, project: Path
     text = "task: gemm\nstore: runs/gemm.db\nbudget: {evaluations: 1}\nislands: [{name: one, operators: {tune: 1}}]\n"
     (project / "mine.yaml").write_text(text)
     assert json.loads(call("best", "mine.yaml", "--json").output)["candidate"] == ids["best"]
+
+
+@pytest.fixture
+def asked(project: Path) -> str:
+    """A store in which a model was asked; return the id of what it made."""
+    with StoreBuilder(project / "runs" / "asked.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        plan = builder.insight(Insight(InsightKind.STRATEGY, f"pack {EVIL}", "how", predicted_speedup=1.5))
+        builder.say("hint", {"text": f"panels of 8 {EVIL}"})
+        builder.call(status=CallStatus.FAILED, cost_usd=0.0, model=f"small {EVIL}")
+        builder.call(cost_usd=0.0123, model=f"small {EVIL}")
+        made = builder.add(
+            "// made\n",
+            speedup=3.0,
+            parents=(seed,),
+            operator="mutate",
+            predicted_speedup=2.0,
+            insights=(plan,),
+            usage=Usage("small", 200, 100, 0.0123),
+        )
+        builder.call(model=f"small {EVIL}")
+        builder.nothing("unusable: no code", exhausted=False)
+    return made
+
+
+def words(text: str) -> str:
+    """Return the text with single blanks, however it was broken into lines and columns."""
+    return " ".join(text.split())
+
+
+def test_status_tells_what_models_gave_and_cost(asked: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    text = words(call("status").output)
+    assert "models 3 calls, 900 tokens, $0.26" in text
+    assert "insights 1" in text
+    assert "hints panels of 8" in text
+    assert "mutate 1 50% 3.00x 1 0 1 0 $0.26" in text
+    assert "3 1 900 $0.26 1 50% 1" in text
+    assert "plan 0 - - 0 0 0 1 -" in text
+
+
+def test_status_counts_calls_without_an_answer(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "killed.db") as builder:
+        builder.call(status=None)
+        builder.call()
+    text = words(call("status").output)
+    assert "models 2 calls, 1.3k tokens, $1.25; 1 under way or lost" in text
+    assert "small 2 0 1.3k $1.25 0 - 0" in text
+
+
+def test_show_and_lineage_tell_how_a_candidate_was_made(
+    asked: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    show, lineage = (words(call(command, asked).output) for command in ("show", "lineage"))
+    assert "gain 3.00x over its first parent; 2.00x was predicted" in show
+    assert "3.00x (said 2.00x)" in lineage
+    for text in (show, lineage):
+        assert "2 calls, 600 tokens, $0.0123" in text
+        assert "strategy 2: pack [bold red]gotcha[/]" in text
+        assert "predicted 1.50x" in text
+        assert "panels of 8" in text
+
+
+def test_show_json_of_what_a_model_made(asked: str, call: Call) -> None:
+    proposal = json.loads(call("show", asked, "--json").output)["proposal"]
+    assert (proposal["gain"], proposal["predicted_speedup"]) == (pytest.approx(3.0), 2.0)
+    assert (proposal["calls"], proposal["tokens"], proposal["cost_usd"]) == (2, 600, 0.0123)
+    (insight,) = proposal["insights"]
+    assert (insight["seq"], insight["kind"], insight["predicted_speedup"]) == (2, "strategy", 1.5)
+    assert [hint[:11] for hint in proposal["hints"]] == ["panels of 8"]
+    status = json.loads(call("status", "--json").output)
+    (model,) = status["models"].values()
+    assert set(model) == {
+        "calls", "failed", "open", "tokens", "cost_usd", "results", "correct", "unusable", "validity", "insights",
+    }  # fmt: skip
+    assert (model["calls"], model["failed"], model["validity"]) == (3, 1, 0.5)
+    assert set(status["hints"][0]) == {"seq", "author", "island", "text"}
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+@pytest.mark.parametrize("command", ["status", "show", "lineage"])
+def test_words_of_models_and_people_fit_and_are_only_text(
+    asked: str, call: Call, monkeypatch: pytest.MonkeyPatch, command: str, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    output = call(command).output
+    assert not set(output) & set("\x1b\x07\u202e")
+    assert max(len(line) for line in output.splitlines()) <= int(width)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,192 @@
+"""Calls of models. A call is no fact: it has no seq, and a replay never reads it.
+
+It is like a lease: written before the work begins, so that what is under way can be told after a kill. Unlike a lease
+it stays, with what came of it, so that nothing is paid for twice. One that was open when its engine died stays open
+for ever and counts with what was reserved for it: nobody knows whether it was charged.
+"""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+
+from archive.database import Database
+from archive.records import clean, from_real, numbers_of, read, real, to_json
+from archive.texts import put_text, unpack
+from evokernel.candidate import Usage
+from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin, Spending, StoredCall
+from evokernel.errors import StoreError
+
+USABLE = f"status IN ('{CallStatus.OK}', '{CallStatus.TRUNCATED}')"
+TOKENS = f"CASE status WHEN '{CallStatus.OPEN}' THEN reserved_tokens ELSE prompt_tokens + completion_tokens END"
+"""What a call counts with, in tokens."""
+COST_USD = f"CASE status WHEN '{CallStatus.OPEN}' THEN reserved_usd ELSE coalesce(cost_usd, reserved_usd) END"
+"""What a call counts with, in dollars."""
+WITHOUT_CALLS = (
+    "FROM proposals WHERE (cost_usd > 0 OR prompt_tokens + completion_tokens > 0) AND origin = '' "
+    "AND step NOT IN (SELECT step FROM calls)"
+)
+"""Where what a proposal says it cost counts: not where calls say so, or where another run paid."""
+_PAGE = 200
+_STORED = (
+    "SELECT c.*, p.body AS prompt_body, r.body AS reply_body FROM calls c "
+    "LEFT JOIN texts p ON p.hash = c.prompt LEFT JOIN texts r ON r.hash = c.reply"
+)
+_ORIGIN = "step, island, operator, parents, insights"
+_BEGUN = (
+    f"{_ORIGIN}, ordinal, role, model, key, sample, parameters, prompt, reserved_tokens, reserved_usd, at, session, "
+    "status"
+)
+_INSERT = f"INSERT INTO calls({_BEGUN}) VALUES ({', '.join('?' * 17)})"
+_END = (
+    "UPDATE calls SET status = ?, reply = ?, answered_by = ?, prompt_tokens = ?, completion_tokens = ?, cost_usd = ?, "
+    "duration_s = ? WHERE number = ? AND status = ?"
+)
+
+
+class Calls:
+    """The record of all calls of a run: a `CallLog`. Every write is one transaction, so that a kill loses nothing.
+
+    Args:
+        database: an open store.
+        session: returns the number of the open session, or None.
+    """
+
+    def __init__(self, database: Database, session: Callable[[], int | None] = lambda: None) -> None:
+        self._database = database
+        self._session = session
+
+    def of_step(self, step: int, ordinal: int) -> StoredCall | None:
+        """Return the newest call with a usable reply that was made for a step, or None."""
+        return self._first(f"c.step = ? AND c.ordinal = ? AND c.{USABLE} ORDER BY c.number DESC", step, ordinal)
+
+    def find(self, key: str, sample: int) -> StoredCall | None:
+        """Return the first call with a usable reply by what was asked, or None."""
+        return self._first(f"c.key = ? AND c.sample = ? AND c.{USABLE} ORDER BY c.number", key, sample)
+
+    def samples(self, key: str) -> int:
+        """Return how many different samples of a key were begun."""
+        return int(self._database.number("SELECT count(DISTINCT sample) FROM calls WHERE key = ?", (key,)))
+
+    def begin(self, call: Call) -> int:
+        """Write down what is about to be paid for and return its number."""
+        origin, now = call.origin, time.time()
+        prompt = json.dumps([[message.role, message.text] for message in call.messages])
+        with self._database.transaction():
+            values = (
+                origin.step,
+                clean(origin.island),
+                clean(origin.operator),
+                to_json(origin.parents),
+                to_json(origin.insights),
+                call.ordinal,
+                clean(call.role),
+                clean(call.model),
+                call.key,
+                call.sample,
+                json.dumps(dict(call.parameters)),
+                put_text(self._database, prompt),
+                call.reserved_tokens,
+                call.reserved_usd,
+                now,
+                self._session(),
+                CallStatus.OPEN.value,
+            )
+            return self._database.execute(_INSERT, values)
+
+    def end(self, number: int, result: CallResult) -> None:
+        """Write down what came of it.
+
+        Raises:
+            StoreError: the call is not open, or the result says that it still is.
+        """
+        usage = result.usage
+        if result.status is CallStatus.OPEN:
+            raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
+        with self._database.transaction():
+            values = (
+                result.status.value,
+                put_text(self._database, clean(result.text)),
+                clean(usage.model),
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                real(usage.cost_usd),
+                real(usage.duration_s),
+                number,
+                CallStatus.OPEN.value,
+            )
+            if self._database.changed(_END, values) == 0:
+                raise StoreError(f"{self._database.path}: call {number} is not open: never begun, or ended before")
+
+    def spending(self) -> Spending:
+        """Return what all calls of the run have cost; open ones count with what was reserved."""
+        row = self._database.row(f"SELECT count(*), sum({TOKENS}), sum({COST_USD}) FROM calls")
+        return Spending() if row is None else Spending(row[0], row[1] or 0, row[2] or 0.0)
+
+    def call(self, number: int) -> StoredCall | None:
+        """Return a call by its number, or None. Raises `StoreCorrupt` for one that cannot be read."""
+        return self._first("c.number = ?", number)
+
+    def interrupted(self) -> list[Origin]:
+        """Return, by step, where a usable reply came and neither a candidate nor anything else was made of it."""
+        rows = self._database.rows(
+            f"SELECT max(number), {_ORIGIN} FROM calls WHERE {USABLE} "  # the other columns are those of the newest
+            "AND step NOT IN (SELECT step FROM proposals) GROUP BY step ORDER BY step"
+        )
+        return [read(row, _origin, f"a call for step {row['step']}") for row in rows]
+
+    def answers(self) -> set[int]:
+        """Return the numbers in the inbox of the replies that were given elsewhere and have had their step."""
+        rows = self._database.rows(f"SELECT parameters FROM calls WHERE {USABLE} AND parameters LIKE '%\"answer\"%'")
+        return {entry for row in rows if type(entry := json.loads(row["parameters"]).get("answer")) is int}
+
+    def all(self) -> Iterator[StoredCall]:
+        """Yield every call in the order they were begun, a page at a time."""
+        last = 0
+        while page := self._database.rows(f"{_STORED} WHERE c.number > ? ORDER BY c.number LIMIT {_PAGE}", (last,)):
+            for row in page:
+                yield _stored(row)
+            last = page[-1]["number"]
+
+    def _first(self, condition: str, *values: object) -> StoredCall | None:
+        row = self._database.row(f"{_STORED} WHERE {condition} LIMIT 1", values)
+        return None if row is None else _stored(row)
+
+
+def _stored(row: sqlite3.Row) -> StoredCall:
+    return read(row, _read, f"a call ({row['number']})")
+
+
+def _read(row: sqlite3.Row) -> StoredCall:
+    messages = tuple(Message(role, text) for role, text in json.loads(unpack(row["prompt_body"])))
+    call = Call(
+        origin=_origin(row),
+        ordinal=row["ordinal"],
+        role=row["role"],
+        model=row["model"],
+        messages=messages,
+        parameters=json.loads(row["parameters"]),
+        sample=row["sample"],
+        reserved_tokens=row["reserved_tokens"],
+        reserved_usd=row["reserved_usd"],
+    )
+    return StoredCall(row["number"], call, _result(row))
+
+
+def _origin(row: sqlite3.Row) -> Origin:
+    parents, insights = tuple(json.loads(row["parents"])), numbers_of(row["insights"])
+    return Origin(row["step"], row["island"], row["operator"], parents, insights)
+
+
+def _result(row: sqlite3.Row) -> CallResult | None:
+    status = CallStatus(row["status"])
+    if status is CallStatus.OPEN:
+        return None
+    usage = Usage(
+        model=row["answered_by"],
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
+        cost_usd=from_real(row["cost_usd"]),
+        duration_s=from_real(row["duration_s"]),
+    )
+    return CallResult(status, unpack(row["reply_body"]), usage)
