@@ -1,0 +1,95 @@
+"""Budgets of models: no call is begun that could cost more than is left, and every call is written down first."""
+
+import asyncio
+import math
+from dataclasses import dataclass
+
+from evokernel.conversation import Call, CallResult
+from evokernel.errors import BudgetSpent
+from evokernel.protocols import CallLog
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that all calls of a run may come to; None where there is no limit."""
+
+    dollars: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The most that one call can take."""
+
+    tokens: int
+    usd: float
+
+
+class Ledger:
+    """Opens and closes calls in a log, within limits.
+
+    The log counts an open call with what was reserved for it, so that what was under way when an engine was killed
+    stays paid for. What this process has under way is known beside it: where only that is in the way, a call waits
+    for the others instead of ending the run early.
+    """
+
+    def __init__(self, log: CallLog, limits: Limits) -> None:
+        self._log = log
+        self._limits = limits
+        self._open: dict[int, Worst] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def fits(self, worst: Worst) -> bool:
+        """Say whether a call can be begun now; where not, the end of another may make room.
+
+        Raises:
+            BudgetSpent: it will never fit; the message is a reason to stop.
+        """
+        spent, limits = self._log.spending(), self._limits
+        if limits.calls is not None and spent.calls + 1 > limits.calls:
+            raise BudgetSpent(f"budget of {limits.calls} calls used")
+        open_usd = math.fsum(each.usd for each in self._open.values())
+        open_tokens = sum(each.tokens for each in self._open.values())
+        if limits.dollars is not None:
+            left = limits.dollars - spent.cost_usd
+            if worst.usd > left + open_usd:
+                raise BudgetSpent(
+                    f"budget of ${limits.dollars:g} used: ${spent.cost_usd - open_usd:.2f} spent, "
+                    f"the next call could cost ${worst.usd:.2f}"
+                )
+            if worst.usd > left:
+                return False
+        if limits.tokens is not None:
+            left_tokens = limits.tokens - spent.tokens
+            if worst.tokens > left_tokens + open_tokens:
+                raise BudgetSpent(
+                    f"budget of {limits.tokens} tokens used: {spent.tokens - open_tokens} spent, "
+                    f"the next call could take {worst.tokens}"
+                )
+            if worst.tokens > left_tokens:
+                return False
+        return True
+
+    def next_end(self) -> asyncio.Future[None]:
+        """Return what is done when the next call of this process ends."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        return future
+
+    def begin(self, call: Call) -> int:
+        """Write down a call that is about to be made and return its number."""
+        number = self._log.begin(call)
+        self._open[number] = Worst(call.reserved_tokens, call.reserved_usd)
+        return number
+
+    def end(self, number: int, result: CallResult) -> None:
+        """Write down what came of it, and let those who wait look again."""
+        try:
+            self._log.end(number, result)
+        finally:
+            self._open.pop(number, None)
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
