@@ -1,7 +1,7 @@
 """The composition root: from a checked config to live objects. The only place that knows every class."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -16,12 +16,15 @@ from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.protocols import Evaluator, Language, Listener, Operator
+from evokernel.languages.constrained import constrained
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Note, Operator
 from evokernel.registry import resolve
 from evokernel.search import Parts, Search
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from islands.archipelago import Archipelago
+from evokernel.thinking import NoModel, is_drafter
+from islands.archipelago import Archipelago, Rules, is_thinker
+from islands.choice import CHOOSERS
 from islands.island import Island
 from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
@@ -30,6 +33,8 @@ from operators.rewrite import LIBRARIES as REWRITTEN
 from operators.rewrite import Rewrite
 
 _LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
+DEFAULT_THINKERS = 8
+"""How many operators wait for a model at once, where the config does not say."""
 
 
 def assemble(
@@ -39,7 +44,9 @@ def assemble(
     listeners: Sequence[Listener] = (),
     evaluator: Evaluator | None = None,
     language: Language | None = None,
+    model: LanguageModel | None = None,
     machine: Machine | None = None,
+    handed_in_only: bool = False,
 ) -> Search:
     """Return a search on an open store.
 
@@ -49,7 +56,9 @@ def assemble(
         listeners: who hears what happens.
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
+        model: another implementation than the config's models, for recordings and for tests.
         machine: what the device class is chosen for; this machine if left out.
+        handed_in_only: judge what others have handed in, and end.
 
     Raises:
         ConfigError, TaskError, LanguageError: something the config names cannot be used.
@@ -64,17 +73,36 @@ def assemble(
     for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
         for listener in listeners:
             listener.hear(note)
-    language = language or local_language(
-        config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
+    language = constrained(
+        language
+        or local_language(
+            config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
+        ),
+        config.constraints,
     )
-    operators = make_operators(config)
+    foreign = foreign_kernels(config, task)
+    if model is None and config.models:
+        from evokernel.llm.assembly import make_models
+
+        older = [Store.open(path, write=False).calls for path in config.replies_from]
+        model = make_models(
+            config, log=store.calls, tell=lambda text: tell_all(listeners, Note(text, warning=True)), older=older
+        )
+    operators = make_operators(config, model=model or NoModel(store.calls))
+    unheard = [name for name, operator in operators.items() if is_thinker(operator)] if model is None else []
+    if unheard:
+        text = f"no models are configured: {', '.join(unheard)} wait for `evokernel ask` and `evokernel tell`"
+        tell_all(listeners, Note(text))
     return Search(
         Parts(
             task=task,
             language=language,
             store=store,
-            archipelago=make_archipelago(config, operators),
+            archipelago=make_archipelago(config, operators, foreign=bool(foreign)),
             operators=operators,
+            model=model,
+            thinkers_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_THINKERS if model else 0),
+            foreign=foreign,
             evaluator=evaluator
             or LocalEvaluator(
                 config.task,
@@ -88,7 +116,8 @@ def assemble(
             listeners=listeners,
         ),
         config=config,
-        seeds=seed_candidates(config, task),
+        seeds=seed_candidates(config, task, operators=operators),
+        handed_in_only=handed_in_only,
         in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
     )
 
@@ -122,24 +151,65 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
         )
 
 
-def make_operators(config: RunConfig) -> dict[str, Operator]:
-    """Return every operator an island names. Raises `ConfigError` for an unknown one."""
+def tell_all(listeners: Sequence[Listener], note: Note) -> None:
+    """Let everybody hear a note."""
+    for listener in listeners:
+        listener.hear(note)
+
+
+def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> dict[str, Operator]:
+    """Return every operator an island names: rules, prompts, and classes of the user's own.
+
+    Args:
+        config: the checked config.
+        model: what the operators among them ask that ask a model; without one they can still write prompts.
+
+    Raises:
+        ConfigError: a name is unknown, or a prompt cannot be used.
+    """
     names = sorted({name for island in config.islands for name in island.operators})
-    return {name: resolve(name, OPERATORS, "operator")() for name in names}
+    if all(name in OPERATORS for name in names):
+        return {name: OPERATORS[name]() for name in names}
+    from operators.templates import load_templates  # Jinja and the prompts, which most runs by rule do without
+    from operators.thinkers import Thinker
+
+    templates = load_templates(config.prompts)
+    taken = sorted(templates.keys() & OPERATORS.keys())
+    if taken:
+        raise ConfigError(f"{config.prompts}: {', '.join(taken)} is the name of a rule; give the prompt another name")
+    known = dict.fromkeys((*OPERATORS, *templates))
+    made: dict[str, Operator] = {}
+    for name in names:
+        if name in templates:
+            made[name] = Thinker(templates[name], model, prompt_tokens=config.prompt_tokens)
+        else:
+            made[name] = resolve(name, {**known, **OPERATORS}, "operator")()
+    return made
 
 
-def make_archipelago(config: RunConfig, operators: dict[str, Operator]) -> Archipelago:
-    """Return the empty islands of a config."""
+def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, foreign: bool = False) -> Archipelago:
+    """Return the empty islands of a config; `foreign`: there are kernels for the task in other languages."""
     topology = resolve(config.topology, TOPOLOGIES, "topology")
     return Archipelago(
         [make_island(island, language=config.language) for island in config.islands],
         topology([island.name for island in config.islands]),
         operators=operators,
         seed=config.seed,
-        migrate_every=config.migration.every,
-        migrate_count=config.migration.count,
-        reset_after=config.reset_after,
+        rules=Rules(
+            migrate_every=config.migration.every,
+            migrate_count=config.migration.count,
+            reset_after=config.reset_after,
+            repairs=config.repairs,
+            foreign=foreign,
+            device_usd_per_hour=config.device_usd_per_hour,
+        ),
     )
+
+
+def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:
+    """Return the task's own seeds in other languages than the run's, for operators that port."""
+    others = [(language, path) for language, path in task.seeds.items() if language != config.language]
+    return tuple(Candidate(path.read_text(encoding="utf-8"), language) for language, path in others if path.exists())
 
 
 def make_island(config: IslandConfig, *, language: str) -> Island:
@@ -156,11 +226,12 @@ def make_island(config: IslandConfig, *, language: str) -> Island:
         operators=shares,
         archive=GridArchive(config.niches.axes),
         selector=selector(config.selector.pressure),
+        chooser=CHOOSERS[config.choose](),
     )
 
 
-def seed_candidates(config: RunConfig, task: Task) -> list[Candidate]:
-    """Return the sources a search starts from: the config's, or the task's own.
+def seed_candidates(config: RunConfig, task: Task, *, operators: Mapping[str, Operator]) -> list[Candidate]:
+    """Return the sources a search starts from: the config's, or the task's own; none where an operator drafts one.
 
     Raises:
         ConfigError: there is none, or one cannot be read.
@@ -168,10 +239,13 @@ def seed_candidates(config: RunConfig, task: Task) -> list[Candidate]:
     paths = [Path(source) for source in config.seed_sources]
     if not paths and config.language in task.seeds:
         paths = [task.seeds[config.language]]
+    if not paths and any(is_drafter(operator) for operator in operators.values()):
+        return []
     if not paths:
         raise ConfigError(
             f"task {task.name!r} has no seed in language {config.language!r}: "
-            "name the file of a correct kernel under seed_sources in the config"
+            "name the file of a correct kernel under seed_sources in the config, or give an island the operator draft, "
+            "which lets a model write the first one"
         )
     try:
         return [Candidate(path.read_text(encoding="utf-8"), config.language) for path in paths]

@@ -53,6 +53,36 @@ class AfterDollars:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterTokens:
+    """Stop after models have read and written this many tokens."""
+
+    limit: int
+
+    def reason(self, progress: Progress) -> str | None:
+        """Say so when the number is reached."""
+        return f"budget of {self.limit} tokens used" if progress.tokens >= self.limit else None
+
+    def remaining(self, progress: Progress) -> float | None:
+        """Return the share of tokens left."""
+        return max(0.0, 1.0 - progress.tokens / self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCalls:
+    """Stop after this many calls of models, failed ones among them."""
+
+    limit: int
+
+    def reason(self, progress: Progress) -> str | None:
+        """Say so when the number is reached."""
+        return f"budget of {self.limit} calls used" if progress.calls >= self.limit else None
+
+    def remaining(self, progress: Progress) -> float | None:
+        """Return the share of calls left."""
+        return max(0.0, 1.0 - progress.calls / self.limit)
+
+
+@dataclass(frozen=True, slots=True)
 class OnPlateau:
     """Stop after this many evaluations without a better kernel."""
 
@@ -109,6 +139,10 @@ def stopper_from(budget: BudgetConfig) -> FirstOf:
         rules.append(AfterHours(budget.hours))
     if budget.dollars is not None:
         rules.append(AfterDollars(budget.dollars))
+    if budget.tokens is not None:
+        rules.append(AfterTokens(budget.tokens))
+    if budget.calls is not None:
+        rules.append(AfterCalls(budget.calls))
     if budget.plateau is not None:
         rules.append(OnPlateau(budget.plateau))
     if budget.roofline is not None:

@@ -142,7 +142,7 @@ class ConstraintsConfig(Part):
     """What every kernel must keep to, beside being right. Checked before it is run, and told to models."""
 
     forbid: tuple[str, ...] = ()
-    """Regular expressions that no source may match, comments left out, for example use_fast_math or tl\\.atomic."""
+    """Regular expressions that no source may match, its comments included, for example use_fast_math or tl\\.atomic."""
     shared_bytes: int | None = Field(default=None, ge=0)
     """The most shared memory one block may use, in bytes."""
     registers: int | None = Field(default=None, ge=16, le=255)

@@ -37,8 +37,8 @@ class Origin:
 class ModelRequest:
     """One call to make.
 
-    `ordinal` numbers the calls of a step from 0; `role` decides which models may answer. `temperature` and
-    `max_tokens` replace the model's own settings.
+    `ordinal` numbers the calls of a step from 0; `role` decides which models may answer. The
+    temperature that the config gives a model replaces `temperature`; of two `max_tokens` the smaller counts.
     """
 
     origin: Origin

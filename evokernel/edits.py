@@ -6,8 +6,18 @@ from typing import Any
 from evokernel.errors import RunMismatch
 
 # A replay of the store must give the state the live run had: only what steers future choices may change.
-_FREE = ("budget.", "in_flight", "store", "evaluation.gpus")
-_FREE_OF_ISLANDS = ("operators", "selector")
+_FREE = (
+    "budget.",
+    "in_flight",
+    "store",
+    "evaluation.gpus",
+    "models",
+    "prompts",
+    "prompt_tokens",
+    "replies_from",
+    "repairs",
+)
+_FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 
 
 def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

@@ -168,8 +168,12 @@ class Operator(Protocol):
 
 
 class Thinker(Operator, Protocol):
-    """An operator that asks a model: what it says to it and what it makes of the reply are functions of their own."""
+    """An operator that asks a model: what it says to it and what it makes of the reply are functions of their own.
 
+    `role` decides which models may answer.
+    """
+
+    role: str
     wants: frozenset[Want]
 
     def prompt(self, context: Context) -> tuple[Message, ...]:
@@ -273,6 +277,8 @@ class Progress:
     since_improvement: int
     best_speedup: float
     roofline_share: float | None
+    tokens: int = 0
+    calls: int = 0
 
 
 class Stopper(Protocol):

@@ -5,56 +5,52 @@ engine ended is found by its lease and judged again.
 """
 
 import asyncio
-import json
 import logging
 import time
-from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
-import yaml
-
-from archive.identity import RunIdentity
 from archive.records import Barren
 from archive.store import Store
-from evokernel import __version__
+from evokernel.agenda import Agenda
+from evokernel.appraisal import Appraiser
 from evokernel.budget import FirstOf
-from evokernel.candidate import Candidate, Proposal, Usage
-from evokernel.config import RunConfig, dump_config, flatten, parse_config
+from evokernel.candidate import Candidate, Proposal
+from evokernel.config import RunConfig
 from evokernel.crown import Crown
-from evokernel.edits import edits_between
 from evokernel.errors import ConfigError, HarnessError
-from evokernel.evaluation import Budget, Evaluation, combined_speedup, harness_failure
+from evokernel.opening import begin_run
 from evokernel.protocols import (
-    EvaluationRequest,
     Evaluator,
     EvaluatorIdentity,
     Judged,
     Language,
+    LanguageModel,
     Listener,
     Note,
     Operator,
     Progress,
     Proposed,
 )
-from evokernel.reuse import stored_verdict
 from evokernel.standing import Standing
-from evokernel.state import State
-from evokernel.steps import Selection
+from evokernel.state import State, Surroundings
+from evokernel.steps import Draft, Noted, Selection, Unusable
 from evokernel.task import Task
+from evokernel.thinking import Thinking, barren_step, is_drafter
 from evokernel.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 1.0
-TRIES = 2  # for one candidate, when our own machinery fails
-FAILURES = 3  # candidates in a row that it failed on, before the search gives up
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The live objects a search is made of."""
+    """The live objects a search is made of.
+
+    `thinkers_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages.
+    """
 
     task: Task
     language: Language
@@ -64,6 +60,9 @@ class Parts:
     evaluator: Evaluator
     stopper: FirstOf
     listeners: Sequence[Listener]
+    model: LanguageModel | None = None
+    thinkers_at_once: int = 0
+    foreign: tuple[Candidate, ...] = ()
 
 
 class Search:
@@ -74,20 +73,33 @@ class Search:
         config: what this run is, to be compared with what the store says it is.
         seeds: the sources to start from.
         in_flight: proposals waiting or being judged at once.
+        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, crown nobody.
+        clock: in s; how long models rest is counted by it.
     """
 
-    def __init__(self, parts: Parts, *, config: RunConfig, seeds: Sequence[Candidate], in_flight: int) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        config: RunConfig,
+        seeds: Sequence[Candidate],
+        in_flight: int,
+        handed_in_only: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._parts = parts
         self._config = config
         self._seeds = seeds
         self._in_flight = in_flight
+        self._handed_in_only = handed_in_only
         self.state = State(parts.archipelago, parts.language)
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._thinking = Thinking(parts.model, self._tell, most=parts.thinkers_at_once, clock=clock)
         self._evaluator_identity: EvaluatorIdentity | None = None
-        self._judging: dict[str, asyncio.Future[None]] = {}
+        self._appraiser: Appraiser | None = None
+        self._surroundings: Surroundings | None = None
         self._started = time.monotonic()
-        self._failures = 0
 
     @property
     def standing(self) -> Standing:
@@ -97,6 +109,7 @@ class Search:
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
         self._stop_asked = reason
+        self._thinking.hush()
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
@@ -110,20 +123,25 @@ class Search:
             return await self._run()
         finally:
             await self._parts.evaluator.close()
+            await self._thinking.close()
 
     async def _run(self) -> str:
         self._tell(Note("starting the evaluator: admission of the task, device, baselines"))
         self._evaluator_identity = await self._parts.evaluator.start()
         store = self._parts.store
-        self._begin(self._evaluator_identity)
+        begin_run(store, self._config, self._evaluator_identity, self._tell)
         self.replay()
+        self._appraiser = Appraiser(
+            store, self._parts.evaluator, self._evaluator_identity, standing=self.standing, tell=self._tell
+        )
+        self._surroundings = self._look_around(self._evaluator_identity)
         store.session_start()
         self._started = time.monotonic()
         reason = "stopped by an error"
         try:
             await self._beating(self._seed())
             reason = await self._loop()
-            if not self._stop_asked:
+            if not self._stop_asked and not self._handed_in_only:
                 await self._beating(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
         except asyncio.CancelledError:
@@ -148,41 +166,47 @@ class Search:
 
     async def _loop(self) -> str:
         leases = list(self._parts.store.open_leases())
-        steps = self._steps()
+        agenda = Agenda(
+            self._parts.store, self.state, self._thinking, tell=self._tell, handed_in_only=self._handed_in_only
+        )
         while True:
             for entry in self._parts.store.take_inbox():
                 self._notes(self.state.apply_inbox(entry))
-            reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
-            while not reason and len(self._tasks) < self._in_flight:
+            reason, resting = self._reason(), self._thinking.resting
+            while not reason and len(self._tasks) - self._thinking.count < self._in_flight:
                 if leases:
                     self._spawn(self._judge(leases.pop(0)))
-                elif not self._start_step(steps):
+                elif not self._start_step(agenda):
                     break
                 await asyncio.sleep(0)  # a rule runs through here, so that the next ask knows its proposal
-                reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
-            if not self._tasks:
-                return reason or "every operator has tried everything it can"
+                reason = self._reason()
+            if not self._tasks and (reason or not resting):
+                return reason or self._nothing_left()
             await self._settle()
 
-    def _steps(self) -> deque[int]:
-        """Return the step numbers to ask for: those an interrupted session left out, then the next new one."""
-        return deque([*self._parts.store.missing_steps(), self._parts.store.next_step()])
+    def _nothing_left(self) -> str:
+        if self._handed_in_only:
+            return "everything that was handed in is judged"
+        return self._thinking.silenced or "every operator has tried everything it can"
 
-    def _start_step(self, steps: deque[int]) -> bool:
+    def _reason(self) -> str | None:
+        """Return why to ask nothing more, or None."""
+        if self._handed_in_only:
+            return self._stop_asked
+        if self._thinking.spent:
+            return self._thinking.spent
+        return self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
+
+    def _start_step(self, agenda: Agenda) -> bool:
         """Start work on the next step; False when nothing is left to ask for."""
-        injected = self.state.next_injected()
-        selection = None if injected else self.state.archipelago.ask(steps[0])
-        if injected is None and selection is None:
-            return False
-        step = steps.popleft()
-        if not steps:
-            steps.append(step + 1)
-        if injected is not None:
-            proposal = Proposal(injected, step, EVERYWHERE, "inject", self.state.seq, rationale="inject: by hand")
-            self._store_proposal(proposal)
-            self._spawn(self._judge(proposal))
-        elif selection is not None:
-            self._spawn(self._work(selection, asked_seq=self.state.seq))
+        match agenda.next():
+            case Selection() as selection:
+                self._spawn(self._work(selection, asked_seq=self.state.seq))
+            case Proposal() as proposal:
+                self._store_proposal(proposal)
+                self._spawn(self._judge(proposal))
+            case None:
+                return False
         return True
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -190,6 +214,10 @@ class Search:
 
     async def _settle(self) -> None:
         """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
+        if not self._tasks:  # every model rests
+            await asyncio.sleep(HEARTBEAT_S)
+            self._parts.store.heartbeat(time.monotonic() - self._started)
+            return
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
         self._parts.store.heartbeat(time.monotonic() - self._started)
         failures = [error for task in done if (error := task.exception()) is not None]
@@ -216,107 +244,49 @@ class Search:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
-        began = time.monotonic()
-        sheet = self._identity_of_evaluator().device_sheet
-        context = self.state.context(selection, task=self._parts.task, config=self._config, device_sheet=sheet)
-        try:
-            draft, reason = await self._parts.operators[selection.operator].propose(context), ""
-        except Exception as error:  # the edge of an operator: a fault of one must not end the search
-            logger.exception("operator %s failed at step %d", selection.operator, selection.step)
-            draft, reason = None, f"{type(error).__name__}: {error}"
-            self._tell(Note(f"operator {selection.operator} failed at step {selection.step}: {reason}", warning=True))
-        if draft is None:
-            self._commit_barren(selection, asked_seq, reason)
-            return
-        proposal = Proposal(
-            candidate=Candidate(draft.source, self._parts.language.name),
-            step=selection.step,
-            island=selection.island,
-            operator=selection.operator,
-            asked_seq=asked_seq,
-            parents=draft.parents,
-            rationale=draft.rationale,
-            predicted_speedup=draft.predicted_speedup,
-            usage=Usage(duration_s=time.monotonic() - began),
-        )
-        self._store_proposal(proposal)
-        await self._judge(proposal)
+        context = self.state.context(selection, self._surroundings_known())
+        answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
+        match answer:
+            case Draft():
+                proposal = Proposal(
+                    candidate=Candidate(answer.source, self._parts.language.name),
+                    step=selection.step,
+                    island=selection.island,
+                    operator=selection.operator,
+                    asked_seq=asked_seq,
+                    parents=answer.parents,
+                    inspirations=answer.inspirations,
+                    rationale=answer.rationale,
+                    predicted_speedup=answer.predicted_speedup,
+                    usage=answer.usage,
+                    insights=answer.insights,
+                )
+                self._store_proposal(proposal)
+                await self._judge(proposal)
+            case Noted():
+                barren = barren_step(selection, asked_seq, usage=answer.usage, exhausted=False)
+                seq = self._parts.store.record_insight(barren, answer.insight)
+                self._notes(self.state.apply_insight(seq, barren, answer.insight))
+                self._tell(Note(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
+            case Unusable():
+                again = self.state.archipelago.thinks(selection.operator)  # a rule would say the same
+                self._commit_barren(
+                    barren_step(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
+                )
+            case None:
+                self._commit_barren(barren_step(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program = self.state.program_hash(proposal.candidate)
-        while program in self._judging:  # the same program is being measured: its verdict will serve both
-            await asyncio.wait([self._judging[program]])
-        done = self._judging[program] = asyncio.get_running_loop().create_future()
-        try:
-            evaluation, reused_from = await self._verdict(proposal.candidate, program)
+        program, appraiser = self.state.program_hash(proposal.candidate), self._appraiser_at_work()
+        with await appraiser.alone(program):
+            evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
             self._tell(Judged(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
-        finally:
-            del self._judging[program]
-            done.set_result(None)
-
-    async def _verdict(self, candidate: Candidate, program: str) -> tuple[Evaluation, int | None]:
-        """Return the evaluation that counts: quick, and precise where it may beat the best so far."""
-        quick, reused_from = await self._evaluate(candidate, program, Budget.QUICK)
-        if not quick.ok or quick.stopped_early or self.standing.best is None:
-            return quick, reused_from
-        if combined_speedup(quick.timings).high < self.standing.best_speedup:
-            return quick, reused_from
-        if reused_from is None:
-            self._parts.store.add_evaluation(quick)
-        return await self._evaluate(candidate, program, Budget.PRECISE)
-
-    async def _evaluate(self, candidate: Candidate, program: str, budget: Budget) -> tuple[Evaluation, int | None]:
-        identity = self._identity_of_evaluator()
-        stored = stored_verdict(self._parts.store, identity, program_hash=program, budget=budget)
-        if stored is not None:
-            return stored.evaluation, stored.seq
-        request = EvaluationRequest(candidate, program, budget, incumbent=self.standing.best_by_workload)
-        for _ in range(TRIES):
-            try:
-                evaluation = await self._parts.evaluator.evaluate(request)
-            except HarnessError as error:
-                failure = error
-                self._tell(Note(f"our evaluator failed on {candidate.id}: {error}", warning=True))
-            else:
-                self._failures = 0
-                return evaluation, None
-        self._failures += 1
-        if self._failures >= FAILURES:
-            raise failure
-        return harness_failure(identity.key(program, budget), candidate.id, str(failure)), None
 
     # ------------------------------------------------------------------------------------------------ state
-
-    def _begin(self, evaluator: EvaluatorIdentity) -> None:
-        """Make sure the store holds this run, and write down what was edited since its last session."""
-        store, config = self._parts.store, self._config
-        store.begin_run(
-            RunIdentity(
-                task=config.task,
-                task_hash=evaluator.task_hash,
-                seed=config.seed,
-                language=config.language,
-                device=evaluator.device,
-                environment=evaluator.environment,
-                evokernel_version=__version__,
-                task_spec=config.evaluation.model_dump(mode="json"),
-            )
-        )
-        stored = store.meta("config")
-        if stored is not None:
-            before = flatten(parse_config(yaml.safe_load(stored), "the config in the store"))
-            for key, old, new in edits_between(before, flatten(config)):
-                store.config_edit(key, old, new)
-                self._tell(Note(f"config: {key} changed from {old} to {new}"))
-        store.set_meta("config", dump_config(config))
-        store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
-        store.set_meta("sandbox", evaluator.sandbox)
-        for workload, times in evaluator.baseline_us.items():
-            self._tell(Note(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
@@ -328,10 +298,15 @@ class Search:
         for proposal in self._parts.store.open_leases():
             if proposal.operator == "seed":
                 await self._judge(proposal)
-        if self.standing.best is None:
+        if self.standing.best is None and not self._can_draft():
             failure = self.standing.last_failure
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
             raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
+
+    def _can_draft(self) -> bool:
+        """Whether some operator makes a kernel from nothing."""
+        named = {name for island in self._config.islands for name in island.operators}
+        return any(is_drafter(self._parts.operators[name]) for name in named)
 
     async def _crown(self) -> None:
         crown = Crown(self._parts.store, self._parts.evaluator, self._identity_of_evaluator(), self._tell)
@@ -355,15 +330,7 @@ class Search:
         self.state.archipelago.pending(proposal)
         self._tell(Proposed(proposal))
 
-    def _commit_barren(self, selection: Selection, asked_seq: int, reason: str) -> None:
-        barren = Barren(
-            step=selection.step,
-            operator=selection.operator,
-            island=selection.island,
-            asked_seq=asked_seq,
-            reason=reason,
-            parents=tuple(elite.candidate.id for elite in selection.parents),
-        )
+    def _commit_barren(self, barren: Barren) -> None:
         seq = self._parts.store.record_barren(barren)
         self._notes(self.state.apply_barren(seq, barren))
 
@@ -380,12 +347,34 @@ class Search:
             since_improvement=self.standing.since_improvement,
             best_speedup=self.standing.best_speedup,
             roofline_share=self.standing.roofline_share,
+            tokens=spent.tokens,
+            calls=spent.calls,
         )
 
     def _identity_of_evaluator(self) -> EvaluatorIdentity:
         if self._evaluator_identity is None:
             raise HarnessError("the evaluator was asked before it was started")
         return self._evaluator_identity
+
+    def _look_around(self, evaluator: EvaluatorIdentity) -> Surroundings:
+        return Surroundings(
+            task=self._parts.task,
+            config=self._config,
+            device=evaluator.device,
+            device_sheet=evaluator.device_sheet,
+            guide=self._parts.language.guide(self._parts.task),
+            foreign=self._parts.foreign,
+        )
+
+    def _appraiser_at_work(self) -> Appraiser:
+        if self._appraiser is None:
+            raise HarnessError("something was to be judged before the evaluator was started")
+        return self._appraiser
+
+    def _surroundings_known(self) -> Surroundings:
+        if self._surroundings is None:
+            raise HarnessError("an operator was asked before the evaluator was started")
+        return self._surroundings
 
     def _notes(self, texts: Sequence[str]) -> None:
         for text in texts:

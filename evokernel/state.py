@@ -1,20 +1,37 @@
 """The state of a search: a fold over committed facts. A replay of the store gives the state the live run had."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from archive.facts import BarrenStep, Fact, InboxEntry, Remeasured, Result
+from archive.facts import BarrenStep, Fact, InboxEntry, Learned, Remeasured, Result
 from archive.records import Barren
 from archive.store import Store
 from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
+from evokernel.conversation import Insight, Origin
 from evokernel.evaluation import Budget, Evaluation, Status
+from evokernel.handed_in import Answered, HandedIn, read_answer, read_insight, read_source, read_text
+from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
 from evokernel.standing import Standing
 from evokernel.steps import Context, Outcome, Selection
 from evokernel.task import Task
 from evokernel.tunables import skeleton_hash
-from islands.archipelago import Archipelago
+from islands.archipelago import EVERYWHERE, Archipelago
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every operator of a run sees, whatever the step: `device` is its name, `guide` the language's."""
+
+    task: Task
+    config: RunConfig
+    device: str
+    device_sheet: Mapping[str, float]
+    guide: str
+    foreign: tuple[Candidate, ...] = ()
 
 
 class State:
@@ -25,7 +42,9 @@ class State:
         self.standing = Standing()
         self.seq = 0
         self._language = language
-        self._injected: dict[str, Candidate] = {}
+        self.answers: dict[int, Answered] = {}
+        """Replies to prompts that were answered elsewhere, by number in the inbox."""
+        self._injected: dict[str, HandedIn] = {}
 
     def program_hash(self, candidate: Candidate) -> str:
         """Return the hash that decides whether an evaluation can be used again."""
@@ -41,7 +60,7 @@ class State:
             self.seq = fact.seq
             match fact:
                 case Result() if task_hash not in (None, fact.evaluation.key.task_hash):
-                    self._injected[fact.proposal.candidate.id] = fact.proposal.candidate
+                    self._injected[fact.proposal.candidate.id] = HandedIn(fact.proposal.candidate)
                 case Result():
                     self.standing.copied += bool(fact.origin)
                     self.apply_result(fact.seq, fact.proposal, fact.evaluation)
@@ -49,6 +68,8 @@ class State:
                     self.apply_barren(fact.seq, barren)
                 case Remeasured(evaluation=evaluation) if task_hash in (None, evaluation.key.task_hash):
                     self.apply_final(evaluation)
+                case Learned(barren=barren, insight=insight):
+                    self.apply_insight(fact.seq, barren, insight)
                 case InboxEntry():
                     self.apply_inbox(fact)
 
@@ -73,28 +94,71 @@ class State:
     def apply_barren(self, seq: int, barren: Barren) -> list[str]:
         """Take in a step whose operator had nothing to offer."""
         self.seq = seq
-        return self.archipelago.tell(
-            Outcome(seq, None, barren.step, barren.island, barren.operator, barren.parents, None)
-        )
+        return self.archipelago.tell(_without_candidate(seq, barren, None))
+
+    def apply_insight(self, seq: int, barren: Barren, insight: Insight) -> list[str]:
+        """Take in a step that ended in words instead of a candidate."""
+        self.seq = seq
+        return self.archipelago.tell(_without_candidate(seq, barren, insight))
 
     def apply_inbox(self, entry: InboxEntry) -> list[str]:
-        """Take in what somebody handed to the engine: a `source` is judged like any proposal."""
-        self.seq = entry.seq
-        source = entry.payload.get("source") if isinstance(entry.payload, dict) else None
-        if entry.kind != "source" or not isinstance(source, str):
-            return [f"inbox entry {entry.id} of kind {entry.kind!r} is not understood and was left alone"]
-        try:
-            candidate = Candidate(source, self._language.name)
-        except UnicodeEncodeError:
-            return [f"inbox entry {entry.id} is not text that can be written down"]
-        if candidate.id in self.archipelago.memory.known:
-            return [f"{candidate.id} was handed in, and is known already"]
-        self._injected[candidate.id] = candidate
-        return [f"{candidate.id} was handed in{' by ' + entry.author if entry.author else ''}"]
+        """Take in what somebody handed to the engine, and say what became of it.
 
-    def next_injected(self) -> Candidate | None:
-        """Return a handed-in candidate that was not proposed yet, or None."""
-        waiting = (c for name, c in self._injected.items() if name not in self.archipelago.memory.known)
+        Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
+        that a step is given to.
+        """
+        self.seq = entry.seq
+        by = f" by {entry.author}" if entry.author else ""
+        payload = entry.payload if isinstance(entry.payload, dict) else {}
+        try:
+            if entry.kind == "answer":
+                self.answers[entry.id] = read_answer(entry.id, payload)
+                return []
+            return [self._take_in(entry.kind, payload, seq=entry.seq) + by]
+        except ValueError as error:
+            return [f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}"]
+
+    def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
+        memory = self.archipelago.memory
+        match kind:
+            case "source":
+                handed_in = read_source(payload, language=self._language.name)
+                name = handed_in.candidate.id
+                if name in memory.known:
+                    raise ValueError(f"{name} is known already")
+                self._injected[name] = handed_in
+                return f"{name} was handed in"
+            case "hint":
+                text = read_text(payload, "text")
+                memory.hint(text, island=str(payload.get("island") or EVERYWHERE))
+                return f"hint: {text}"
+            case "pin" | "unpin" | "ban":
+                return self._mark(kind, read_text(payload, "candidate"))
+            case "insight":
+                insight, island = read_insight(payload)
+                memory.insights.add(seq, insight, island=island)
+                return f"{insight.kind}: {insight.title}"
+        raise ValueError("this kind is not known")
+
+    def _mark(self, kind: str, name: str) -> str:
+        memory = self.archipelago.memory
+        elite = memory.elites.get(name)
+        if elite is None:
+            raise ValueError(f"{name} is no correct kernel of this run")
+        memory.pinned = [pinned for pinned in memory.pinned if pinned != name]
+        match kind:
+            case "pin":
+                memory.pinned.append(name)
+                return f"{name} is pinned: a parent more often than others"
+            case "unpin":
+                return f"{name} is pinned no more"
+        self.archipelago.bar(elite.program_hash)
+        self.standing.demote(elite.program_hash, memory.best)
+        return f"{name} is banned: never a parent again"
+
+    def next_injected(self) -> HandedIn | None:
+        """Return something handed in that was not proposed yet, or None."""
+        waiting = (each for name, each in self._injected.items() if name not in self.archipelago.memory.known)
         return next(waiting, None)
 
     def apply_final(self, evaluation: Evaluation) -> None:
@@ -105,29 +169,73 @@ class State:
             self.archipelago.bar(program)
             self.standing.demote(program, self.archipelago.memory.best)
 
-    def context(
-        self, selection: Selection, *, task: Task, config: RunConfig, device_sheet: Mapping[str, float]
-    ) -> Context:
+    def context(self, selection: Selection, surroundings: Surroundings) -> Context:
         """Return what the operator of a step may see."""
-        memory, first = self.archipelago.memory, selection.parents[0]
+        memory, config, parents = self.archipelago.memory, surroundings.config, selection.parents
+        shown = tuple(elite.candidate.id for elite in parents)
+        thinks = self.archipelago.thinks(selection.operator)
+        inspirations = self.archipelago.inspirations(selection) if thinks else ()
+        broken = memory.broken.get(selection.broken)
+        told = {name: memory.verdicts[name] for name in shown if name in memory.verdicts}
+        told |= {e.candidate.id: memory.verdicts[e.candidate.id] for e in inspirations}
         return Context(
             step=selection.step,
             seed=config.seed,
             island=selection.island,
-            task=task,
+            task=surroundings.task,
             language=config.language,
             threads=config.threads,
-            parents=selection.parents,
-            siblings=tuple(memory.siblings[first.skeleton]),
+            parents=parents,
+            siblings=tuple(memory.siblings[parents[0].skeleton]) if parents else (),
             known=frozenset(memory.known),
-            tried=frozenset(memory.tried[first.candidate.id]),
+            tried=frozenset(memory.tried[shown[0]]) if parents else frozenset(),
             credit=memory.credit,
-            device_sheet=device_sheet,
+            device_sheet=surroundings.device_sheet,
+            selection=selection,
+            device=surroundings.device,
+            guide=surroundings.guide,
+            verdicts=told | ({broken.candidate.id: broken.evaluation} if broken else {}),
+            inspirations=inspirations,
+            broken=broken,
+            failures=memory.broken.warnings(shown) if thinks else (),
+            best=memory.best,
+            insights=tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all),
+            hints=memory.hints_for(selection.island),
+            constraints=in_words(config.constraints),
+            foreign=surroundings.foreign,
+        )
+
+    def taken_up(self, origin: Origin) -> Selection | None:
+        """Return what a step was about that an earlier session has paid a reply for; None where that has gone."""
+        memory = self.archipelago.memory
+        if not self.archipelago.thinks(origin.operator) or origin.island not in self.archipelago.islands:
+            return None
+        elites = [memory.elites[name] for name in origin.parents if name in memory.elites]
+        others = [name for name in origin.parents if name not in memory.elites]
+        if len(others) > 1 or any(memory.broken.get(name) is None for name in others):
+            return None
+        return Selection(
+            origin.step, origin.island, origin.operator, tuple(elites), "".join(others), insights=origin.insights
         )
 
     def fingerprint(self) -> str:
         """Return a hash over the whole state."""
         return self.archipelago.fingerprint()
+
+
+def _without_candidate(seq: int, barren: Barren, insight: Insight | None) -> Outcome:
+    return Outcome(
+        seq=seq,
+        proposal=None,
+        step=barren.step,
+        island=barren.island,
+        operator=barren.operator,
+        parents=barren.parents,
+        evaluation=None,
+        exhausted=barren.exhausted,
+        insight=insight,
+        usage=barren.usage,
+    )
 
 
 def replay_store(path: Path, state: State) -> State:

@@ -45,7 +45,8 @@ class Outcome:
     """One committed result, as the search state takes it in. No evaluation: the operator had nothing to offer.
 
     `program_hash` and `skeleton` are those of the candidate; empty where there is none. `exhausted`: without an
-    evaluation, whether asking this operator for these parents again is of no use. `insight` is what came instead.
+    evaluation, whether asking this operator for these parents again is of no use. `insight` is what came instead, and
+    `usage` what finding out has cost.
     """
 
     seq: int
@@ -59,6 +60,7 @@ class Outcome:
     skeleton: str = ""
     exhausted: bool = True
     insight: Insight | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Context:
     """Good kernels of other niches and islands."""
     broken: Failure | None = None
     failures: tuple[Failure, ...] = ()
-    """What was wrong of late, on these parents first."""
+    """What was wrong of late, oldest first, with that of these parents last."""
     best: Elite | None = None
     insights: tuple[KnownInsight, ...] = ()
     """Those selected, then what is known of the first parent and this island, lessons that have paid."""

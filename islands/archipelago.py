@@ -6,24 +6,55 @@ over committed results in seq order: replaying the store gives the state the liv
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Status
 from evokernel.fitness import Elite
-from evokernel.protocols import Operator
+from evokernel.protocols import Operator, Thinker
 from evokernel.rng import stream
-from evokernel.steps import Outcome, Selection
+from evokernel.steps import Outcome, Selection, Want
 from evokernel.tunables import read_tunables
 from islands.island import Island
+from islands.matter import Matter, matter_for
 from islands.memory import Memory
 from islands.migration import migrate
 from islands.topology import Graph
 
 EVERYWHERE = "*"
 YOUNG_SHARE = 0.5
+PINNED_SHARE = 0.5
+INSPIRATIONS = 3
+
+
+def is_thinker(operator: Operator) -> TypeGuard[Thinker]:
+    """Say whether an operator asks a model."""
+    return hasattr(operator, "wants")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all islands together.
+
+    Args:
+        migrate_every: results between two migrations.
+        migrate_count: elites sent along each edge.
+        reset_after: an island's results without a better elite after which it starts again; None for never.
+        repairs: how often a failed candidate of a model, and what comes of it, is given back.
+        foreign: whether there are kernels for the task in other languages.
+        device_usd_per_hour: what an hour of the device costs, for operators chosen by gain and cost.
+    """
+
+    migrate_every: int
+    migrate_count: int = 1
+    reset_after: int | None = None
+    repairs: int = 0
+    foreign: bool = False
+    device_usd_per_hour: float = 0.0
 
 
 class Archipelago:
@@ -34,9 +65,7 @@ class Archipelago:
         graph: who sends elites to whom.
         operators: by name, every operator an island may use.
         seed: the run's seed.
-        migrate_every: results between two migrations.
-        migrate_count: elites sent along each edge.
-        reset_after: an island's results without a better elite after which it starts again; None for never.
+        rules: what holds for all of them.
     """
 
     def __init__(
@@ -46,29 +75,54 @@ class Archipelago:
         *,
         operators: Mapping[str, Operator],
         seed: int,
-        migrate_every: int,
-        migrate_count: int = 1,
-        reset_after: int | None = None,
+        rules: Rules,
     ) -> None:
         self.islands = {island.name: island for island in islands}
-        self.memory = Memory()
+        self.thinkers = {name: op for name, op in operators.items() if is_thinker(op)}
+        self.memory = Memory(
+            thinkers=self.thinkers, repairs=rules.repairs, device_usd_per_hour=rules.device_usd_per_hour
+        )
         self.results = 0
         self._graph = graph
         self._operators = operators
         self._seed = seed
-        self._migrate_every = migrate_every
-        self._migrate_count = migrate_count
-        self._reset_after = reset_after
+        self._rules = rules
 
-    def ask(self, step: int) -> Selection | None:
-        """Return what to work on at this step; None when no operator has anything left to try anywhere."""
-        names = list(self.islands)
-        turn = step % len(names)
-        for name in names[turn:] + names[:turn]:
-            selection = self._ask_island(step, self.islands[name])
+    def ask(
+        self, step: int, *, thinking: bool = True, rules: bool = True, names: Collection[str] = ()
+    ) -> Selection | None:
+        """Return what to work on at this step; None when no operator has anything left to try anywhere.
+
+        Args:
+            step: the number of the step.
+            thinking: operators that ask a model may be chosen.
+            rules: the others may be.
+            names: only these operators may be; all, where none is named.
+        """
+        islands = list(self.islands.values())
+        turn = step % len(islands)
+        for island in islands[turn:] + islands[:turn]:
+            able = {
+                operator: share
+                for operator, share in island.operators.items()
+                if (thinking if operator in self.thinkers else rules) and (not names or operator in names)
+            }
+            selection = self._ask_island(step, island, able)
             if selection is not None:
                 return selection
         return None
+
+    def thinks(self, operator: str) -> bool:
+        """Whether an operator asks a model."""
+        return operator in self.thinkers
+
+    def inspirations(self, selection: Selection) -> tuple[Elite, ...]:
+        """Return good kernels of other niches and islands, the best of each skeleton, best first."""
+        shown = {elite.skeleton for elite in selection.parents}
+        everywhere = [elite for island in self.islands.values() for elite in island.archive.elites()]
+        ranked = sorted(everywhere, key=lambda e: (-e.fitness.value, e.seq))
+        best = {elite.skeleton: elite for elite in reversed(ranked) if elite.skeleton not in shown}
+        return tuple(sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))[:INSPIRATIONS])
 
     def pending(self, proposal: Proposal) -> None:
         """Take note of a stored proposal that waits for its evaluation."""
@@ -86,10 +140,10 @@ class Archipelago:
             island.picks.update(outcome.parents[:1])
             better = elite is not None and island.take(elite)
             island.stale += not better
-            if self._reset_after and island.stale >= self._reset_after:
+            if self._rules.reset_after and island.stale >= self._rules.reset_after:
                 notes += self._restart(island, outcome.seq)
-        if self.results % self._migrate_every == 0:
-            taken = migrate(self.islands, self._graph, count=self._migrate_count)
+        if self.results % self._rules.migrate_every == 0:
+            taken = migrate(self.islands, self._graph, count=self._rules.migrate_count)
             notes += [f"migration: {taken} elites settled on other islands"] if taken else []
         return notes
 
@@ -108,22 +162,40 @@ class Archipelago:
         parts: list[object] = [self.results, sorted(memory.known), sorted(memory.barred), sorted(memory.exhausted)]
         parts += [sorted(memory.trials.items()), sorted(memory.credit.items())]
         parts += [sorted((s, tuple(e.candidate.id for e in v)) for s, v in memory.variants.items() if v)]
+        parts += [memory.broken.fingerprint(), memory.insights.fingerprint(), memory.hints, memory.pinned]
+        parts += [sorted(memory.accounts.items(), key=lambda item: item[0])]
         for island in self.islands.values():
             elites = [(elite.candidate.id, elite.fitness.value) for elite in island.archive.elites()]
             parts += [island.name, elites, island.best, island.stale, sorted(island.picks.items())]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def _ask_island(self, step: int, island: Island) -> Selection | None:
-        if not len(island.archive):
+    def _ask_island(self, step: int, island: Island, shares: Mapping[str, float]) -> Selection | None:
+        if not shares:
             return None
         rng = stream(self._seed, step, f"ask {island.name}")
-        names = list(island.operators)
-        weights = np.array([island.operators[name] for name in names])
-        for index in rng.choice(len(names), size=len(names), replace=False, p=weights / weights.sum()):
-            parents = self._parents(island, self._operators[names[int(index)]], rng)
-            if parents:
-                return Selection(step, island.name, names[int(index)], parents)
+        accounts = {name: account for (own, name), account in self.memory.accounts.items() if own == island.name}
+        for name in island.chooser.order(shares, accounts, rng):
+            if name in self.thinkers:
+                matter = self._matter(island, self.thinkers[name], rng)
+            else:
+                matter = Matter(self._parents(island, self._operators[name], rng)) if len(island.archive) else None
+            if matter is not None and (matter.parents or name in self.thinkers):
+                return Selection(step, island.name, name, matter.parents, matter.broken, matter.insights)
         return None
+
+    def _matter(self, island: Island, operator: Thinker, rng: np.random.Generator) -> Matter | None:
+        if Want.FOREIGN in operator.wants and not self._rules.foreign:
+            return None
+        elites = island.archive.elites()
+        first = self._first(island, list(elites), rng) if elites else None
+        return matter_for(operator, island, first, memory=self.memory, rng=rng)
+
+    def _first(self, island: Island, elites: list[Elite], rng: np.random.Generator) -> Elite:
+        """Return the first parent: often what a person has pinned, else as the island picks."""
+        pinned = [self.memory.elites[name] for name in self.memory.pinned if name in self.memory.elites]
+        if pinned and rng.random() < PINNED_SHARE:
+            return pinned[int(rng.integers(len(pinned)))]
+        return island.selector.select(elites, island.picks, rng)
 
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
         """Return parents the operator has not failed on, or nothing where there are none."""
@@ -136,8 +208,11 @@ class Archipelago:
         elites = [elite for elite in elites if open_to[elite.candidate.id]]
         if not elites:
             return ()
-        first = island.selector.select(elites, island.picks, rng)
-        groups = open_to[first.candidate.id]
+        first = self._first(island, elites, rng)
+        groups = open_to.get(first.candidate.id) or self._partners(first, operator)
+        if not groups or (operator.tuner and not read_tunables(first.candidate.source).tunables):
+            first = island.selector.select(elites, island.picks, rng)  # a pinned one that has nothing left
+            groups = open_to[first.candidate.id]
         return (first, *groups[int(rng.integers(len(groups)))])
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:

@@ -6,16 +6,21 @@ from dataclasses import dataclass, field
 
 from evokernel.fitness import Elite
 from evokernel.protocols import Archive, Selector
+from islands.choice import ByShares, Chooser
 
 
 @dataclass(slots=True)
 class Island:
-    """A population. `operators` are shares by name; `stale` counts its results since its best elite improved."""
+    """A population. `operators` are shares by name, `chooser` is how one is chosen for a step.
+
+    `stale` counts its results since its best elite improved.
+    """
 
     name: str
     operators: Mapping[str, float]
     archive: Archive
     selector: Selector
+    chooser: Chooser = field(default_factory=ByShares)
     best: float = float("-inf")
     stale: int = 0
     picks: Counter[str] = field(default_factory=Counter)

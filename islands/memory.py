@@ -1,23 +1,33 @@
 """What a run knows of everything it tried: a fold over committed results, equal in a live run and in a replay."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from evokernel.candidate import Proposal
-from evokernel.evaluation import Status
+from evokernel.evaluation import Evaluation, Status
 from evokernel.fitness import Elite, fitness_of
-from evokernel.steps import Outcome, Sibling
+from evokernel.steps import Failure, Outcome, Sibling
 from evokernel.tunables import read_tunables
+from islands.broken import Broken
+from islands.choice import Account
+from islands.insights import Insights
 
 VARIANTS = 8
 TUNING_TRIALS = 6
+BY_HAND = "inject"
 PROMISING = 1.1  # natural log: a new skeleton within a factor of three of the best is worth tuning
 
 
 class Memory:
-    """Candidates, skeletons and what was tried on them."""
+    """Candidates, skeletons and what was tried on them.
 
-    def __init__(self) -> None:
+    Args:
+        thinkers: the operators that ask a model, by name: only their failures are worth mending.
+        repairs: how often a failed candidate and what comes of it is given back.
+        device_usd_per_hour: what the device's time costs, beside what models charge.
+    """
+
+    def __init__(self, *, thinkers: Collection[str] = (), repairs: int = 0, device_usd_per_hour: float = 0.0) -> None:
         self.known: set[str] = set()
         self.elites: dict[str, Elite] = {}
         self.barred: set[str] = set()
@@ -27,6 +37,14 @@ class Memory:
         self.exhausted: set[tuple[str, ...]] = set()
         self.trials: dict[str, int] = {}
         self.best: Elite | None = None
+        self.verdicts: dict[str, Evaluation] = {}
+        self.broken = Broken({*thinkers, BY_HAND}, repairs=repairs)
+        self.insights = Insights()
+        self.hints: list[tuple[str, str]] = []
+        self.pinned: list[str] = []
+        self.accounts: dict[tuple[str, str], Account] = {}
+        self._thinkers = frozenset(thinkers)
+        self._usd_per_s = device_usd_per_hour / 3600
         self._chances: Counter[str] = Counter()
         self._gains: Counter[str] = Counter()
 
@@ -35,12 +53,13 @@ class Memory:
         self.known.add(proposal.candidate.id)
         for parent in proposal.parents[:1]:
             self.tried[parent].add(proposal.rationale)
+        self.broken.take(proposal.parents)
 
     def learn(self, outcome: Outcome) -> Elite | None:
         """Take in one result; return the elite it made, if the candidate is right and measured."""
         proposal, evaluation = outcome.proposal, outcome.evaluation
         if proposal is None or evaluation is None:
-            self.exhausted.add((outcome.operator, *outcome.parents))
+            self._learn_without_candidate(outcome)
             return None
         self.propose(proposal)
         if evaluation.status is Status.HARNESS_ERROR:
@@ -61,15 +80,27 @@ class Memory:
                 skeleton=outcome.skeleton,
                 feedback=evaluation.feedback,
             )
-        self._credit(proposal, elite)
+            self.verdicts[elite.candidate.id] = evaluation
+        else:
+            self._fail(proposal, evaluation)
+        self._credit(proposal, elite, evaluation)
         if elite is not None:
             self._keep(elite)
         return elite
+
+    def hint(self, text: str, *, island: str) -> None:
+        """Take in what a person said, for one island or, named "*", for all."""
+        self.hints.append((island, text))
+
+    def hints_for(self, island: str) -> tuple[str, ...]:
+        """Return what people said for an island, oldest first."""
+        return tuple(text for meant, text in self.hints if meant in (island, "*"))
 
     def bar(self, program_hash: str) -> None:
         """Never let a program be a parent again: it did not hold when it was measured anew."""
         self.barred.add(program_hash)
         self.elites = {name: elite for name, elite in self.elites.items() if elite.program_hash != program_hash}
+        self.pinned = [name for name in self.pinned if name in self.elites]
         for skeleton, variants in self.variants.items():
             self.variants[skeleton] = [elite for elite in variants if elite.program_hash != program_hash]
         if self.best is not None and self.best.program_hash == program_hash:
@@ -98,8 +129,34 @@ class Memory:
         if elite.fitness.value > best:
             self.best = elite
 
-    def _credit(self, proposal: Proposal, elite: Elite | None) -> None:
+    def _learn_without_candidate(self, outcome: Outcome) -> None:
+        if outcome.insight is not None:
+            self.insights.add(outcome.seq, outcome.insight, island=outcome.island)
+        elif outcome.exhausted:
+            self.exhausted.add((outcome.operator, *outcome.parents))
+        self.broken.tried(outcome.parents)
+        self._account(outcome.island, outcome.operator, gain=0.0, cost_usd=outcome.usage.cost_usd)
+
+    def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
+        candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
+        if evaluation.ok or evaluation.status is Status.HOLDOUT_FAILED or operator == "seed":
+            return  # barred when it was measured anew, or nothing to learn from
+        if operator not in self._thinkers and operator != BY_HAND:
+            return
+        self.broken.add(Failure(candidate, evaluation, operator, rationale, proposal.parents))
+
+    def _account(self, island: str, operator: str, *, gain: float, cost_usd: float) -> None:
+        before = self.accounts.get((island, operator), Account())
+        after = Account(before.count + 1, before.gain + gain, before.cost_usd + cost_usd)
+        self.accounts[island, operator] = after
+
+    def _credit(self, proposal: Proposal, elite: Elite | None, evaluation: Evaluation) -> None:
         parents = [self.elites[parent] for parent in proposal.parents if parent in self.elites]
+        gain = elite.fitness.value - max(p.fitness.value for p in parents) if elite is not None and parents else None
+        self.insights.used(proposal.insights, gain)
+        seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
+        cost = proposal.usage.cost_usd + self._usd_per_s * seconds
+        self._account(proposal.island, proposal.operator, gain=max(0.0, gain or 0.0), cost_usd=cost)
         if not parents:
             return
         kind = proposal.rationale.partition(":")[0]

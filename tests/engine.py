@@ -1,6 +1,7 @@
 """A whole engine on a real store, with a toy language and an instant evaluator."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import RunConfig
 from evokernel.evaluation import Evaluation
-from evokernel.protocols import Event, Judged, Note, Operator
+from evokernel.protocols import Event, Judged, LanguageModel, Note, Operator
 from evokernel.search import Parts, Search
 from evokernel.state import State, replay_store
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.fakes import TOY, InstantEvaluator, ToyLanguage
 
+THINKERS = 2
 TASK = Task(
     name="toy",
     reference=lambda x, **_: x,
@@ -67,9 +69,15 @@ def toy_search(
     source: str = TOY,
     heard: Heard | None = None,
     operators: Mapping[str, Operator] | None = None,
+    model: LanguageModel | None = None,
+    handed_in_only: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Search:
-    """Return an engine on an open store; `operators` take the place of those with their names."""
-    operators = {**make_operators(config), **(operators or {})}
+    """Return an engine on an open store; `operators` take the place of those with their names.
+
+    With an empty `source` there is no seed. Two operators may wait for the model at once.
+    """
+    operators = all_operators(config, operators)
     language = ToyLanguage()
     parts = Parts(
         task=TASK,
@@ -80,10 +88,22 @@ def toy_search(
         evaluator=evaluator,
         stopper=stopper_from(config.budget),
         listeners=[heard] if heard else [],
+        model=model,
+        thinkers_at_once=THINKERS if model else 0,
     )
-    return Search(parts, config=config, seeds=[Candidate(source, "cpp")], in_flight=config.in_flight)
+    seeds = [Candidate(source, "cpp")] if source else []
+    return Search(
+        parts, config=config, seeds=seeds, in_flight=config.in_flight, handed_in_only=handed_in_only, clock=clock
+    )
 
 
-def replayed(path: Path, config: RunConfig) -> State:
+def replayed(path: Path, config: RunConfig, operators: Mapping[str, Operator] | None = None) -> State:
     """Return the state that the store alone gives."""
-    return replay_store(path, State(make_archipelago(config, make_operators(config)), ToyLanguage()))
+    return replay_store(path, State(make_archipelago(config, all_operators(config, operators)), ToyLanguage()))
+
+
+def all_operators(config: RunConfig, own: Mapping[str, Operator] | None) -> dict[str, Operator]:
+    """Return the operators of a config, a test's own among them."""
+    named = {name for island in config.islands for name in island.operators} - set(own or {})
+    islands = [island.model_copy(update={"operators": dict.fromkeys(named, 1.0)}) for island in config.islands]
+    return {**make_operators(config.model_copy(update={"islands": tuple(islands)})), **(own or {})}

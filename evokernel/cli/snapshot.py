@@ -83,6 +83,8 @@ class Watch:
             since_improvement=standing.since_improvement,
             best_speedup=math.exp(best.fitness.log_speedup) if best else 0.0,
             roofline_share=standing.roofline_share,
+            tokens=spent.tokens,
+            calls=spent.calls,
         )
         return Snapshot(
             progress=progress,

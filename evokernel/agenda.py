@@ -1,0 +1,91 @@
+"""What a search turns to next: what was paid for before a kill, what people handed in, and then a step of its own."""
+
+from collections import deque
+from collections.abc import Callable
+
+from archive.store import Store
+from evokernel.candidate import Proposal
+from evokernel.handed_in import HandedIn
+from evokernel.protocols import Note
+from evokernel.state import State
+from evokernel.steps import Selection
+from evokernel.thinking import Thinking, record_answer
+
+
+class Agenda:
+    """Gives out steps, each once: first the numbers that an interrupted session left out, then new ones.
+
+    Args:
+        store: where the numbers and the calls of earlier sessions are.
+        state: of the search, replayed.
+        thinking: says whether another model may be asked.
+        tell: hears what is left alone.
+        handed_in_only: give out nothing but what others have handed in.
+    """
+
+    def __init__(
+        self, store: Store, state: State, thinking: Thinking, *, tell: Callable[[Note], None], handed_in_only: bool
+    ) -> None:
+        self._calls = store.calls
+        self._state = state
+        self._thinking = thinking
+        self._tell = tell
+        self._handed_in_only = handed_in_only
+        self._steps = deque([*store.missing_steps(), store.next_step()])
+        self._interrupted = {origin.step: origin for origin in store.calls.interrupted()}
+        self._told = store.calls.answers()
+
+    def next(self) -> Selection | Proposal | None:
+        """Return what to work on: a selection for its operator, a proposal to be judged, or None where nothing is."""
+        step = self._steps[0]
+        found = self._resumed(step) or self._answered(step) or self._handed_in(step) or self._asked(step)
+        if found is not None:
+            self._steps.popleft()
+            if not self._steps:
+                self._steps.append(step + 1)
+        return found
+
+    def _resumed(self, step: int) -> Selection | None:
+        """Return what a step was about that an earlier session has paid a reply for."""
+        origin = self._interrupted.pop(step, None)
+        return self._state.taken_up(origin) if origin is not None else None
+
+    def _answered(self, step: int) -> Selection | None:
+        """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""
+        for entry, answer in self._state.answers.items():
+            if entry in self._told:
+                continue
+            self._told.add(entry)
+            thinker = self._state.archipelago.thinkers.get(answer.operator)
+            selection = self._state.taken_up(answer.origin(step))
+            if thinker is not None and selection is not None:
+                record_answer(self._calls, answer, step, role=thinker.role)
+                return selection
+            self._tell(Note(f"answer {entry} was left alone: what {answer.operator} was asked about is not known here"))
+        return None
+
+    def _handed_in(self, step: int) -> Proposal | None:
+        handed_in = self._state.next_injected()
+        return None if handed_in is None else self._proposal(handed_in, step)
+
+    def _asked(self, step: int) -> Selection | None:
+        if self._handed_in_only:
+            return None
+        return self._state.archipelago.ask(step, thinking=self._thinking.room)
+
+    def _proposal(self, handed_in: HandedIn, step: int) -> Proposal:
+        """Return the proposal of a source that was handed in; of its lineage, what the run knows."""
+        memory = self._state.archipelago.memory
+        return Proposal(
+            candidate=handed_in.candidate,
+            step=step,
+            island=handed_in.island,
+            operator=handed_in.operator,
+            asked_seq=self._state.seq,
+            parents=tuple(name for name in handed_in.parents if name in memory.known),
+            inspirations=tuple(name for name in handed_in.inspirations if name in memory.known),
+            rationale=handed_in.rationale,
+            predicted_speedup=handed_in.predicted_speedup,
+            usage=handed_in.usage,
+            insights=tuple(seq for seq in handed_in.insights if seq in memory.insights.all),
+        )

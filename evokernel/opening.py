@@ -1,0 +1,44 @@
+"""The beginning of a session: the store is made to hold this run, and what was edited since the last one is noted."""
+
+import json
+from collections.abc import Callable
+
+import yaml
+
+from archive.identity import RunIdentity
+from archive.store import Store
+from evokernel import __version__
+from evokernel.config import RunConfig, dump_config, flatten, parse_config
+from evokernel.edits import edits_between
+from evokernel.protocols import EvaluatorIdentity, Note
+
+
+def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tell: Callable[[Note], None]) -> None:
+    """Make sure the store holds this run, and write down what was edited since its last session.
+
+    Raises:
+        RunMismatch: it holds another one, or an edit would make it one.
+    """
+    store.begin_run(
+        RunIdentity(
+            task=config.task,
+            task_hash=evaluator.task_hash,
+            seed=config.seed,
+            language=config.language,
+            device=evaluator.device,
+            environment=evaluator.environment,
+            evokernel_version=__version__,
+            task_spec=config.evaluation.model_dump(mode="json"),
+        )
+    )
+    stored = store.meta("config")
+    if stored is not None:
+        before = flatten(parse_config(yaml.safe_load(stored), "the config in the store"))
+        for key, old, new in edits_between(before, flatten(config)):
+            store.config_edit(key, old, new)
+            tell(Note(f"config: {key} changed from {old} to {new}"))
+    store.set_meta("config", dump_config(config))
+    store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
+    store.set_meta("sandbox", evaluator.sandbox)
+    for workload, times in evaluator.baseline_us.items():
+        tell(Note(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))

@@ -1,0 +1,77 @@
+"""Which operator an island turns to next: by shares, or by what each has gained for its cost."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+EXPLORE = 0.2
+"""How often UCB leaves the choice to the shares: several steps are asked for before the first has an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What an operator has done on an island: answers, gains over the parent (natural log), dollars."""
+
+    count: int = 0
+    gain: float = 0.0
+    cost_usd: float = 0.0
+
+
+class Chooser(Protocol):
+    """Orders the operators of an island for one step; the first that has something to work on is asked."""
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, Account], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return every name in `shares`."""
+        ...
+
+
+class ByShares:
+    """Draws by the configured shares."""
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, Account], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return the names as drawn, without replacement."""
+        names = list(shares)
+        weights = np.array([shares[name] for name in names])
+        return [
+            names[int(i)] for i in rng.choice(len(names), size=len(names), replace=False, p=weights / weights.sum())
+        ]
+
+
+class ByGain:
+    """Upper confidence bound on gain per dollar (UCB1, Auer et al. 2002, for a ratio of means).
+
+    A dollar is what a model charged and what the device's time costs. Whatever was never asked comes first; scale of
+    the bound is the best ratio so far, so that nothing depends on the currency.
+    """
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, Account], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return the names, the most promising first."""
+        drawn = ByShares().order(shares, accounts, rng)
+        if rng.random() < EXPLORE:
+            return drawn
+        total = sum(accounts.get(name, Account()).count for name in shares)
+        ratios = {name: ratio(accounts.get(name, Account())) for name in shares}
+        scale = max(ratios.values(), default=0.0) or 1.0
+
+        def bound(name: str) -> float:
+            count = accounts.get(name, Account()).count
+            return math.inf if count == 0 else ratios[name] + scale * math.sqrt(math.log(total) / (2 * count))
+
+        return sorted(drawn, key=bound, reverse=True)
+
+
+def ratio(account: Account) -> float:
+    """Return the gain for a dollar; 0 where there is none."""
+    return account.gain / account.cost_usd if account.cost_usd > 0 else 0.0
+
+
+CHOOSERS: Mapping[str, type[Chooser]] = {"shares": ByShares, "ucb": ByGain}

@@ -1,0 +1,68 @@
+"""Words of models that are kept while they pay: strategies to implement, diagnoses, lessons of an island."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from evokernel.conversation import Insight, InsightKind, KnownInsight
+
+LESSON_TRIALS = 5
+"""A lesson none of whose last so many users was faster than its parent is told no more."""
+STRATEGY_TRIES = 3
+"""A strategy that so many kernels were made by, none faster than its parent, is taken up no more."""
+LESSONS_TOLD = 3
+
+
+class Insights:
+    """What is known of every insight of a run, by seq."""
+
+    def __init__(self) -> None:
+        self.all: dict[int, KnownInsight] = {}
+
+    def add(self, seq: int, insight: Insight, *, island: str) -> None:
+        """Take in a new one."""
+        self.all[seq] = KnownInsight(seq, island, insight)
+
+    def used(self, seqs: Iterable[int], gain: float | None) -> None:
+        """Note what a candidate gained over its first parent (a natural logarithm; None: it failed)."""
+        for seq in seqs:
+            if seq in self.all:
+                known = self.all[seq]
+                self.all[seq] = replace(known, gains=(*known.gains, gain))
+
+    def strategies(self, island: str) -> list[KnownInsight]:
+        """Return the strategies of an island worth another try, the untried first, then those that gained most."""
+        found = [
+            known
+            for known in self._of(InsightKind.STRATEGY, island)
+            if len(known.gains) < STRATEGY_TRIES or best_gain(known) > 0
+        ]
+        return sorted(found, key=lambda known: (bool(known.gains), -best_gain(known), -known.seq))
+
+    def open_strategies(self, island: str) -> list[KnownInsight]:
+        """Return those of `strategies` that no kernel has gained by yet, for somebody to implement."""
+        return [known for known in self.strategies(island) if best_gain(known) <= 0]
+
+    def told(self, island: str, candidate: str) -> list[KnownInsight]:
+        """Return what goes with a parent: its newest diagnosis, and the island's newest lessons that hold."""
+        diagnoses = [k for k in self.all.values() if k.insight.kind is InsightKind.DIAGNOSIS]
+        own = [known for known in diagnoses if known.insight.candidate == candidate]
+        lessons = [known for known in self._of(InsightKind.LESSON, island) if holds(known)]
+        return [*own[-1:], *lessons[-LESSONS_TOLD:]]
+
+    def fingerprint(self) -> list[object]:
+        """Return all that counts, in a fixed order."""
+        return [(seq, known.island, known.insight, known.gains) for seq, known in sorted(self.all.items())]
+
+    def _of(self, kind: InsightKind, island: str) -> Sequence[KnownInsight]:
+        return [known for known in self.all.values() if known.insight.kind is kind and known.island in (island, "*")]
+
+
+def best_gain(known: KnownInsight) -> float:
+    """Return the highest gain of what was made with an insight, 0 without any."""
+    return max((gain for gain in known.gains if gain is not None), default=0.0)
+
+
+def holds(known: KnownInsight) -> bool:
+    """Say whether measured gains still bear a lesson out, or it is too young to tell."""
+    latest = known.gains[-LESSON_TRIALS:]
+    return len(latest) < LESSON_TRIALS or any(gain is not None and gain > 0 for gain in latest)

@@ -1,0 +1,95 @@
+"""What an operator that asks a model is given to work on: parents from anywhere, a failure, strategies, lessons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evokernel.fitness import Elite
+from evokernel.protocols import Thinker
+from evokernel.steps import Want
+from islands.island import Island
+from islands.memory import Memory
+
+RUNG = 0.05
+"""How much faster each parent of a ladder is than the one before, as a natural logarithm."""
+FRESH_FAILURES = 3
+"""Repairs are drawn from so many of the newest failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """What a step works on, as in `evokernel.steps.Selection`."""
+
+    parents: tuple[Elite, ...] = ()
+    broken: str = ""
+    insights: tuple[int, ...] = ()
+
+
+def matter_for(
+    operator: Thinker, island: Island, first: Elite | None, *, memory: Memory, rng: np.random.Generator
+) -> Matter | None:
+    """Return what to give an operator, or None where it lacks something.
+
+    Args:
+        operator: what will be asked.
+        island: for whom.
+        first: the first parent, as the island picked it; None where it has no elites.
+        memory: all that was tried.
+        rng: for every choice here.
+    """
+    told = tuple(known.seq for known in memory.insights.told(island.name, first.candidate.id if first else ""))
+    if Want.BROKEN in operator.wants:
+        open_ones = memory.broken.open()[:FRESH_FAILURES]
+        if not open_ones:
+            return None
+        return Matter(broken=open_ones[int(rng.integers(len(open_ones)))].candidate.id, insights=told)
+    if operator.parents == 0:
+        return Matter(insights=told)
+    if first is None:
+        return None
+    strategies: tuple[int, ...] = ()
+    if Want.STRATEGY in operator.wants:
+        open_strategies = memory.insights.open_strategies(island.name)
+        if not open_strategies:
+            return None
+        strategy = open_strategies[0]
+        strategies = (strategy.seq,)
+        first = memory.elites.get(strategy.insight.candidate, first)
+    elif Want.STRATEGIES in operator.wants:
+        strategies = tuple(known.seq for known in memory.insights.strategies(island.name)[:2])
+    parents = _parents(operator, first, memory=memory, rng=rng)
+    return Matter(parents, insights=(*strategies, *told)) if parents else None
+
+
+def _parents(operator: Thinker, first: Elite, *, memory: Memory, rng: np.random.Generator) -> tuple[Elite, ...]:
+    if operator.parents == 1:
+        return (first,)
+    if Want.LADDER in operator.wants:
+        return ladder(list(memory.elites.values()), first, length=operator.parents)
+    strangers = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
+    best = {elite.skeleton: elite for elite in sorted(strangers, key=lambda e: (e.fitness.value, -e.seq))}
+    ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
+    if len(ranked) < operator.parents - 1:
+        return ()
+    weights = 0.7 ** np.arange(len(ranked), dtype=float)
+    drawn = rng.choice(len(ranked), size=operator.parents - 1, replace=False, p=weights / weights.sum())
+    return (first, *(ranked[int(index)] for index in drawn))
+
+
+def ladder(elites: Sequence[Elite], top: Elite, *, length: int) -> tuple[Elite, ...]:
+    """Return kernels in ascending order that end with the fastest of them, each clearly faster than the one before.
+
+    The lower rungs are spread over what there is below the top, of different skeletons where possible; nothing where
+    there are fewer than two rungs.
+    """
+    steps: list[Elite] = []
+    for elite in sorted(elites, key=lambda e: (e.fitness.value, e.seq)):
+        if elite.fitness.value > top.fitness.value - RUNG:
+            break
+        if not steps or elite.fitness.value > steps[-1].fitness.value + RUNG:
+            steps.append(elite)
+    if not steps:
+        return ()
+    places = np.unique(np.linspace(0, len(steps) - 1, min(length - 1, len(steps))).round().astype(int))
+    return (*(steps[int(place)] for place in places), top)

@@ -1,0 +1,52 @@
+"""Operators that ask a model, for the toy language: a reply is values, words, or nonsense."""
+
+from dataclasses import replace
+
+from evokernel.conversation import Insight, InsightKind, Message, ModelRequest
+from evokernel.protocols import LanguageModel
+from evokernel.steps import Answer, Context, Draft, Noted, Unusable, Want
+from evokernel.tunables import with_values
+from tests.fakes import TOY
+
+
+class ToyThinker:
+    """`A=8 B=4` makes a kernel with these values, `strategy: words` an insight; all else is of no use."""
+
+    tuner = False
+    role = "code"
+
+    def __init__(self, name: str, model: LanguageModel, *wants: Want, parents: int = 1) -> None:
+        self.name = name
+        self.parents = parents
+        self.wants = frozenset(wants)
+        self.seen: list[Context] = []
+        self._model = model
+
+    def prompt(self, context: Context) -> tuple[Message, ...]:
+        return (Message("user", f"{self.name}: improve {' '.join(e.candidate.id for e in context.parents)}"),)
+
+    def read(self, reply: str, context: Context) -> Answer:
+        selection = context.selection
+        assert selection is not None
+        kind, separator, text = reply.partition(": ")
+        if separator:
+            candidate = selection.origin.parents[0] if selection.origin.parents else ""
+            return Noted(Insight(InsightKind(kind), text, text, candidate))
+        try:
+            values = {name: int(value) for name, value in (word.split("=") for word in reply.split())}
+        except ValueError:
+            return Unusable("no values in the reply")
+        base = context.parents[0].candidate.source if context.parents else TOY
+        return Draft(
+            source=with_values(base, values),
+            parents=selection.origin.parents,
+            rationale=f"{self.name}: {reply}",
+            predicted_speedup=1.5,
+            insights=selection.insights,
+        )
+
+    async def propose(self, context: Context) -> Answer | None:
+        self.seen.append(context)
+        assert context.selection is not None
+        reply = await self._model.complete(ModelRequest(context.selection.origin, 0, self.role, self.prompt(context)))
+        return replace(self.read(reply.text, context), usage=reply.usage)
