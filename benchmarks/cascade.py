@@ -32,11 +32,11 @@ from evokernel.task import Task
 
 SEED = Path(__file__).parent / "precision" / "gemm.py"
 VALUES = {
-    "BLOCK_M": (64, 128),
+    "BLOCK_M": (32, 64, 128),
     "BLOCK_N": (64, 128, 256),
-    "BLOCK_K": (32, 64),
+    "BLOCK_K": (16, 32, 64, 128),
     "num_warps": (4, 8),
-    "num_stages": (2, 3, 4),
+    "num_stages": (1, 2, 3, 4, 5),
 }
 PERIOD_S = 0.05
 
