@@ -30,6 +30,15 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "evolve": Entry("evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."),
         "fork": Entry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
     },
+    "Take part": {
+        "ask": Entry("evokernel.cli.ask", "command", "Write the next prompts of a run's models as files."),
+        "tell": Entry("evokernel.cli.tell", "command", "Hand answers to such prompts in, and judge them."),
+        "hint": Entry("evokernel.cli.hint", "command", "Say something to the models of a run."),
+        "pin": Entry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
+        "ban": Entry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
+        "inject": Entry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
+        "mcp": Entry("evokernel.cli.mcp", "command", "Serve a run to agents (Model Context Protocol)."),
+    },
     "Look": {
         "status": Entry("evokernel.cli.status", "command", "Where a run stands."),
         "best": Entry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),

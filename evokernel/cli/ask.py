@@ -1,0 +1,66 @@
+"""`evokernel ask`: the next prompts of a run as files, to be answered by whoever can."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_path
+from evokernel.cli.tables import put, table
+from evokernel.cli.text import clean, one_line, stdout
+
+if TYPE_CHECKING:
+    from evokernel.config import RunConfig
+
+MOST = 200
+
+
+@click.command(
+    epilog="Exit codes: 0 prompts were written; 2 an error, said on stderr. Answer as many as you like, in any order, "
+    "then `evokernel tell`. The folder may be carried to another machine and back."
+)
+@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.option("-n", "--count", type=click.IntRange(1, MOST), default=8, show_default=True, help="Prompts to write.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder for them.")
+@click.option(
+    "--operator", "operators", multiple=True, metavar="NAME", help="Only prompts of this operator; may be repeated."
+)
+@click.option("--force", is_flag=True, help="Give up prompts in the folder that were not told yet.")
+def command(place: Path, count: int, out: Path, operators: tuple[str, ...], force: bool) -> None:
+    """Write prompts of a run's LLM operators into files.
+
+    The store is only read, and may be in use; neither a GPU nor a network is needed. With a CONFIG its operators and
+    islands count, otherwise those the run had last.
+    """
+    from evokernel.answers import Manifest, write_questions  # with what follows a second: it loads the task
+    from evokernel.asking import look_at, prompts
+
+    with open_store(store_path(place)) as store:
+        outlook = look_at(store, config_of(place))
+    found = prompts(outlook, count=count, names=operators)
+    if not found:
+        click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")
+        return
+    run = outlook.surroundings
+    manifest = Manifest(outlook.run_id, run.task.name, outlook.config.language, outlook.state.seq, ())
+    asked = [(prompt.selection.origin, prompt.messages, prompt.repeats) for prompt in found]
+    made = write_questions(out, manifest, asked, force=force)
+    shown = table("prompt", "operator", "island", "about")
+    for question in made.questions:
+        about = ", ".join(parent[:8] for parent in question.origin.parents)
+        shown.add_row(question.file, one_line(question.origin.operator), one_line(question.origin.island), about)
+    put(
+        stdout(),
+        shown,
+        f"Each says where its answer goes, for example {made.questions[0].reply_file}. Then:  evokernel tell "
+        f"{clean(str(place))} {clean(str(out))}",
+    )
+
+
+def config_of(place: Path) -> "RunConfig | None":
+    """Return the config that was named in place of a store; None for a store."""
+    if place.suffix not in CONFIG_SUFFIXES:
+        return None
+    from evokernel.config import load_config
+
+    return load_config(place)

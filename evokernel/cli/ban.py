@@ -1,0 +1,22 @@
+"""`evokernel ban`: a kernel that shall have no more children."""
+
+from pathlib import Path
+
+import click
+
+from evokernel.cli.locate import store_path
+from evokernel.cli.people import correct_kernel, hand_in
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.argument("name", metavar="ID")
+def command(store: Path, name: str) -> None:
+    """Bar a kernel, and all that differ from it only in comments, from ever being a parent again.
+
+    ID is an id, the beginning of one, `best` or `seed`. What was measured of it stays. STORE may be in use.
+    """
+    path = store_path(store)
+    wanted = correct_kernel(path, name)
+    then = hand_in(path, "ban", {"candidate": wanted})
+    click.echo(f"{wanted} banned: {then}")

@@ -1,0 +1,42 @@
+"""`evokernel hint`: a word from a person to the models of a run."""
+
+from pathlib import Path
+
+import click
+import yaml
+
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.people import hand_in
+from evokernel.config import parse_config
+from evokernel.errors import ConfigError
+
+LONGEST = 8000
+"""The longest hint, in characters: it is in every prompt from then on."""
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.argument("text")
+@click.option("--island", metavar="NAME", default="", help="Only for this island; for all of them if left out.")
+def command(store: Path, text: str, island: str) -> None:
+    """Say something to the models of a run; it is in their prompts from then on.
+
+    STORE may be in use.
+    """
+    path = store_path(store)
+    if not text.strip() or len(text) > LONGEST:
+        raise ConfigError(f"a hint has 1 to {LONGEST} characters, this one has {len(text.strip())}")
+    if island:
+        _check_island(path, island)
+    then = hand_in(path, "hint", {"text": text.strip(), **({"island": island} if island else {})})
+    click.echo(f"hint for {island or 'every island'}: {then}")
+
+
+def _check_island(path: Path, island: str) -> None:
+    with open_store(path) as store:
+        stored = store.meta("config")
+    if stored is None:
+        return
+    names = [each.name for each in parse_config(yaml.safe_load(stored), "the config in the store").islands]
+    if island not in names:
+        raise ConfigError(f"there is no island {island!r}; the run has {', '.join(names)}")

@@ -1,0 +1,55 @@
+"""`evokernel inject`: a kernel that a person has written joins a run."""
+
+from pathlib import Path
+
+import click
+
+from evokernel.candidate import Candidate
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.people import hand_in
+from evokernel.config import language_of
+from evokernel.errors import ConfigError, StoreError
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--why", metavar="TEXT", default="", help="What is new about it; kept in its lineage.")
+def command(store: Path, file: Path, why: str) -> None:
+    """Hand a kernel in a FILE to a run, which judges it like any other.
+
+    The language is told by the name: .cpp, .py (Triton), .cu.py (CUDA C++). STORE may be in use.
+    """
+    path = store_path(store)
+    candidate = _candidate(file)
+    with open_store(path) as opened:
+        identity = opened.identity()
+        if identity is None:
+            raise StoreError(f"{path} holds no run yet: name the kernel under seed_sources of its config")
+        if candidate.language != identity.language:
+            raise ConfigError(f"{file} is in {candidate.language}, and the run evolves {identity.language}")
+        if opened.proposal_of(candidate.id) is not None:
+            raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {candidate.id} --store {path}`")
+    then = hand_in(
+        path,
+        "source",
+        {
+            "source": candidate.source,
+            "language": candidate.language,
+            "rationale": f"inject: {why.strip() or file.name}",
+        },
+    )
+    click.echo(f"{candidate.id} handed in: {then}")
+
+
+def _candidate(file: Path) -> Candidate:
+    language = language_of(file)
+    if language is None:
+        raise ConfigError(f"{file}: its language is not known; expected a name ending in .cpp, .py or .cu.py")
+    try:
+        source = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {file}: {error}") from None
+    if not source.strip():
+        raise ConfigError(f"{file} is empty")
+    return Candidate(source, language)

@@ -1,0 +1,40 @@
+"""What the commands for people share: who speaks, and when a run will hear it."""
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+from archive.store import Store
+from evokernel.cli.locate import candidate_id, open_store
+from evokernel.errors import StoreError
+from evokernel.report.best import verdicts_of
+from evokernel.report.status import RunState, read_status
+
+
+def author() -> str:
+    """Return the name of the user, or nothing where the system knows none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, ImportError, OSError):  # a user id without a name, as in containers
+        return ""
+
+
+def hand_in(path: Path, kind: str, payload: dict[str, Any]) -> str:
+    """Put something into the inbox of a run and return, as a clause, what happens next."""
+    Store.inbox_put(path, kind, payload, author=author())
+    with open_store(path) as store:
+        running = read_status(store).state is RunState.RUNNING
+    return "the running search takes it in now" if running else "the next `evokernel evolve` takes it in"
+
+
+def correct_kernel(path: Path, name: str) -> str:
+    """Return the id of a correct kernel of a run, given by id, beginning of one, `best` or `seed`.
+
+    Raises:
+        StoreError: there is none with that name, or it is not correct.
+    """
+    with open_store(path) as store:
+        wanted = candidate_id(store, name)
+        if verdicts_of(store, store.candidate(wanted).program_hash).fitness is None:
+            raise StoreError(f"{wanted} is no correct kernel of this run, and only such ones are parents")
+    return wanted

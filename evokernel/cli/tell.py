@@ -1,0 +1,125 @@
+"""`evokernel tell`: answers to the prompts of `evokernel ask` come back into their run, and are judged."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from archive.store import Store
+from evokernel.budget import stopper_from
+from evokernel.cli.ask import config_of
+from evokernel.cli.live import make_view
+from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.people import author
+from evokernel.cli.session import SIGNAL_EXIT, Ended, let_go_of_stdout, run_session
+from evokernel.cli.snapshot import NOTHING, Watch
+from evokernel.cli.tables import put, speedup_or_dash, table
+from evokernel.cli.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
+from evokernel.config import RunConfig
+from evokernel.errors import StoreLocked
+from evokernel.protocols import Note
+from evokernel.telling import Fate, Told, fates, tell
+
+REFUSED_EXIT = 1
+_WIDTH = 160
+
+
+@click.command(
+    epilog="Exit codes: 0 every answer there is was handed in; 1 some file is no answer, said on stderr; 2 an error; "
+    "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP. What was handed in stays, and the next engine goes on with it."
+)
+@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--model", default="", metavar="NAME", help="Who has answered; kept in the lineage.")
+@click.option("--queue", is_flag=True, help="Only hand them in; the next engine judges them.")
+@click.pass_context
+def command(ctx: click.Context, place: Path, folder: Path, model: str, queue: bool) -> None:
+    """Hand the answers in DIR to their run and judge what comes of them.
+
+    Answers that were told before are left alone, so the same folder may be told again when there are more. What is
+    judged here counts as in any search, and asks for nothing else; where a search is at work on the store, it takes
+    the answers in.
+    """
+    path, given = store_path(place), config_of(place)
+    settings, seq = _settings(path, given)
+    told = tell(path, folder, config=settings, model=model, author=author())
+    for name, why in told.refused.items():
+        stderr().print(clean(f"{name}: {why}"))
+    click.echo(_summary(told))
+    exit_code = REFUSED_EXIT if told.refused else 0
+    if not queue and (told.entries or _waiting(path)):
+        try:
+            ended = asyncio.run(_judge(settings, path))
+        except StoreLocked as error:
+            click.echo(clean(f"{error.args[0].split(';')[0]}, and takes the answers in"))
+            ctx.exit(exit_code)
+        except KeyboardInterrupt:  # before the session listens to signals itself
+            ctx.exit(SIGNAL_EXIT + signal.SIGINT)
+        if ended.hung_up:
+            let_go_of_stdout()
+            ctx.exit(ended.exit_code)
+        exit_code = ended.exit_code or exit_code
+    elif queue and told.entries:
+        click.echo("the next `evokernel evolve` or `evokernel tell` judges them")
+    if told.entries and not queue:
+        _show(path, told, after=seq)
+    ctx.exit(exit_code)
+
+
+def _settings(path: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
+    """Return the config to judge with, and the seq the run has now."""
+    from evokernel.asking import run_config  # a second: it brings the engine along
+
+    with open_store(path) as store:
+        return run_config(store, given), store.last_seq()
+
+
+def _summary(told: Told) -> str:
+    parts = [f"{len(told.entries)} handed in"]
+    parts += [f"{len(told.before)} told before"] if told.before else []
+    parts += [f"{len(told.open)} without an answer"] if told.open else []
+    parts += [f"{len(told.refused)} that cannot be read"] if told.refused else []
+    return "answers: " + ", ".join(parts)
+
+
+def _waiting(path: Path) -> bool:
+    """Whether something that was handed in earlier is not judged yet."""
+    with open_store(path) as store:
+        untaken = "SELECT count(*) FROM inbox WHERE taken_seq IS NULL AND kind IN ('answer', 'source')"
+        return bool(store.database.number(untaken) or store.open_leases() or store.calls.interrupted())
+
+
+async def _judge(settings: RunConfig, path: Path) -> Ended:
+    with Store.open(path, write=True) as store:
+        view = make_view(stdout(), title=f"{settings.task}, {path}: answers")
+        with view:
+            view.hear(Note("loading the task and its tool chain"))
+            view.tick(NOTHING)
+            from evokernel.assemble import assemble  # takes a second, which the view explains
+
+            engine = assemble(settings, store, listeners=(view,), handed_in_only=True)
+            watch = Watch(engine, store, stopper_from(settings.budget))
+            return await run_session(engine, view, watch.snapshot)
+
+
+def _show(path: Path, told: Told, *, after: int) -> None:
+    with open_store(path) as store:
+        found = fates(store, list(told.entries.values()), after=after)
+    put(stdout(), _fates({name: found[entry] for name, entry in told.entries.items()}))
+
+
+def _fates(found: dict[str, Fate]) -> Table:
+    shown = table("answer", "became", "speed-up", "status", "", right=(2,))
+    for name, fate in found.items():
+        right = fate.status in ("ok", "noted")
+        shown.add_row(
+            one_line(name, width=32),
+            fate.candidate[:8] or "-",
+            speedup_or_dash(fate.speedup.value if fate.speedup else None),
+            Text(fate.status, style=GOOD if right else DIM if fate.status == "waits" else BAD),
+            Text("" if fate.status == "ok" else one_line(fate.text, width=_WIDTH), style=DIM),
+        )
+    return shown
