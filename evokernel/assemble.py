@@ -89,8 +89,8 @@ def assemble(
             config, log=store.calls, tell=lambda text: tell_all(listeners, Note(text, warning=True)), older=older
         )
     operators = make_operators(config, model=model or NoModel(store.calls))
-    unheard = [name for name, operator in operators.items() if is_thinker(operator)] if model is None else []
-    if unheard:
+    unheard = [name for name, operator in operators.items() if is_thinker(operator) and model is None]
+    if unheard and not handed_in_only:
         text = f"no models are configured: {', '.join(unheard)} wait for `evokernel ask` and `evokernel tell`"
         tell_all(listeners, Note(text))
     return Search(

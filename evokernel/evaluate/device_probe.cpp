@@ -17,6 +17,11 @@ constexpr int W = 8;
 #else
 constexpr int W = 4;
 #endif
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int registers = 32;
+#else
+constexpr int registers = 16;
+#endif
 typedef float vec __attribute__((vector_size(W * 4)));
 
 using Clock = std::chrono::steady_clock;
@@ -161,6 +166,7 @@ int main(int argc, char** argv) {
     const long turns = 20000;
     const double fastest = least_time(0.04, [&](size_t i) { fused(i, turns); });
     std::printf("peak_fp32_gflop_s %.5g\n", double(count) * double(turns) * 12 * W * 2 / fastest / 1e9);
+    std::printf("vector_bits %d\nvector_registers %d\n", W * 32, registers);
     std::printf("l1_bytes %zu\nl2_bytes %zu\nl3_bytes %zu\n", l1 * count, l2 * count, l3);
     level("l1", l1 / 2, 0.015, buffers);
     level("l2", l2 / 2, 0.015, buffers);

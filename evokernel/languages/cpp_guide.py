@@ -25,7 +25,8 @@ Contract:
   (`__restrict` is right on all of them).
 - Inputs are read-only. Outputs hold garbage before the call: write every element, read none before you wrote it.
 - The sizes differ from call to call and need not be multiples of anything: handle every remainder.
-- Never read or write outside of a tensor, not even by a vector that is masked away later.
+- Never read or write outside of a tensor, not even by a vector whose lanes are thrown away later. Masked loads and
+  stores (AVX-512) that leave such lanes out are fine.
 - {threads}
 - Allocate scratch memory yourself where you need it (a static thread_local buffer that grows is cheap); free what you
   do not keep. No files, no input or output, no processes, nothing that depends on time or chance.
