@@ -35,7 +35,8 @@ def device_name() -> str:
 def measure_device(cores: Sequence[int]) -> dict[str, float]:
     """Return peak rates and bandwidths of the given cores used at once, and the sizes of their caches.
 
-    `peak_fp32_gflop_s`; `vector_bits` and `vector_registers` of the widest vectors compilers use; `{l1,l2,l3,dram}_{read,copy}_gb_s`; `{l1,l2,l3}_bytes` (0 where there is no such cache).
+    `peak_fp32_gflop_s`; `vector_bits` and `vector_registers` of the widest vectors that compilers use;
+    `{l1,l2,l3,dram}_{read,copy}_gb_s`; `{l1,l2,l3}_bytes` (0 where there is no such cache).
     Takes about a second, half of it compiling.
 
     Raises:
