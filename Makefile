@@ -8,10 +8,14 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve install check test test-all test-gpu clean
+.PHONY: evolve evolve-llm install check test test-all test-gpu clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
+
+# A campaign of operators that ask a model, with its replies as they were recorded: no key, no network.
+evolve-llm: $(VENV)/ready
+	$(BIN)/evokernel evolve configs/gemm_llm.yaml
 
 install: $(VENV)/ready
 

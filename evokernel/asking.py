@@ -81,6 +81,7 @@ def look_at(store: Store, config: RunConfig | None = None) -> Outlook:
             task=task,
             config=config,
             device=identity.device,
+            environment=identity.environment,
             device_sheet=sheet,
             guide=language.guide(task),
             foreign=foreign,

@@ -361,6 +361,7 @@ class Search:
             task=self._parts.task,
             config=self._config,
             device=evaluator.device,
+            environment=evaluator.environment,
             device_sheet=evaluator.device_sheet,
             guide=self._parts.language.guide(self._parts.task),
             foreign=self._parts.foreign,

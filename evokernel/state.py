@@ -24,11 +24,13 @@ from islands.archipelago import EVERYWHERE, Archipelago
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What every operator of a run sees, whatever the step: `device` is its name, `guide` the language's."""
+    """What every operator of a run sees, whatever the step: `device` is its name, `guide` the language's, and
+    `environment` says what compiles."""
 
     task: Task
     config: RunConfig
     device: str
+    environment: str
     device_sheet: Mapping[str, float]
     guide: str
     foreign: tuple[Candidate, ...] = ()
@@ -193,6 +195,7 @@ class State:
             device_sheet=surroundings.device_sheet,
             selection=selection,
             device=surroundings.device,
+            environment=surroundings.environment,
             guide=surroundings.guide,
             verdicts=told | ({broken.candidate.id: broken.evaluation} if broken else {}),
             inspirations=inspirations,

@@ -97,6 +97,8 @@ class Context:
     selection: Selection | None = None
     """What was selected, for operators that ask a model."""
     device: str = ""
+    environment: str = ""
+    """What compiles kernels here, in words."""
     guide: str = ""
     """The language's guide for authors of kernels for this task."""
     verdicts: Mapping[str, Evaluation] = field(default_factory=dict)

@@ -129,6 +129,8 @@ def _device(context: Context) -> Iterator[Section]:
         lines.append(
             f"Below {ridge:.0f} FLOP per byte the main memory is the limit, above it the arithmetic ({kinds[0]})."
         )
+    if context.environment:
+        lines.append(f"Compiled with {one_line(context.environment)}.")
     if lines[0]:
         yield Section("device", " ".join(lines))
     rest = {name: value for name, value in sheet.items() if name not in first and value}

@@ -37,6 +37,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "pin": Entry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
         "ban": Entry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
         "inject": Entry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
+        "record": Entry(
+            "evokernel.cli.record", "command", "Write a run's replies to a file that can answer in place of a model."
+        ),
         "mcp": Entry("evokernel.cli.mcp", "command", "Serve a run to agents (Model Context Protocol)."),
     },
     "Look": {

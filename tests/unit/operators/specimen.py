@@ -221,6 +221,7 @@ def gpu() -> Context:
         known,
         broken,
         device="NVIDIA H100 80GB HBM3",
+        environment="triton 3.6.0 ptxas 12.8 torch 2.11.0 sm_90",
         device_sheet=H100_SHEET,
         guide=triton_guide.guide(task, device=DeviceLimits()),
         foreign=(Candidate((SEEDS / "plain.cu.py").read_text(), "cuda"),),

@@ -1,0 +1,28 @@
+"""`evokernel record`: the replies of a run as a file that answers in place of a model."""
+
+from pathlib import Path
+
+import click
+
+from evokernel.cli.locate import open_store
+from evokernel.errors import StoreError
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.jsonl")
+def command(store: Path, file: Path) -> None:
+    """Write every reply of a run to FILE, by step, role and number of the call in its step.
+
+    A config that names it as `replay:` under `models:` repeats the run without a key or a network.
+    """
+    from evokernel.llm.recorded import write_recording
+
+    with open_store(store) as opened:
+        count = write_recording(file, opened.calls.all())
+        if not count:
+            file.unlink(missing_ok=True)
+            raise StoreError(f"{opened.database.path} holds no replies of models, so there is nothing to record")
+    click.echo(
+        f"{count} replies recorded in {file}; name it in a config as models: [{{name: recorded, replay: {file}}}]"
+    )

@@ -1,0 +1,159 @@
+"""What islands do for operators that ask a model: choosing by gain, ladders, strangers, insights, repairs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evokernel.candidate import Candidate
+from evokernel.conversation import Insight, InsightKind
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status
+from evokernel.fitness import Elite, Fitness
+from evokernel.steps import Failure
+from islands.broken import KEPT, TOLD, Broken
+from islands.choice import CHOOSERS, Account, ByGain
+from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
+from islands.matter import RUNG, ladder
+
+
+def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:
+    return Elite(Candidate(f"// {name}", "cpp"), Fitness(fitness, fitness), {}, 1, name, skeleton)
+
+
+def failure(name: str, *parents: str, operator: str = "mutate") -> Failure:
+    candidate = Candidate(f"// {name}", "cpp")
+    key = EvaluationKey(name, "t", "d", "e", "1", Mode.WORKER, Budget.QUICK)
+    return Failure(candidate, Evaluation(key, candidate.id, Status.NUMERICAL, Stage.SMOKE), operator, name, parents)
+
+
+# ------------------------------------------------------------------------------------------------ choosing
+
+
+@pytest.mark.parametrize("kind", CHOOSERS)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 10), min_size=1),
+    st.dictionaries(
+        st.sampled_from("abcdef"), st.builds(Account, st.integers(1, 50), st.floats(0, 5), st.floats(0, 10))
+    ),
+    st.integers(0, 999),
+)
+def test_every_chooser_orders_all_operators(
+    kind: str, shares: dict[str, float], accounts: dict[str, Account], seed: int
+) -> None:
+    order = CHOOSERS[kind]().order(shares, accounts, np.random.default_rng(seed))
+    assert sorted(order) == sorted(shares)
+
+
+def first_choices(accounts: dict[str, Account], names: str) -> list[str]:
+    shares = dict.fromkeys(names, 1.0)
+    return [ByGain().order(shares, accounts, np.random.default_rng(seed))[0] for seed in range(300)]
+
+
+def test_what_gains_most_for_its_cost_is_chosen_and_others_now_and_then() -> None:
+    accounts = {"cheap": Account(40, 2.0, 0.1), "dear": Account(40, 4.0, 10.0), "idle": Account(40, 0.0, 0.1)}
+    chosen = first_choices(accounts, ["cheap", "dear", "idle"])  # type: ignore[arg-type]
+    assert chosen.count("cheap") > 200
+    assert {"dear", "idle"} <= set(chosen)
+
+
+def test_what_was_never_asked_comes_first() -> None:
+    accounts = {"known": Account(40, 2.0, 0.1)}
+    assert first_choices(accounts, ["known", "new"]).count("new") > 200  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ parents
+
+
+@given(st.lists(st.floats(-4, 4), min_size=1, max_size=20), st.integers(2, 5))
+def test_a_ladder_ascends_by_clear_steps_to_its_top(values: list[float], length: int) -> None:
+    elites = [elite(str(index), value) for index, value in enumerate(values)]
+    top = max(elites, key=lambda e: e.fitness.value)
+    rungs = ladder(elites, top, length=length)
+    if not rungs:
+        assert all(value > top.fitness.value - RUNG for value in values)
+        return
+    heights = [rung.fitness.value for rung in rungs]
+    assert rungs[-1] is top
+    assert 2 <= len(rungs) <= length
+    assert all(after - before >= RUNG - 1e-9 for before, after in itertools.pairwise(heights))
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+
+def told(insights: Insights, seq: int, kind: InsightKind, *, candidate: str = "", island: str = "one") -> None:
+    insights.add(seq, Insight(kind, f"title {seq}", "text", candidate), island=island)
+
+
+def test_a_lesson_is_told_while_gains_bear_it_out() -> None:
+    insights = Insights()
+    told(insights, 1, InsightKind.LESSON)
+    for _ in range(LESSON_TRIALS - 1):
+        insights.used([1], -0.1)
+    assert [known.seq for known in insights.told("one", "")] == [1]
+    insights.used([1], None)
+    assert insights.told("one", "") == []
+    insights.used([1], 0.2)
+    assert [known.seq for known in insights.told("one", "")] == [1]
+    assert insights.told("two", "") == []
+
+
+def test_a_diagnosis_goes_with_its_kernel_and_the_newest_counts() -> None:
+    insights = Insights()
+    for seq in (1, 2):
+        told(insights, seq, InsightKind.DIAGNOSIS, candidate="k")
+    assert [known.seq for known in insights.told("two", "k")] == [2]
+    assert insights.told("two", "other") == []
+
+
+def test_a_strategy_is_open_until_it_gained_or_failed_too_often() -> None:
+    insights = Insights()
+    for seq in (1, 2, 3):
+        told(insights, seq, InsightKind.STRATEGY)
+    assert [known.seq for known in insights.open_strategies("one")] == [3, 2, 1]
+    insights.used([3], 0.4)
+    for _ in range(STRATEGY_TRIES):
+        insights.used([2], None)
+    assert [known.seq for known in insights.open_strategies("one")] == [1]
+    assert [known.seq for known in insights.strategies("one")] == [1, 3]
+
+
+# ------------------------------------------------------------------------------------------------ failures
+
+
+def test_a_line_of_repairs_ends_after_so_many_tries() -> None:
+    broken = Broken({"mutate", "repair"}, repairs=2)
+    broken.add(failure("first"))
+    first = broken.open()[0].candidate.id
+    broken.take([first])
+    assert broken.open() == []
+    broken.add(failure("second", first, operator="repair"))
+    second = broken.open()[0].candidate.id
+    assert broken.open()[0].tries == 1
+    broken.add(failure("third", second, operator="repair"))
+    assert [each.candidate.id for each in broken.open()] == [second]
+    broken.tried([second])
+    assert broken.open() == []
+
+
+def test_failures_of_rules_are_told_and_not_repaired() -> None:
+    broken = Broken({"mutate"}, repairs=2)
+    broken.add(failure("by rule", "p", operator="rewrite"))
+    assert broken.open() == []
+    assert len(broken.warnings(["p"])) == 1
+
+
+@given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))
+def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(parents: list[str]) -> None:
+    broken = Broken({"mutate"}, repairs=1)
+    for index, parent in enumerate(parents):
+        broken.add(failure(str(index), parent))
+    warnings = broken.warnings(["p"])
+    own = ["p" in each.parents for each in warnings]
+    assert len(warnings) == min(TOLD, len(parents))
+    assert own == sorted(own)
+    assert len(broken.open()) <= KEPT
+    assert math.isfinite(len(broken.fingerprint()))
