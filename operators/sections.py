@@ -129,6 +129,11 @@ def _device(context: Context) -> Iterator[Section]:
         lines.append(
             f"Below {ridge:.0f} FLOP per byte the main memory is the limit, above it the arithmetic ({kinds[0]})."
         )
+    if first:
+        lines.append(
+            "A kernel's limit, below, is a bound with a margin: the fastest arithmetic, or the data once through the "
+            "fastest memory they fit in."
+        )
     if context.environment:
         lines.append(f"Compiled with {one_line(context.environment)}.")
     if lines[0]:
