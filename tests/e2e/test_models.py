@@ -1,0 +1,171 @@
+"""A whole search whose model, asked through litellm on loopback, does everything wrong that models do."""
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.facts import BarrenStep, Fact, Result
+from archive.store import Store
+from evokernel.assemble import make_operators
+from evokernel.config import RunConfig
+from evokernel.conversation import CallStatus, StoredCall
+from evokernel.evaluation import Evaluation
+from evokernel.llm.assembly import make_models
+from evokernel.protocols import EvaluationRequest, Event, Judged, Operator
+from evokernel.search import Search
+from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
+from tests.engine import Heard, replayed, toy_config, toy_search
+from tests.fakes import InstantEvaluator, toy_speed
+from tests.unit.llm.endpoint import Endpoint, endpoint
+from tests.unit.llm.making import Time
+
+KEYS = {"STUB_KEY": "sk-stub-0123456789", "STERN_KEY": "sk-stern-0123456789"}
+PRICE = {"prompt_usd_per_mtok": 10, "completion_usd_per_mtok": 40}
+AMPLE: dict[str, Any] = {"evaluations": 90, "dollars": 50, "tokens": 5_000_000, "calls": 1000}
+MOST_TOKENS = 600
+
+
+class Unhurried(InstantEvaluator):
+    """Judges a kernel in the time of a call, so that rules do not use up the budget while a model is asked."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        await asyncio.sleep(0.02)
+        return await super().evaluate(request)
+
+
+def speed(source: str) -> float | None:
+    """The speed-up of a toy; none where it was put together of two and declares something twice."""
+    return None if source.count("constexpr int A") > 1 else toy_speed(source)
+
+
+class Crash(Heard):
+    """Ends a session in the middle of things, as soon as it has heard of so many results."""
+
+    def __init__(self, results: int) -> None:
+        super().__init__()
+        self.left = results
+        self.work: asyncio.Task[str] | None = None
+
+    def hear(self, event: Event) -> None:
+        super().hear(event)
+        self.left -= isinstance(event, Judged)
+        if self.left == 0 and self.work is not None:
+            self.work.cancel()
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "models.db"
+
+
+@pytest.fixture
+def stern() -> Iterator[Endpoint]:
+    with endpoint(wrong_key) as served:
+        yield served
+
+
+def config_of(served: Endpoint, stern: Endpoint, **budget: Any) -> RunConfig:
+    common = {"model": "hosted_vllm/stub", "max_tokens": MOST_TOKENS, "price": PRICE, "timeout_s": 1.0}
+    return toy_config(
+        budget={**AMPLE, **budget},
+        islands=[
+            {"name": "ideas", "operators": {"mutate": 2, "refine": 2, "crossover": 1, "repair": 1, "tune": 1}},
+            {"name": "plans", "operators": {"plan": 1, "implement": 2, "reflect": 1, "contrast": 1, "tune": 1}},
+        ],
+        models=[
+            {"name": "stub", "api_base": served.url, "key": "STUB_KEY", "retries": 2, **common},
+            {"name": "stern", "api_base": stern.url, "key": "STERN_KEY", **common},
+        ],
+    )
+
+
+def session(path: Path, config: RunConfig, *, crash_after: int = 0) -> tuple[str, Search, Mapping[str, Operator]]:
+    """Run one session of a search, to its end or to a crash after so many results."""
+    crash, time = Crash(crash_after), Time()
+
+    async def scenario(search: Search) -> str:
+        crash.work = asyncio.create_task(search.run())
+        try:
+            return await crash.work
+        except asyncio.CancelledError:
+            return "crashed"
+
+    with Store.open(path, write=True) as store:
+        model = make_models(config, log=store.calls, tell=lambda text: None, clock=time)
+        operators = make_operators(config, model=model)
+        search = toy_search(
+            *(store, config, Unhurried()),
+            source=kernel(0, words=f"``` {INJECTION}"),
+            heard=crash,
+            operators=operators,
+            model=model,
+            clock=itertools.count(0.0, 1.0).__next__,
+        )
+        return asyncio.run(scenario(search)), search, operators
+
+
+def read(path: Path) -> tuple[list[Fact], list[StoredCall]]:
+    """Return the facts and the calls of a sound store."""
+    with closing(Store.open(path, write=False)) as store:
+        assert store.verify() == []
+        return list(store.facts()), list(store.calls.all())
+
+
+def bytes_of(path: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in sorted(path.parent.iterdir()) if each.name.startswith(path.name))
+
+
+def keeps_its_budget(path: Path, config: RunConfig, bill: list[tuple[int, int]]) -> None:
+    """What is written down is no less than a provider could charge, and no more than is allowed."""
+    with Store.open(path, write=False) as store:
+        spent = store.calls.spending()
+    budget = config.budget
+    assert spent.calls <= (budget.calls or 0)
+    assert sum(prompt + reply for prompt, reply in bill) <= spent.tokens <= (budget.tokens or 0)
+    charged = sum(prompt * 10e-6 + reply * 40e-6 for prompt, reply in bill)
+    assert charged <= spent.cost_usd + 1e-9
+    assert spent.cost_usd <= (budget.dollars or 0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, seed: int) -> None:
+    model = Misbehaving(seed)
+    with endpoint(*model.deeds(30)) as served:
+        config = config_of(served, stern)
+        before: list[Fact] = []
+        for crash_after in (5, 20, 0):
+            reason, search, operators = session(path, config, crash_after=crash_after)
+            assert reason == ("crashed" if crash_after else "budget of 90 evaluations used")
+            facts, calls = read(path)
+            assert facts[: len(before)] == before
+            before = facts
+            assert {call.call.model for call in calls} >= {"stub"}
+            assert all(call.result is not None for call in calls)
+            assert len(served.asked) + len(stern.asked) <= len(calls)
+        assert replayed(path, config, operators).fingerprint() == search.state.fingerprint()
+    assert set(model.done) == set(model._deck())
+    keeps_its_budget(path, config, model.bill)
+    results = [fact for fact in facts if isinstance(fact, Result)]
+    assert len({fact.step for fact in results}) == len(results)
+    print(
+        len(calls),
+        model.done.total(),
+        len(stern.asked),
+        len(results),
+        [f.barren.reason[:100] for f in facts if isinstance(f, BarrenStep)],
+        {f.proposal.operator for f in results},
+        search.standing.best_speedup,
+        model.gullible,
+        [c.result.status for c in calls],
+    )
