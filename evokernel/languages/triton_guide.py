@@ -21,6 +21,7 @@ Contract:
 - The sizes differ from call to call and need not be multiples of anything: mask every remainder. Never read or write
   outside of a tensor.
 - Results must have the precision of sums in fp32: accumulate in tl.float32 and convert once, at the end{tf32}.
+- Equal inputs must give equal results, bit for bit: no atomic additions of floating-point numbers, whose order varies.
 - `run` is plain host code: compute the grid, launch kernels, return. It is run without a GPU, twice for each shape, and
   what it launches is written down and replayed: so it must launch the same for the same shapes and scalars, whatever
   the tensors hold, keep nothing between calls, use nothing random and no addresses, and must not wait for the GPU (no

@@ -14,19 +14,19 @@ from archive.store import Store
 from evokernel.assemble import make_operators
 from evokernel.config import RunConfig
 from evokernel.conversation import CallStatus, StoredCall
-from evokernel.evaluation import Evaluation
+from evokernel.evaluation import Evaluation, Stage, Status
 from evokernel.llm.assembly import make_models
 from evokernel.protocols import EvaluationRequest, Event, Judged, Operator
 from evokernel.search import Search
 from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
 from tests.engine import Heard, replayed, toy_config, toy_search
-from tests.fakes import InstantEvaluator, toy_speed
+from tests.fakes import InstantEvaluator
 from tests.unit.llm.endpoint import Endpoint, endpoint
 from tests.unit.llm.making import Time
 
 KEYS = {"STUB_KEY": "sk-stub-0123456789", "STERN_KEY": "sk-stern-0123456789"}
 PRICE = {"prompt_usd_per_mtok": 10, "completion_usd_per_mtok": 40}
-AMPLE: dict[str, Any] = {"evaluations": 90, "dollars": 50, "tokens": 5_000_000, "calls": 1000}
+AMPLE: dict[str, Any] = {"evaluations": 90, "dollars": 2000, "tokens": 100_000_000, "calls": 1000}
 MOST_TOKENS = 600
 
 
@@ -35,12 +35,11 @@ class Unhurried(InstantEvaluator):
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         await asyncio.sleep(0.02)
-        return await super().evaluate(request)
-
-
-def speed(source: str) -> float | None:
-    """The speed-up of a toy; none where it was put together of two and declares something twice."""
-    return None if source.count("constexpr int A") > 1 else toy_speed(source)
+        try:
+            return await super().evaluate(request)
+        except ValueError as error:  # put together of two replies, it declares something twice
+            key = self._identity.key(request.program_hash, request.budget)
+            return Evaluation(key, request.candidate.id, Status.STATIC_REJECT, Stage.STATIC, feedback=str(error))
 
 
 class Crash(Heard):
@@ -54,7 +53,7 @@ class Crash(Heard):
     def hear(self, event: Event) -> None:
         super().hear(event)
         self.left -= isinstance(event, Judged)
-        if self.left == 0 and self.work is not None:
+        if isinstance(event, Judged) and self.left == 0 and self.work is not None:
             self.work.cancel()
 
 

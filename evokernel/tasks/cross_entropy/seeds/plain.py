@@ -24,7 +24,7 @@ def loss_kernel(logits, labels, loss, V, BLOCK: tl.constexpr):
         total += tl.exp(values - peak)
     label = tl.load(labels + row)
     chosen = tl.load(logits + row * V + label).to(tl.float32)
-    tl.store(loss + row, tl.log(tl.sum(total, axis=0)) + peak - chosen)
+    tl.store(loss + row, tl.log(tl.sum(total, axis=0)) + (peak - chosen))
 
 
 def run(logits, labels, R, V, loss):
