@@ -186,8 +186,8 @@ class Archipelago:
     def _matter(self, island: Island, operator: Thinker, rng: np.random.Generator) -> Matter | None:
         if Want.FOREIGN in operator.wants and not self._rules.foreign:
             return None
-        elites = island.archive.elites()
-        first = self._first(island, list(elites), rng) if elites else None
+        elites = self.memory.near(island.archive.elites()) or self.memory.near(list(self.memory.elites.values()))
+        first = self._first(island, elites, rng) if elites else None
         return matter_for(operator, island, first, memory=self.memory, rng=rng)
 
     def _first(self, island: Island, elites: list[Elite], rng: np.random.Generator) -> Elite:

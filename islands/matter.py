@@ -55,7 +55,8 @@ def matter_for(
             return None
         strategy = open_strategies[0]
         strategies = (strategy.seq,)
-        first = memory.elites.get(strategy.insight.candidate, first)
+        about = memory.elites.get(strategy.insight.candidate, first)
+        first = about if memory.near([about]) else first
     elif Want.STRATEGIES in operator.wants:
         strategies = tuple(known.seq for known in memory.insights.strategies(island.name)[:2])
     parents = _parents(operator, first, memory=memory, rng=rng)

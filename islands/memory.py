@@ -1,7 +1,7 @@
 """What a run knows of everything it tried: a fold over committed results, equal in a live run and in a replay."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
@@ -15,7 +15,7 @@ from islands.insights import Insights
 VARIANTS = 8
 TUNING_TRIALS = 6
 BY_HAND = "inject"
-PROMISING = 1.1  # natural log: a new skeleton within a factor of three of the best is worth tuning
+PROMISING = 1.1  # natural log: within a factor of three of the best a skeleton is worth tuning, and a parent
 
 
 class Memory:
@@ -110,6 +110,11 @@ class Memory:
     def credit(self) -> Mapping[str, float]:
         """How often each kind of change gave a better kernel than its parent, smoothed towards one half."""
         return {kind: (self._gains[kind] + 1) / (chances + 2) for kind, chances in sorted(self._chances.items())}
+
+    def near(self, elites: Sequence[Elite]) -> list[Elite]:
+        """Return those within a factor of three of the best: a model is not paid for what is far behind."""
+        best = self.best.fitness.value if self.best else float("-inf")
+        return [elite for elite in elites if elite.fitness.value > best - PROMISING]
 
     def young(self) -> list[Elite]:
         """Return the best of each promising new skeleton that still has tuning trials, best first."""

@@ -17,6 +17,7 @@ from islands.broken import KEPT, TOLD, Broken
 from islands.choice import CHOOSERS, Account, ByGain
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
 from islands.matter import RUNG, ladder
+from islands.memory import Memory
 
 
 def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:
@@ -157,3 +158,10 @@ def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(paren
     assert own == sorted(own)
     assert len(broken.open()) <= KEPT
     assert math.isfinite(len(broken.fingerprint()))
+
+
+def test_models_are_not_asked_about_what_is_far_behind() -> None:
+    memory = Memory()
+    memory.best = elite("best", 0.0)
+    assert [e.fitness.value for e in memory.near([elite("far", -3.0), elite("near", -1.0), memory.best])] == [-1.0, 0.0]
+    assert Memory().near([elite("first", -5.0)]) != []
