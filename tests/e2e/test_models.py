@@ -13,7 +13,7 @@ from archive.facts import BarrenStep, Fact, Result
 from archive.store import Store
 from evokernel.assemble import make_operators
 from evokernel.config import RunConfig
-from evokernel.conversation import CallStatus, StoredCall
+from evokernel.conversation import StoredCall
 from evokernel.evaluation import Evaluation, Stage, Status
 from evokernel.llm.assembly import make_models
 from evokernel.protocols import EvaluationRequest, Event, Judged, Operator
