@@ -11,7 +11,7 @@ from islands.memory import BY_HAND
 
 REPLY_LIMIT = 2_000_000
 """The longest reply that is looked at, in characters."""
-_LIMIT = 8000
+_LIMIT = 12000
 _ROLES = ("system", "user", "assistant")
 
 

@@ -35,7 +35,7 @@ SHORT: Mapping[str, str] = {"float32": "fp32", "float64": "fp64", "float16": "fp
 # What goes first under a cap: the lowest number.
 INSPIRATION, FOREIGN, FAILURE, TRIED, LESSON, DETAIL = 0, 50, 100, 200, 300, 400
 TRIED_LINES = 24
-NOTE_CHARACTERS = 4000
+NOTE_CHARACTERS = 12000
 _VALUES: Mapping[str, str] = {
     "normal": "normally distributed",
     "offset": "far from 0",

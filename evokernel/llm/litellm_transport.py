@@ -5,10 +5,11 @@ import logging
 import math
 import os
 import socket
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from evokernel.config_models import ModelConfig
 from evokernel.conversation import CallStatus, ModelRequest
@@ -54,7 +55,24 @@ def load_litellm() -> Any:
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it prints what we report ourselves
     logging.getLogger("httpx").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
+    # it makes a coroutine in a thread, and forgets it where the call is given up meanwhile
+    warnings.filterwarnings("ignore", message=".*completion' was never awaited", category=RuntimeWarning)
+    _send_once()
     return litellm
+
+
+def _send_once() -> None:
+    """Keep litellm from sending a request again after its connection broke, which would be paid for twice.
+
+    Its client does so for every provider but openai, and knows no setting against it; what is replaced is the method
+    that serves nothing else.
+    """
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    async def give_up(*_: Any, **__: Any) -> NoReturn:
+        raise sys.exc_info()[1] or ConnectionError("the connection broke")
+
+    AsyncHTTPHandler.single_connection_post_request = give_up
 
 
 def listed_price(model: str) -> Price | None:

@@ -6,7 +6,7 @@ from operators.quoting import middle_cut, one_line
 from operators.replies.words import Unread, labelled, read_prediction, refusal, without_labels
 
 TITLE_CHARACTERS = 160
-TEXT_CHARACTERS = 4000
+TEXT_CHARACTERS = 12000
 
 
 @dataclass(frozen=True, slots=True)

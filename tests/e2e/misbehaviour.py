@@ -64,7 +64,7 @@ class Misbehaving:
             "a kernel without usage": lambda n: self._says(whole(n), charged=False),
             "429": lambda n: error(429),
             "429, 3 s": lambda n: error(429, Retry_After="3"),
-            "429, 10 min": lambda n: error(429, Retry_After="600"),
+            "429, 5 min": lambda n: error(429, Retry_After="300"),
             "500": lambda n: error(500),
             "503": lambda n: error(503),
             "hang": lambda n: self._charges_all(hangs),

@@ -1,7 +1,7 @@
 """A whole search whose model, asked through litellm on loopback, does everything wrong that models do."""
 
 import asyncio
-import itertools
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -22,12 +22,12 @@ from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import InstantEvaluator
 from tests.unit.llm.endpoint import Endpoint, endpoint
-from tests.unit.llm.making import Time
 
 KEYS = {"STUB_KEY": "sk-stub-0123456789", "STERN_KEY": "sk-stern-0123456789"}
 PRICE = {"prompt_usd_per_mtok": 10, "completion_usd_per_mtok": 40}
 AMPLE: dict[str, Any] = {"evaluations": 90, "dollars": 2000, "tokens": 100_000_000, "calls": 1000}
 MOST_TOKENS = 600
+HASTE = 200
 
 
 class Unhurried(InstantEvaluator):
@@ -40,6 +40,16 @@ class Unhurried(InstantEvaluator):
         except ValueError as error:  # put together of two replies, it declares something twice
             key = self._identity.key(request.program_hash, request.budget)
             return Evaluation(key, request.candidate.id, Status.STATIC_REJECT, Stage.STATIC, feedback=str(error))
+
+
+class Hasty:
+    """A clock that runs fast, so that back-off and rests are over in a moment."""
+
+    def now_s(self) -> float:
+        return HASTE * time.monotonic()
+
+    async def sleep_s(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / HASTE)
 
 
 class Crash(Heard):
@@ -91,7 +101,7 @@ def config_of(served: Endpoint, stern: Endpoint, **budget: Any) -> RunConfig:
 
 def session(path: Path, config: RunConfig, *, crash_after: int = 0) -> tuple[str, Search, Mapping[str, Operator]]:
     """Run one session of a search, to its end or to a crash after so many results."""
-    crash, time = Crash(crash_after), Time()
+    crash, clock = Crash(crash_after), Hasty()
 
     async def scenario(search: Search) -> str:
         crash.work = asyncio.create_task(search.run())
@@ -101,7 +111,7 @@ def session(path: Path, config: RunConfig, *, crash_after: int = 0) -> tuple[str
             return "crashed"
 
     with Store.open(path, write=True) as store:
-        model = make_models(config, log=store.calls, tell=lambda text: None, clock=time)
+        model = make_models(config, log=store.calls, tell=lambda text: None, clock=clock)
         operators = make_operators(config, model=model)
         search = toy_search(
             *(store, config, Unhurried()),
@@ -109,7 +119,7 @@ def session(path: Path, config: RunConfig, *, crash_after: int = 0) -> tuple[str
             heard=crash,
             operators=operators,
             model=model,
-            clock=itertools.count(0.0, 1.0).__next__,
+            clock=clock.now_s,
         )
         return asyncio.run(scenario(search)), search, operators
 
