@@ -1,15 +1,37 @@
 """What a search turns to next: what was paid for before a kill, what people handed in, and then a step of its own."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from archive.store import Store
 from evokernel.candidate import Proposal
+from evokernel.conversation import Origin
 from evokernel.handed_in import HandedIn
 from evokernel.protocols import Note
 from evokernel.state import State
 from evokernel.steps import Selection
 from evokernel.thinking import Thinking, record_answer
+
+
+class Replayed(Protocol):
+    """What a step of a recorded run was about."""
+
+    @property
+    def operator(self) -> str:
+        """Who was asked."""
+
+    @property
+    def island(self) -> str:
+        """For which island."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The candidates it was about."""
+
+    @property
+    def insights(self) -> tuple[str, ...]:
+        """The titles of what was taken along."""
 
 
 class Agenda:
@@ -21,24 +43,38 @@ class Agenda:
         thinking: says whether another model may be asked.
         tell: hears what is left alone.
         handed_in_only: give out nothing but what others have handed in.
+        replayed: what the steps of a recorded run were about.
     """
 
     def __init__(
-        self, store: Store, state: State, thinking: Thinking, *, tell: Callable[[Note], None], handed_in_only: bool
+        self,
+        store: Store,
+        state: State,
+        thinking: Thinking,
+        *,
+        tell: Callable[[Note], None],
+        handed_in_only: bool = False,
+        replayed: Mapping[int, Replayed] | None = None,
     ) -> None:
         self._calls = store.calls
         self._state = state
         self._thinking = thinking
         self._tell = tell
         self._handed_in_only = handed_in_only
+        self._replayed = replayed or {}
         self._steps = deque([*store.missing_steps(), store.next_step()])
         self._interrupted = {origin.step: origin for origin in store.calls.interrupted()}
         self._told = store.calls.answers()
 
-    def next(self) -> Selection | Proposal | None:
-        """Return what to work on: a selection for its operator, a proposal to be judged, or None where nothing is."""
+    def next(self, *, idle: bool) -> Selection | Proposal | None:
+        """Return what to work on: a selection for its operator, a proposal to be judged, or None where nothing is.
+
+        Unless the search is `idle`, a step of a recorded run waits for the parents it had.
+        """
         step = self._steps[0]
-        found = self._resumed(step) or self._answered(step) or self._handed_in(step) or self._asked(step)
+        found = self._resumed(step) or self._answered(step) or self._handed_in(step) or self._repeated(step)
+        if found is None and (idle or step not in self._replayed):
+            found = self._asked(step)
         if found is not None:
             self._steps.popleft()
             if not self._steps:
@@ -63,6 +99,18 @@ class Agenda:
                 return selection
             self._tell(Note(f"answer {entry} was left alone: what {answer.operator} was asked about is not known here"))
         return None
+
+    def _repeated(self, step: int) -> Selection | None:
+        """Return what this step was about when it was recorded, as soon as that is known here, too."""
+        recorded = self._replayed.get(step)
+        if recorded is None or not self._thinking.room:
+            return None
+        by_title = {known.insight.title: seq for seq, known in self._state.archipelago.memory.insights.all.items()}
+        if any(title not in by_title for title in recorded.insights):
+            return None
+        insights = tuple(by_title[title] for title in recorded.insights)
+        origin = Origin(step, recorded.island, recorded.operator, recorded.parents, insights)
+        return self._state.taken_up(origin)
 
     def _handed_in(self, step: int) -> Proposal | None:
         handed_in = self._state.next_injected()

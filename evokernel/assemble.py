@@ -8,6 +8,7 @@ import yaml
 
 from archive.niches import GridArchive
 from archive.store import Store
+from evokernel.agenda import Replayed
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import IslandConfig, RunConfig, parse_config
@@ -103,6 +104,7 @@ def assemble(
             model=model,
             thinkers_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_THINKERS if model else 0),
             foreign=foreign,
+            replayed=recorded_steps(config),
             evaluator=evaluator
             or LocalEvaluator(
                 config.task,
@@ -149,6 +151,16 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
             f"{resolved.device} ({resolved.note.text}). To go on with it, run on a machine that can, with --set "
             f"device={before}; to search here as well, name another store with --store; --fresh sets the old one aside"
         )
+
+
+def recorded_steps(config: RunConfig) -> Mapping[int, Replayed]:
+    """Return what the steps of the config's recordings were about. Raises `ConfigError` for one that cannot be read."""
+    files = [model.replay for model in config.models if model.replay]
+    if not files:
+        return {}
+    from evokernel.llm.recorded import Recording
+
+    return {step: reply for file in files for step, reply in Recording.load(Path(file)).steps().items()}
 
 
 def tell_all(listeners: Sequence[Listener], note: Note) -> None:

@@ -8,11 +8,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from archive.records import Barren
 from archive.store import Store
-from evokernel.agenda import Agenda
+from evokernel.agenda import Agenda, Replayed
 from evokernel.appraisal import Appraiser
 from evokernel.budget import FirstOf
 from evokernel.candidate import Candidate, Proposal
@@ -49,7 +49,8 @@ HEARTBEAT_S = 1.0
 class Parts:
     """The live objects a search is made of.
 
-    `thinkers_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages.
+    `thinkers_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages,
+    `replayed` says what the steps of a recorded run were about.
     """
 
     task: Task
@@ -63,6 +64,7 @@ class Parts:
     model: LanguageModel | None = None
     thinkers_at_once: int = 0
     foreign: tuple[Candidate, ...] = ()
+    replayed: Mapping[int, Replayed] = field(default_factory=dict)
 
 
 class Search:
@@ -167,7 +169,12 @@ class Search:
     async def _loop(self) -> str:
         leases = list(self._parts.store.open_leases())
         agenda = Agenda(
-            self._parts.store, self.state, self._thinking, tell=self._tell, handed_in_only=self._handed_in_only
+            self._parts.store,
+            self.state,
+            self._thinking,
+            tell=self._tell,
+            handed_in_only=self._handed_in_only,
+            replayed=self._parts.replayed,
         )
         while True:
             for entry in self._parts.store.take_inbox():
@@ -199,7 +206,7 @@ class Search:
 
     def _start_step(self, agenda: Agenda) -> bool:
         """Start work on the next step; False when nothing is left to ask for."""
-        match agenda.next():
+        match agenda.next(idle=not self._tasks):
             case Selection() as selection:
                 self._spawn(self._work(selection, asked_seq=self.state.seq))
             case Proposal() as proposal:

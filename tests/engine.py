@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
+from evokernel.agenda import Replayed
 from evokernel.assemble import make_archipelago, make_operators
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
@@ -72,6 +73,7 @@ def toy_search(
     model: LanguageModel | None = None,
     handed_in_only: bool = False,
     clock: Callable[[], float] = time.monotonic,
+    replayed: Mapping[int, Replayed] | None = None,
 ) -> Search:
     """Return an engine on an open store; `operators` take the place of those with their names.
 
@@ -90,6 +92,7 @@ def toy_search(
         listeners=[heard] if heard else [],
         model=model,
         thinkers_at_once=THINKERS if model else 0,
+        replayed=replayed or {},
     )
     seeds = [Candidate(source, "cpp")] if source else []
     return Search(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from archive.facts import Learned
 from evokernel.cli.locate import open_store
 from evokernel.errors import StoreError
 
@@ -19,10 +20,10 @@ def command(store: Path, file: Path) -> None:
     from evokernel.llm.recorded import write_recording
 
     with open_store(store) as opened:
-        count = write_recording(file, opened.calls.all())
+        titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, Learned)}
+        count = write_recording(file, opened.calls.all(), titles=titles)
         if not count:
             file.unlink(missing_ok=True)
             raise StoreError(f"{opened.database.path} holds no replies of models, so there is nothing to record")
-    click.echo(
-        f"{count} replies recorded in {file}; name it in a config as models: [{{name: recorded, replay: {file}}}]"
-    )
+    click.echo(f"{count} replies recorded in {file}; to replay them, in a config:")
+    click.echo(f"models: [{{name: recorded, replay: {file}}}]")

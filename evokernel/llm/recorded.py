@@ -21,7 +21,10 @@ Place = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One reply. `prompt` is a hash of the messages it answered; tokens are those it took when it was recorded."""
+    """One reply. `prompt` is a hash of the messages it answered; tokens are those it took when it was recorded.
+
+    `operator`, `island`, `parents` and `insights` (by title) are what its step was about.
+    """
 
     step: int
     role: str
@@ -32,6 +35,10 @@ class Recorded:
     status: CallStatus = CallStatus.OK
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    operator: str = ""
+    island: str = ""
+    parents: tuple[str, ...] = ()
+    insights: tuple[str, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -49,10 +56,14 @@ class Recording:
     """Replies by step, role and number of the call in its step."""
 
     def __init__(self, replies: Iterable[Recorded]) -> None:
-        self._replies: Mapping[Place, Recorded] = {reply.place: reply for reply in replies}
+        self._replies: dict[Place, Recorded] = {reply.place: reply for reply in replies}
 
     def __len__(self) -> int:
         return len(self._replies)
+
+    def steps(self) -> Mapping[int, Recorded]:
+        """Return the first reply of each step."""
+        return {reply.step: reply for reply in reversed(self._replies.values()) if reply.operator}
 
     def at(self, place: Place) -> Recorded | None:
         """Return the reply that belongs there, or None."""
@@ -77,8 +88,10 @@ class Recording:
         return cls(_reply(path, number, line) for number, line in enumerate(lines[1:], start=2) if line.strip())
 
 
-def write_recording(path: Path, calls: Iterable[StoredCall]) -> int:
+def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[int, str] | None = None) -> int:
     """Write every call that was answered, one JSON line each, and return how many. Of several in one place the newest.
+
+    `titles` are those of the insights of the run by seq, which another run will not have the same.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -86,7 +99,7 @@ def write_recording(path: Path, calls: Iterable[StoredCall]) -> int:
     replies: dict[Place, Recorded] = {}
     for stored in sorted(calls, key=lambda each: each.number):
         if stored.result is not None and stored.result.status in _ANSWERED:
-            reply = _recorded(stored.call, stored.result)
+            reply = _recorded(stored.call, stored.result, titles or {})
             replies[reply.place] = reply
     head: Mapping[str, Any] = {"format": FORMAT, "version": VERSION}
     bodies = [asdict(replies[place]) for place in sorted(replies)]
@@ -143,7 +156,7 @@ class RecordedTransport:
             self._drifted.clear()
 
 
-def _recorded(call: Call, result: CallResult) -> Recorded:
+def _recorded(call: Call, result: CallResult, titles: Mapping[int, str]) -> Recorded:
     return Recorded(
         step=call.origin.step,
         role=call.role,
@@ -154,6 +167,10 @@ def _recorded(call: Call, result: CallResult) -> Recorded:
         status=result.status,
         prompt_tokens=result.usage.prompt_tokens,
         completion_tokens=result.usage.completion_tokens,
+        operator=call.origin.operator,
+        island=call.origin.island,
+        parents=call.origin.parents,
+        insights=tuple(titles[seq] for seq in call.origin.insights if seq in titles),
     )
 
 
@@ -170,13 +187,14 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 def _reply(path: Path, number: int, line: str) -> Recorded:
     fields = _object(path, number, line)
     try:
-        reply = Recorded(**{**fields, "status": CallStatus(fields.get("status", CallStatus.OK))})
+        lists = {name: tuple(fields.get(name, ())) for name in ("parents", "insights")}
+        reply = Recorded(**{**fields, **lists, "status": CallStatus(fields.get("status", CallStatus.OK))})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path}, line {number}: {error}") from None
     for name in ("step", "sample", "prompt_tokens", "completion_tokens"):
         if not isinstance(getattr(reply, name), int):
             raise ConfigError(f"{path}, line {number}: {name} should be a whole number")
-    for name in ("role", "prompt", "model", "text"):
+    for name in ("role", "prompt", "model", "text", "operator", "island"):
         if not isinstance(getattr(reply, name), str):
             raise ConfigError(f"{path}, line {number}: {name} should be text")
     return reply

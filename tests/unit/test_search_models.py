@@ -12,6 +12,7 @@ from archive.facts import BarrenStep, Learned, Result
 from archive.store import Store
 from evokernel.conversation import CallStatus, ModelRequest, Reply
 from evokernel.errors import BudgetSpent, ModelsUnavailable
+from evokernel.llm.recorded import RecordedTransport, Recording, write_recording
 from evokernel.llm.scripted import Script, Scripted
 from evokernel.protocols import LanguageModel, Operator
 from evokernel.search import Search
@@ -328,3 +329,42 @@ def test_a_model_that_rests_is_waited_for(path: Path) -> None:
         search = toy_search(store, config, InstantEvaluator(), operators=operators, model=model, clock=clock)
         assert asyncio.run(search.run()) == "budget of 3 evaluations used"
     assert asked > 1
+
+
+def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path) -> None:
+    def make(model: LanguageModel) -> dict[str, Operator]:
+        return {
+            "mutate": ToyThinker("mutate", model),
+            "plan": ToyThinker("plan", model, Want.STRATEGIES),
+            "implement": ToyThinker("implement", model, Want.STRATEGY),
+        }
+
+    def script(request: ModelRequest) -> str:
+        step = request.origin.step
+        return f"strategy: number {step}" if request.origin.operator == "plan" else upwards(request)
+
+    run(path, script, make, budget={"evaluations": 12})
+    with Store.open(path, write=False) as store:
+        titles = {fact.seq: fact.insight.title for fact in store.facts() if isinstance(fact, Learned)}
+        assert write_recording(tmp_path / "r.jsonl", store.calls.all(), titles=titles)
+    recording = Recording.load(tmp_path / "r.jsonl")
+    player = RecordedTransport(recording, name="recorded", tell=lambda text: None)
+
+    async def replayed_reply(request: ModelRequest) -> str:
+        return (await player.send(request, {})).text
+
+    again = tmp_path / "again.db"
+    with Store.open(again, write=True) as store:
+        model = Scripted(replayed_reply, log=store.calls)
+        operators = make(model)
+        config = config_of(dict.fromkeys(operators, 1.0), budget={"evaluations": 12}, seed=99)  # would choose otherwise
+        search = toy_search(
+            *(store, config, InstantEvaluator()), operators=operators, model=model, replayed=recording.steps()
+        )
+        asyncio.run(search.run())
+
+    def lines(of: Path) -> set[tuple[Any, ...]]:
+        made = [fact.proposal for fact in facts(of, Result)]
+        return {(p.step, p.operator, p.candidate.id, p.parents, len(p.insights)) for p in made}
+
+    assert len(lines(path) & lines(again)) >= 11  # what was in flight at the end may be missing
