@@ -20,7 +20,7 @@ from evokernel.rng import stream
 from evokernel.steps import Outcome, Selection, Want
 from evokernel.tunables import read_tunables
 from islands.island import Island
-from islands.matter import Matter, matter_for
+from islands.matter import TWINS, Matter, likeness, matter_for
 from islands.memory import Memory
 from islands.migration import migrate
 from islands.topology import Graph
@@ -117,12 +117,13 @@ class Archipelago:
         return operator in self.thinkers
 
     def inspirations(self, selection: Selection) -> tuple[Elite, ...]:
-        """Return good kernels of other niches and islands, the best of each skeleton, best first."""
-        shown = {elite.skeleton for elite in selection.parents}
+        """Return good kernels of other niches and islands, each another idea, best first."""
         everywhere = [elite for island in self.islands.values() for elite in island.archive.elites()]
-        ranked = sorted(everywhere, key=lambda e: (-e.fitness.value, e.seq))
-        best = {elite.skeleton: elite for elite in reversed(ranked) if elite.skeleton not in shown}
-        return tuple(sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))[:INSPIRATIONS])
+        shown, found = list(selection.parents), list[Elite]()
+        for elite in sorted(self.memory.near(everywhere), key=lambda e: (-e.fitness.value, e.seq)):
+            if len(found) < INSPIRATIONS and all(likeness(elite, other) < TWINS for other in (*shown, *found)):
+                found.append(elite)
+        return tuple(found)
 
     def pending(self, proposal: Proposal) -> None:
         """Take note of a stored proposal that waits for its evaluation."""

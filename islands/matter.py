@@ -13,6 +13,8 @@ from islands.memory import Memory
 
 RUNG = 0.05
 """How much faster each parent of a ladder is than the one before, as a natural logarithm."""
+TWINS = 0.8
+"""From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
 FRESH_FAILURES = 3
 """Repairs are drawn from so many of the newest failures."""
 
@@ -68,7 +70,8 @@ def _parents(operator: Thinker, first: Elite, *, memory: Memory, rng: np.random.
         return (first,)
     if Want.LADDER in operator.wants:
         return ladder(list(memory.elites.values()), first, length=operator.parents)
-    strangers = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
+    others = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
+    strangers = [elite for elite in memory.near(others) if likeness(elite, first) < TWINS]
     best = {elite.skeleton: elite for elite in sorted(strangers, key=lambda e: (e.fitness.value, -e.seq))}
     ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
     if len(ranked) < operator.parents - 1:
@@ -76,6 +79,12 @@ def _parents(operator: Thinker, first: Elite, *, memory: Memory, rng: np.random.
     weights = 0.7 ** np.arange(len(ranked), dtype=float)
     drawn = rng.choice(len(ranked), size=operator.parents - 1, replace=False, p=weights / weights.sum())
     return (first, *(ranked[int(index)] for index in drawn))
+
+
+def likeness(one: Elite, other: Elite) -> float:
+    """Return the share of lines that two sources have in common, 0 to 1 (Jaccard, blank lines and indents aside)."""
+    first, second = ({line.strip() for line in e.candidate.source.split("\n")} - {""} for e in (one, other))
+    return len(first & second) / max(1, len(first | second))
 
 
 def ladder(elites: Sequence[Elite], top: Elite, *, length: int) -> tuple[Elite, ...]:
