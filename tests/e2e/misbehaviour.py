@@ -44,7 +44,6 @@ class Misbehaving:
     seed: int
     bill: list[tuple[int, int]] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
-    gullible: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def deeds(self, times: int) -> list[Behaviour]:
@@ -55,6 +54,11 @@ class Misbehaving:
             chance.shuffle(deck)
             found += [self._noted(name, deed, len(found) + i) for i, (name, deed) in enumerate(deck)]
         return found
+
+    @property
+    def deck(self) -> set[str]:
+        """The names of all deeds."""
+        return set(self._deck())
 
     def _deck(self) -> dict[str, Callable[[int], Behaviour]]:
         whole_kernels = {f"a kernel {i}": lambda n: self._says(whole(n)) for i in range(6)}
@@ -96,7 +100,6 @@ class Misbehaving:
         def behave(handler: Handler) -> None:
             with self._lock:
                 self.done[name] += 1
-                self.gullible += INJECTION in str(handler.asked["messages"])
             deed(number)(handler)
 
         return behave

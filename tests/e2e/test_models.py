@@ -1,6 +1,7 @@
 """A whole search whose model, asked through litellm on loopback, does everything wrong that models do."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -9,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from archive.facts import BarrenStep, Fact, Result
+from archive.facts import Fact, Result
 from archive.store import Store
+from archive.texts import unpack
 from evokernel.assemble import make_operators
 from evokernel.config import RunConfig
-from evokernel.conversation import StoredCall
+from evokernel.conversation import CallStatus, StoredCall
 from evokernel.evaluation import Evaluation, Stage, Status
 from evokernel.llm.assembly import make_models
 from evokernel.protocols import EvaluationRequest, Event, Judged, Operator
 from evokernel.search import Search
+from operators.replies.words import split
 from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import InstantEvaluator
@@ -25,7 +28,7 @@ from tests.unit.llm.endpoint import Endpoint, endpoint
 
 KEYS = {"STUB_KEY": "sk-stub-0123456789", "STERN_KEY": "sk-stern-0123456789"}
 PRICE = {"prompt_usd_per_mtok": 10, "completion_usd_per_mtok": 40}
-AMPLE: dict[str, Any] = {"evaluations": 90, "dollars": 2000, "tokens": 100_000_000, "calls": 1000}
+AMPLE: dict[str, Any] = {"evaluations": 100, "dollars": 2000, "tokens": 100_000_000, "calls": 1000}
 MOST_TOKENS = 600
 HASTE = 200
 
@@ -34,7 +37,7 @@ class Unhurried(InstantEvaluator):
     """Judges a kernel in the time of a call, so that rules do not use up the budget while a model is asked."""
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
         try:
             return await super().evaluate(request)
         except ValueError as error:  # put together of two replies, it declares something twice
@@ -89,8 +92,8 @@ def config_of(served: Endpoint, stern: Endpoint, **budget: Any) -> RunConfig:
     return toy_config(
         budget={**AMPLE, **budget},
         islands=[
-            {"name": "ideas", "operators": {"mutate": 2, "refine": 2, "crossover": 1, "repair": 1, "tune": 1}},
-            {"name": "plans", "operators": {"plan": 1, "implement": 2, "reflect": 1, "contrast": 1, "tune": 1}},
+            {"name": "ideas", "operators": {"mutate": 2, "refine": 2, "crossover": 1, "repair": 1, "tune": 0.5}},
+            {"name": "plans", "operators": {"plan": 1, "implement": 2, "reflect": 1, "contrast": 1, "tune": 0.5}},
         ],
         models=[
             {"name": "stub", "api_base": served.url, "key": "STUB_KEY", "retries": 2, **common},
@@ -131,8 +134,13 @@ def read(path: Path) -> tuple[list[Fact], list[StoredCall]]:
         return list(store.facts()), list(store.calls.all())
 
 
-def bytes_of(path: Path) -> bytes:
-    return b"".join(each.read_bytes() for each in sorted(path.parent.iterdir()) if each.name.startswith(path.name))
+def everything_in(path: Path) -> bytes:
+    """Return the bytes of a store, and all that it holds as it was before it was compressed."""
+    found = [each.read_bytes() for each in sorted(path.parent.iterdir()) if each.name.startswith(path.name)]
+    with closing(sqlite3.connect(path)) as database:
+        texts = [unpack(body) for (body,) in database.execute("SELECT body FROM texts")]
+        found += [text.encode() for text in texts] + [line.encode() for line in database.iterdump()]
+    return b"\n".join(found)
 
 
 def keeps_its_budget(path: Path, config: RunConfig, bill: list[tuple[int, int]]) -> None:
@@ -149,32 +157,51 @@ def keeps_its_budget(path: Path, config: RunConfig, bill: list[tuple[int, int]])
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, seed: int) -> None:
-    model = Misbehaving(seed)
-    with endpoint(*model.deeds(30)) as served:
+    model, before = Misbehaving(seed), list[Fact]()
+    with endpoint(*model.deeds(40)) as served:
         config = config_of(served, stern)
-        before: list[Fact] = []
         for crash_after in (5, 20, 0):
             reason, search, operators = session(path, config, crash_after=crash_after)
-            assert reason == ("crashed" if crash_after else "budget of 90 evaluations used")
+            assert reason == ("crashed" if crash_after else "budget of 100 evaluations used")
             facts, calls = read(path)
             assert facts[: len(before)] == before
-            before = facts
-            assert {call.call.model for call in calls} >= {"stub"}
             assert all(call.result is not None for call in calls)
-            assert len(served.asked) + len(stern.asked) <= len(calls)
+            assert len(served.asked) + len(stern.asked) <= len(calls), "a request was made that nobody knows of"
+            before = facts
         assert replayed(path, config, operators).fingerprint() == search.state.fingerprint()
-    assert set(model.done) == set(model._deck())
+    assert set(model.done) == model.deck, "the search was over before the model had done everything"
+    assert {call.result.status for call in calls if call.result} == set(CallStatus) - {CallStatus.OPEN}
     keeps_its_budget(path, config, model.bill)
     results = [fact for fact in facts if isinstance(fact, Result)]
     assert len({fact.step for fact in results}) == len(results)
-    print(
-        len(calls),
-        model.done.total(),
-        len(stern.asked),
-        len(results),
-        [f.barren.reason[:100] for f in facts if isinstance(f, BarrenStep)],
-        {f.proposal.operator for f in results},
-        search.standing.best_speedup,
-        model.gullible,
-        [c.result.status for c in calls],
-    )
+    assert {fact.proposal.operator for fact in results} >= {"seed", "mutate", "tune"}
+    stored = everything_in(path)
+    assert b"you called me with Bearer [key]" in stored
+    assert not any(key.encode() in stored for key in KEYS.values())
+    shown = [asked["messages"][1]["content"] for asked in served.asked]
+    assert any(INJECTION in text for text in shown)
+    assert not any(INJECTION in split(text)[1] for text in shown), "a kernel spoke outside of its block"
+    print(len(calls), model.done.total(), search.standing.best_speedup)
+
+
+@pytest.mark.parametrize(
+    ("seed", "budget", "reason"),
+    [
+        (4, {"calls": 25}, "budget of 25 calls used"),
+        (5, {"tokens": 150_000}, "budget of 150000 tokens used"),
+        (6, {"dollars": 2.0}, "budget of $2 used"),
+    ],
+    ids=["calls", "tokens", "dollars"],
+)
+def test_no_budget_is_passed(path: Path, stern: Endpoint, seed: int, budget: dict[str, Any], reason: str) -> None:
+    model = Misbehaving(seed)
+    with endpoint(*model.deeds(40)) as served:
+        config = config_of(served, stern, evaluations=10_000, **budget)
+        assert session(path, config, crash_after=8)[0] == "crashed"
+        keeps_its_budget(path, config, model.bill)
+        for _ in range(2):  # and it stays used
+            assert session(path, config)[0].startswith(reason)
+            keeps_its_budget(path, config, model.bill)
+        _, calls = read(path)
+        print(len(served.asked), len(calls))
+        assert len(served.asked) + len(stern.asked) <= len(calls)
