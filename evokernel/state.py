@@ -201,6 +201,7 @@ class State:
             inspirations=inspirations,
             broken=broken,
             failures=memory.broken.warnings(shown) if thinks else (),
+            attempts=tuple(memory.attempts) if thinks else (),
             best=memory.best,
             insights=tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all),
             hints=memory.hints_for(selection.island),

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from evokernel.candidate import Candidate, Proposal, Usage
 from evokernel.conversation import Insight, KnownInsight, Origin
-from evokernel.evaluation import Evaluation
+from evokernel.evaluation import Evaluation, Status
 from evokernel.fitness import Elite
 from evokernel.task import Task
 
@@ -76,6 +76,19 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """A change that was made and measured. `gain` is the natural logarithm of the speed-up over `parent`.
+
+    Without a gain `status` says what was wrong.
+    """
+
+    rationale: str
+    parent: str
+    gain: float | None
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """All an operator sees; frozen, built by the loop. `seed` makes its random choices repeatable."""
 
@@ -108,6 +121,8 @@ class Context:
     broken: Failure | None = None
     failures: tuple[Failure, ...] = ()
     """What was wrong of late, oldest first, with that of these parents last."""
+    attempts: tuple[Attempt, ...] = ()
+    """What was tried of late, oldest first, on the first parent and elsewhere."""
     best: Elite | None = None
     insights: tuple[KnownInsight, ...] = ()
     """Those selected, then what is known of the first parent and this island, lessons that have paid."""

@@ -1,12 +1,12 @@
 """What a run knows of everything it tried: a fold over committed results, equal in a live run and in a replay."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
 from evokernel.fitness import Elite, fitness_of
-from evokernel.steps import Failure, Outcome, Sibling
+from evokernel.steps import Attempt, Failure, Outcome, Sibling
 from evokernel.tunables import read_tunables
 from islands.broken import Broken
 from islands.choice import Account
@@ -15,6 +15,8 @@ from islands.insights import Insights
 VARIANTS = 8
 TUNING_TRIALS = 6
 BY_HAND = "inject"
+ATTEMPTS = 64
+CHEAP = ("tune", "blend")  # so many that they would crowd out the others
 PROMISING = 1.1  # natural log: within a factor of three of the best a skeleton is worth tuning, and a parent
 
 
@@ -38,6 +40,7 @@ class Memory:
         self.trials: dict[str, int] = {}
         self.best: Elite | None = None
         self.verdicts: dict[str, Evaluation] = {}
+        self.attempts: deque[Attempt] = deque(maxlen=ATTEMPTS)
         self.broken = Broken({*thinkers, BY_HAND}, repairs=repairs)
         self.insights = Insights()
         self.hints: list[tuple[str, str]] = []
@@ -164,6 +167,8 @@ class Memory:
         self._account(proposal.island, proposal.operator, gain=max(0.0, gain or 0.0), cost_usd=cost)
         if not parents:
             return
+        if proposal.operator not in CHEAP:
+            self.attempts.append(Attempt(proposal.rationale, parents[0].candidate.id, gain, evaluation.status))
         kind = proposal.rationale.partition(":")[0]
         self._chances[kind] += 1
         if elite is not None and elite.fitness.value > max(parent.fitness.value for parent in parents):

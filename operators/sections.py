@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evokernel.conversation import InsightKind, KnownInsight
 from evokernel.evaluation import Evaluation
 from evokernel.fitness import Elite
-from evokernel.steps import Context, Failure, Want
+from evokernel.steps import Attempt, Context, Failure, Want
 from evokernel.task import Task, Tensor, Workload
 from operators.portraits import broken_portrait, foreign_portrait, portrait, standing, tuned
 from operators.prompting import Group, Section
@@ -22,7 +22,7 @@ GROUPS: Mapping[str, Group] = {
     "parents": Group("## Kernels to work on", "kernel"),
     "broken": Group("## What is to be mended", "kernel"),
     "foreign": Group("## Correct kernels for this task in other languages", "kernel"),
-    "tried": Group("## Already tried on kernel 1, so do something else", "older change", listed=True),
+    "tried": Group("## Already tried, so do something else", "other change", listed=True),
     "strategies": Group("## Strategies", "strategy"),
     "insights": Group("## What earlier analysis says", "note"),
     "inspirations": Group("## Other good kernels, for ideas to borrow", "kernel"),
@@ -175,9 +175,23 @@ def _foreign(context: Context) -> Iterator[Section]:
 
 
 def _tried(context: Context) -> Iterator[Section]:
-    ideas = sorted(one_line(text) for text in context.tried if not text.startswith(_CHEAP))
-    for text in ideas[:TRIED_LINES]:
+    """Tell what was tried on the first parent and what came of it, newest first, and then what was tried elsewhere."""
+    first = context.parents[0].candidate.id if context.parents else ""
+    newest = [attempt for attempt in reversed(context.attempts) if not attempt.rationale.startswith(_CHEAP)]
+    own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
+    measured = {attempt.rationale for attempt in own}
+    waiting = sorted(text for text in context.tried - measured if not text.startswith(_CHEAP))
+    lines = [f"on kernel 1: {one_line(a.rationale)} -> {_outcome(a)}" for a in own]
+    lines += [f"on kernel 1: {one_line(text)} -> not known yet" for text in waiting]
+    lines += [f"elsewhere: {one_line(a.rationale)} -> {_outcome(a)}" for a in others]
+    for text in lines[:TRIED_LINES]:
         yield Section("tried", f"- {text}", worth=TRIED)
+
+
+def _outcome(attempt: Attempt) -> str:
+    if attempt.gain is None:
+        return f"wrong ({attempt.status})"
+    return f"{math.exp(attempt.gain):.2f}x of its parent"
 
 
 def _insights(context: Context) -> Iterator[Section]:

@@ -22,7 +22,7 @@ from evokernel.evaluation import (
 from evokernel.fitness import Elite, Fitness
 from evokernel.languages import cpp_guide, triton_guide
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.steps import Context, Failure, Selection, Sibling, Want
+from evokernel.steps import Attempt, Context, Failure, Selection, Sibling, Want
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from evokernel.tunables import read_tunables, skeleton_hash, with_values
@@ -127,6 +127,11 @@ def _context(
         siblings=(Sibling(values, 0.02), Sibling(values, 0.01), Sibling(values, None)) if values else (),
         known=frozenset(each.candidate.id for each in elites),
         tried=frozenset({"tune: BLOCK_M 64 -> 128", "mutate: split K over two programs", "hoist: loop 1"}),
+        attempts=(
+            Attempt("refine: wider loads", "another", 0.19, Status.OK),
+            Attempt("mutate: split K over two programs", first.candidate.id, -0.05, Status.OK),
+            Attempt("crossover: atomics", first.candidate.id, None, Status.NONDETERMINISTIC),
+        ),
         credit={},
         device_sheet={},
         verdicts={candidate.id: verdict for candidate, verdict in known} | {broken.candidate.id: broken.evaluation},
@@ -306,6 +311,7 @@ def for_operator(context: Context, name: str, *, parents: int, wants: frozenset[
         parents=chosen,
         siblings=context.siblings if chosen else (),
         tried=context.tried if chosen else frozenset(),
+        attempts=context.attempts if chosen else (),
         broken=broken,
         insights=tuple(said),
         selection=selection,

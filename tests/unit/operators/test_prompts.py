@@ -75,7 +75,7 @@ def test_no_prompt_tells_a_held_out_size(name: str) -> None:
 def test_a_prompt_with_nothing_but_what_must_be_has_no_empty_headings(name: str) -> None:
     full = context_for(TEMPLATES[name], gpu())
     bare = replace(
-        full, inspirations=(), failures=(), hints=(), constraints=(), device_sheet={}, device="", tried=frozenset(),
+        full, inspirations=(), failures=(), hints=(), constraints=(), device_sheet={}, device="", tried=frozenset(), attempts=(),
         best=None, verdicts={}, guide="", siblings=(),
         insights=full.insights if Want.STRATEGY in TEMPLATES[name].settings.wants else (),
     )  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_cap_drops_inspirations_first_then_old_failures_then_what_was_tried_le
         "inspiration": "### Inspiration 1",
         "older failure": "load through descriptors",
         "failure of this parent": "two accumulators with grouped order",
-        "tried": "- mutate: split K over two programs",
+        "tried": "- on kernel 1: mutate: split K over two programs",
         "lesson": "Masks are cheap",
         "older lesson": "Tiles of 256x256 spill",
         "detail": "graph launch",
