@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from operators.quoting import one_line
 
-IDEA_CHARACTERS = 200
+IDEA_CHARACTERS = 400
 REPLY_CHARACTERS = 1 << 20
 _OPEN = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})[ \t]*(?P<tag>[^\s`]*)[^`]*$")
 _NUMBER = re.compile(r"[+~≈]?\s*(?P<number>\d{1,6}(?:\.\d{1,6})?)\s*(?P<unit>%|[x×X])?")

@@ -75,7 +75,8 @@ def test_no_prompt_tells_a_held_out_size(name: str) -> None:
 def test_a_prompt_with_nothing_but_what_must_be_has_no_empty_headings(name: str) -> None:
     full = context_for(TEMPLATES[name], gpu())
     bare = replace(
-        full, inspirations=(), failures=(), hints=(), constraints=(), device_sheet={}, device="", tried=frozenset(), attempts=(),
+        full, inspirations=(), failures=(), hints=(), constraints=(), device_sheet={}, device="", tried=frozenset(),
+        attempts=(),
         best=None, verdicts={}, guide="", siblings=(),
         insights=full.insights if Want.STRATEGY in TEMPLATES[name].settings.wants else (),
     )  # fmt: skip

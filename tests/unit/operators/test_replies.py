@@ -278,7 +278,7 @@ def test_predictions(line: str, value: float | None) -> None:
         ("## Idea: pack b", "pack b"),
         ("PREDICTED: 2x\n\nI pack b once.\nIt helps.", "I pack b once."),
         ("Ok.", "no reason was given"),
-        ("IDEA: " + "very " * 100, ("very " * 100)[:197].rstrip() + "..."),
+        ("IDEA: " + "very " * 100, ("very " * 100)[:397].rstrip() + "..."),
     ],
 )
 def test_ideas(text: str, idea: str) -> None:
