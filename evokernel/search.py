@@ -18,7 +18,7 @@ from evokernel.budget import FirstOf
 from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
 from evokernel.crown import Crown
-from evokernel.errors import ConfigError, HarnessError
+from evokernel.errors import BudgetSpent, ConfigError, HarnessError
 from evokernel.opening import begin_run
 from evokernel.protocols import (
     Evaluator,
@@ -252,7 +252,10 @@ class Search:
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
         context = self.state.context(selection, self._surroundings_known())
-        answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
+        try:
+            answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
+        except BudgetSpent:
+            return  # the step is left out; a session with a larger budget takes it up
         match answer:
             case Draft():
                 proposal = Proposal(

@@ -80,6 +80,9 @@ class Thinking:
         """Return what an operator makes of its context; a fault of its own is an answer that cannot be used.
 
         A source that is known already is none either, where a model was paid for it.
+
+        Raises:
+            BudgetSpent: the budget allows no further call; the step may be taken up with a larger one.
         """
         began = time.monotonic()
         thinks = is_thinker(operator)
@@ -110,7 +113,7 @@ class Thinking:
             return await operator.propose(context)
         except BudgetSpent as error:
             self.spent = self.spent or str(error)
-            return Unusable(f"not asked: {error}")
+            raise
         except ModelsUnavailable as error:
             self._rest(error)
             return Unusable(f"not answered: {error}")

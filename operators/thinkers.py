@@ -20,6 +20,8 @@ from operators.templates import Demand, ReplyKind, Template
 
 T = TypeVar("T", str, int)
 PROMPT_TOKENS = 16000
+LONGEST_CONTINUED = 64_000
+"""The longest reply, in characters, that is continued: all of it would have to be paid for again as a prompt."""
 GO_ON = (
     "Your reply was cut off at its length limit. Go on exactly where you stopped, in the middle of a line if need be: "
     "no repetition, no introduction, no new fence."
@@ -97,7 +99,7 @@ class Thinker:
                 return Unusable(f"no usable reply: {error}", usage)
             usage = _sum(usage, reply.usage, first=ordinal == 0)
             text = join(text, reply.text) if ordinal else reply.text
-            if not reply.truncated:
+            if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
             messages = (*messages, Message("assistant", reply.text), Message("user", GO_ON))
         return replace(self._judge(reply, text, context), usage=usage)

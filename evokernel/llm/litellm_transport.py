@@ -67,12 +67,14 @@ def _send_once() -> None:
     Its client does so for every provider but openai, and knows no setting against it; what is replaced is the method
     that serves nothing else.
     """
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+    from litellm.llms.custom_httpx import http_handler
+
+    handler: Any = http_handler.AsyncHTTPHandler
 
     async def give_up(*_: Any, **__: Any) -> NoReturn:
         raise sys.exc_info()[1] or ConnectionError("the connection broke")
 
-    AsyncHTTPHandler.single_connection_post_request = give_up
+    handler.single_connection_post_request = give_up
 
 
 def listed_price(model: str) -> Price | None:

@@ -186,6 +186,11 @@ def test_a_spent_budget_ends_the_run_with_its_reason(path: Path) -> None:
     assert search.standing.results >= 2
     with Store.open(path, write=False) as store:
         assert store.open_leases() == []
+        left_out = store.missing_steps()
+    assert left_out
+    _, search, _ = run(path, upwards, rules=("tune",), budget={"evaluations": 50})
+    with Store.open(path, write=False) as store:
+        assert not set(left_out) & set(store.missing_steps())
 
 
 def test_without_any_model_that_answers_rules_go_on(path: Path) -> None:

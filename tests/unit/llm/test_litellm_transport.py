@@ -124,6 +124,16 @@ def test_what_may_pass_is_told_apart_by_whether_it_may_be_charged_for(behaviour:
     assert caught.value.__context__ is None  # litellm's own error may hold anything
 
 
+@pytest.mark.parametrize("provider", ["hosted_vllm", "deepseek", "mistral", "anthropic", "openrouter"])
+@pytest.mark.parametrize("behaviour", [resets, breaks_off], ids=["reset", "broken off"])
+def test_a_request_whose_connection_broke_is_not_sent_again_by_any_provider(
+    behaviour: Behaviour, provider: str
+) -> None:
+    with pytest.raises(Passing) as caught:
+        send(behaviour, model=f"{provider}/stub")  # counts what was sent
+    assert caught.value.billed
+
+
 def test_an_endpoint_that_hangs_is_left_after_the_time_out() -> None:
     with pytest.raises(Passing) as caught:
         send(hangs, timeout_s=0.3)
