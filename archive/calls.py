@@ -27,6 +27,8 @@ WITHOUT_CALLS = (
     "AND step NOT IN (SELECT step FROM calls)"
 )
 """Where what a proposal says it cost counts: not where calls say so, or where another run paid."""
+MADE_HERE = "json_extract(parameters, '$.answer') IS NULL"
+"""Which calls count: replies that were given elsewhere cost nothing here."""
 _PAGE = 200
 _STORED = (
     "SELECT c.*, p.body AS prompt_body, r.body AS reply_body FROM calls c "
@@ -120,7 +122,7 @@ class Calls:
 
     def spending(self) -> Spending:
         """Return what all calls of the run have cost; open ones count with what was reserved."""
-        row = self._database.row(f"SELECT count(*), sum({TOKENS}), sum({COST_USD}) FROM calls")
+        row = self._database.row(f"SELECT count(*), sum({TOKENS}), sum({COST_USD}) FROM calls WHERE {MADE_HERE}")
         return Spending() if row is None else Spending(row[0], row[1] or 0, row[2] or 0.0)
 
     def call(self, number: int) -> StoredCall | None:

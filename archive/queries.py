@@ -3,7 +3,7 @@
 import re
 
 from archive.database import Database
-from archive.facts import lineages
+from archive.facts import Kind, lineages
 from archive.records import (
     CANDIDATE_COLUMNS,
     EVALUATION_COLUMNS,
@@ -51,6 +51,12 @@ def candidate(database: Database, name: str) -> StoredCandidate:
         found = ", ".join(row["id"] for row in rows)
         raise StoreError(f"several candidates begin with {wanted} ({found}, ...); give more digits")
     return stored_candidate(rows[0])
+
+
+def unchanged_since(database: Database, seq: int) -> bool:
+    """Whether nothing that a replay would take in has come after a fact: ends of sessions and edits change no state."""
+    sql = f"SELECT count(*) FROM journal WHERE seq > ? AND kind NOT IN ('{Kind.STOP}', '{Kind.CONFIG_EDIT}')"
+    return not database.number(sql, (seq,))
 
 
 def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:

@@ -143,6 +143,10 @@ class Store:
         """Return the seq of the newest fact, 0 in an empty store."""
         return int(self.database.number("SELECT max(seq) FROM journal"))
 
+    def unchanged_since(self, seq: int) -> bool:
+        """Whether nothing that a replay would take in has come after a fact."""
+        return queries.unchanged_since(self.database, seq)
+
     def open_leases(self) -> list[Proposal]:
         """Return the proposals in flight, by step; on resuming, what is to be evaluated again."""
         return queries.open_leases(self.database)

@@ -119,7 +119,10 @@ class Agenda:
     def _asked(self, step: int) -> Selection | None:
         if self._handed_in_only:
             return None
-        return self._state.archipelago.ask(step, thinking=self._thinking.room)
+        thinking = self._thinking
+        return self._state.archipelago.ask(
+            step, thinking=thinking.room, may_ask=thinking.may_ask, running=tuple(thinking.running)
+        )
 
     def _proposal(self, handed_in: HandedIn, step: int) -> Proposal:
         """Return the proposal of a source that was handed in; of its lineage, what the run knows."""

@@ -82,7 +82,7 @@ def assemble(
         config.constraints,
     )
     foreign = foreign_kernels(config, task)
-    if model is None and config.models:
+    if model is None and config.models and not handed_in_only:
         from evokernel.llm.assembly import make_models
 
         older = [Store.open(path, write=False).calls for path in config.replies_from]

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from archive.records import Barren
 from archive.store import Store
@@ -18,7 +19,7 @@ from evokernel.budget import FirstOf
 from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
 from evokernel.crown import Crown
-from evokernel.errors import BudgetSpent, ConfigError, HarnessError
+from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.opening import begin_run
 from evokernel.protocols import (
     Evaluator,
@@ -41,6 +42,7 @@ from evokernel.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 HEARTBEAT_S = 1.0
 
@@ -157,11 +159,12 @@ class Search:
 
     def replay(self) -> None:
         """Apply every committed fact in seq order, and compare with the state the last session ended in."""
-        self.state.replay(self._parts.store.facts(), task_hash=self._identity_of_evaluator().task_hash)
+        self.state.replay(self._parts.store.facts(), task_hash=_started(self._evaluator_identity).task_hash)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
-        noted = self._parts.store.meta("fingerprint") or ""
-        if noted.split()[:1] == self._fingerprint().split()[:1] and noted != self._fingerprint():
+        seq, _, noted = (self._parts.store.meta("fingerprint") or "").partition(" ")
+        same = seq.isdigit() and self._parts.store.unchanged_since(int(seq)) and not self._parts.store.open_leases()
+        if same and noted != self.state.fingerprint():
             self._tell(Note("replaying the store gave another state than the last session ended in", warning=True))
 
     # ------------------------------------------------------------------------------------------------ the loop
@@ -194,6 +197,8 @@ class Search:
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
+        if self._parts.model is None and self.state.archipelago.thinkers:
+            return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
         return self._thinking.silenced or "every operator has tried everything it can"
 
     def _reason(self) -> str | None:
@@ -202,7 +207,10 @@ class Search:
             return self._stop_asked
         if self._thinking.spent:
             return self._thinking.spent
-        return self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
+        reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
+        if reason and self._parts.stopper.reason(self._progress()):
+            self._thinking.hush()  # it cannot go away again: nothing more is paid for
+        return reason
 
     def _start_step(self, agenda: Agenda) -> bool:
         """Start work on the next step; False when nothing is left to ask for."""
@@ -251,11 +259,14 @@ class Search:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
-        context = self.state.context(selection, self._surroundings_known())
+        context = self.state.context(selection, _started(self._surroundings))
         try:
             answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
-        except BudgetSpent:
-            return  # the step is left out; a session with a larger budget takes it up
+        except (BudgetSpent, ModelsUnavailable):
+            return  # the step is left out, with what was paid for it; a later session takes it up
+        if self.state.archipelago.thinks(selection.operator):  # looked up now: others may have had the same idea
+            known = self.state.archipelago.memory.known
+            answer = self._thinking.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
                 proposal = Proposal(
@@ -288,7 +299,7 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.program_hash(proposal.candidate), self._appraiser_at_work()
+        program, appraiser = self.state.program_hash(proposal.candidate), _started(self._appraiser)
         with await appraiser.alone(program):
             evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
@@ -319,7 +330,7 @@ class Search:
         return any(is_drafter(self._parts.operators[name]) for name in named)
 
     async def _crown(self) -> None:
-        crown = Crown(self._parts.store, self._parts.evaluator, self._identity_of_evaluator(), self._tell)
+        crown = Crown(self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell)
         seed = [self.standing.seed] if self.standing.seed else []
         for elite in [*seed, *crown.contenders(self.state.archipelago.memory.elites.values())]:
             if self._stop_asked:
@@ -345,8 +356,8 @@ class Search:
         self._notes(self.state.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
-        """Return how many results the state has taken in, and its hash."""
-        return f"{self.state.archipelago.results} {self.state.fingerprint()}"
+        """Return the newest fact that the state has taken in, and its hash."""
+        return f"{self._parts.store.last_seq()} {self.state.fingerprint()}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         spent = self._parts.store.spent()
@@ -361,11 +372,6 @@ class Search:
             calls=spent.calls,
         )
 
-    def _identity_of_evaluator(self) -> EvaluatorIdentity:
-        if self._evaluator_identity is None:
-            raise HarnessError("the evaluator was asked before it was started")
-        return self._evaluator_identity
-
     def _look_around(self, evaluator: EvaluatorIdentity) -> Surroundings:
         return Surroundings(
             task=self._parts.task,
@@ -377,16 +383,6 @@ class Search:
             foreign=self._parts.foreign,
         )
 
-    def _appraiser_at_work(self) -> Appraiser:
-        if self._appraiser is None:
-            raise HarnessError("something was to be judged before the evaluator was started")
-        return self._appraiser
-
-    def _surroundings_known(self) -> Surroundings:
-        if self._surroundings is None:
-            raise HarnessError("an operator was asked before the evaluator was started")
-        return self._surroundings
-
     def _notes(self, texts: Sequence[str]) -> None:
         for text in texts:
             self._tell(Note(text))
@@ -394,3 +390,10 @@ class Search:
     def _tell(self, event: Proposed | Judged | Note) -> None:
         for listener in self._parts.listeners:
             listener.hear(event)
+
+
+def _started(part: T | None) -> T:
+    """Return what exists once a search was started."""
+    if part is None:
+        raise HarnessError("the search was not started yet")
+    return part

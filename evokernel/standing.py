@@ -26,8 +26,17 @@ class Standing:
     seed: Elite | None = None
     last_failure: Evaluation | None = field(default=None, repr=False)
 
-    def take(self, seq: int, proposal: Proposal, evaluation: Evaluation, *, program_hash: str, skeleton: str) -> bool:
-        """Count one result; say whether it is the best so far."""
+    def take(
+        self,
+        seq: int,
+        proposal: Proposal,
+        evaluation: Evaluation,
+        *,
+        program_hash: str,
+        skeleton: str,
+        barred: bool = False,
+    ) -> bool:
+        """Count one result; say whether it is the best so far, which a program that is `barred` cannot be."""
         self.results += 1
         self.since_improvement += evaluation.status is not Status.HARNESS_ERROR
         fitness = fitness_of([evaluation])
@@ -45,7 +54,7 @@ class Standing:
         )
         if proposal.operator == "seed" and self.seed is None:
             self.seed = elite
-        if self.best is not None and fitness.value <= self.best.fitness.value:
+        if barred or (self.best is not None and fitness.value <= self.best.fitness.value):
             return False
         self.best = elite
         self.best_by_workload = {timing.workload: timing.speedup.value for timing in evaluation.timings}

@@ -79,7 +79,8 @@ class State:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
         self.seq = seq
         program, skeleton = self.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
-        improved = self.standing.take(seq, proposal, evaluation, program_hash=program, skeleton=skeleton)
+        barred = program in self.archipelago.memory.barred
+        improved = self.standing.take(seq, proposal, evaluation, program_hash=program, skeleton=skeleton, barred=barred)
         outcome = Outcome(
             seq=seq,
             proposal=proposal,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from archive.records import Barren
@@ -21,7 +21,7 @@ REST_S = 60.0
 ANSWERED = "answer"
 """The parameter that holds, of a reply from elsewhere, its number in the inbox."""
 PATIENCE = 40
-"""After so many replies in a row that cannot be used, a session asks no model any more: money would be lost."""
+"""After so many replies in a row without a new kernel a session asks no model any more: money would be lost."""
 
 
 class Thinking:
@@ -45,25 +45,37 @@ class Thinking:
         self.count = 0
         self.spent = ""
         """Why the budget allows no further call; empty while it does."""
-        self.silenced = ""
-        """Why no model will answer any more; empty while one may."""
+        self.running: list[Selection] = []
+        """What those that wait for a model work on."""
         self._model = model
         self._tell = tell
         self._most = most
         self._clock = clock
-        self._awake_at = 0.0
+        self._silent: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
+        self._awake_at: dict[tuple[str, str], float] = {}  # when one may be asked again
         self._hushed = False
         self._useless = 0
+        self._given_up = ""
 
     @property
     def room(self) -> bool:
         """Whether another operator may ask a model now."""
-        return self.count < self._most and not (self.spent or self.silenced or self._hushed or self.resting)
+        return self.count < self._most and not (self.spent or self._given_up or self._hushed)
 
     @property
     def resting(self) -> bool:
-        """Whether no model is asked for a while, since none answered."""
-        return self._clock() < self._awake_at and not (self.spent or self._hushed)
+        """Whether some operators are not let ask for a while, since no model answered them."""
+        return any(self._clock() < at for at in self._awake_at.values()) and not (self.spent or self._hushed)
+
+    @property
+    def silenced(self) -> str:
+        """Why no model is asked any more; empty where none was lost."""
+        return self._given_up or "; ".join(dict.fromkeys(self._silent.values()))
+
+    def may_ask(self, island: str, role: str) -> bool:
+        """Say whether an operator with a role may ask for an island: its models answer, as far as is known."""
+        place = (island, role)
+        return place not in self._silent and self._clock() >= self._awake_at.get(place, 0.0)
 
     def hush(self) -> None:
         """Ask no model any more; replies under way are waited for."""
@@ -79,33 +91,37 @@ class Thinking:
     async def answer(self, operator: Operator, context: Context) -> Answer | None:
         """Return what an operator makes of its context; a fault of its own is an answer that cannot be used.
 
-        A source that is known already is none either, where a model was paid for it.
-
         Raises:
-            BudgetSpent: the budget allows no further call; the step may be taken up with a larger one.
+            BudgetSpent, ModelsUnavailable: it could not be asked to the end; another session may take the step up.
         """
         began = time.monotonic()
         thinks = is_thinker(operator)
+        held = [context.selection] if thinks and context.selection is not None else []
         self.count += thinks
+        self.running += held
         try:
             found = await self._asked(operator, context)
         finally:
             self.count -= thinks
-        if thinks:
-            found = self._usable(found, context)
+            for selection in held:
+                self.running.remove(selection)
         if isinstance(found, Draft) and found.usage.duration_s == 0:
             found = replace(found, usage=replace(found.usage, duration_s=time.monotonic() - began))
         return found
 
-    def _usable(self, found: Answer | None, context: Context) -> Answer | None:
+    def checked(self, found: Answer | None, known: Collection[str], *, language: str) -> Answer | None:
+        """Return what a model's operator answered; a kernel that is known by now is of no use.
+
+        After so many answers in a row without a new kernel no model is asked any more, words or not.
+        """
         if isinstance(found, Draft):
-            name = Candidate(found.source, context.language).id
-            if name in context.known:
+            name = Candidate(found.source, language).id
+            if name in known:
                 found = Unusable(f"a kernel that is known already: {name}", found.usage)
-        self._useless = self._useless + 1 if isinstance(found, Unusable) else 0
-        if self._useless >= PATIENCE and not self.silenced:
-            self.silenced = f"none of the last {PATIENCE} replies of models could be used"
-            self._tell(Note(f"models are asked no more: {self.silenced}", warning=True))
+        self._useless = 0 if isinstance(found, Draft) else self._useless + 1
+        if self._useless >= PATIENCE and not self._given_up:
+            self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
+            self._tell(Note(f"models are asked no more: {self._given_up}", warning=True))
         return found
 
     async def _asked(self, operator: Operator, context: Context) -> Answer | None:
@@ -115,8 +131,8 @@ class Thinking:
             self.spent = self.spent or str(error)
             raise
         except ModelsUnavailable as error:
-            self._rest(error)
-            return Unusable(f"not answered: {error}")
+            self._rest(error, (context.island, operator.role if is_thinker(operator) else ""))
+            raise
         except ModelError as error:
             return Unusable(f"no usable reply: {error}")
         except Exception as error:  # the edge of an operator: a fault of one must not end the search
@@ -125,16 +141,17 @@ class Thinking:
             self._tell(Note(f"operator {operator.name} failed at step {context.step}: {reason}", warning=True))
             return Unusable(reason)
 
-    def _rest(self, error: ModelsUnavailable) -> None:
+    def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
         if self._hushed:
             return
+        who = f"to {place[1]} for island {place[0]}"
         if error.final:
-            if not self.silenced:
-                self._tell(Note(f"models are asked no more: {error}", warning=True))
-            self.silenced = str(error)
-        elif not self.resting:
-            self._awake_at = self._clock() + REST_S
-            self._tell(Note(f"no model answers; next try in {REST_S:.0f} s: {error}", warning=True))
+            if place not in self._silent:
+                self._tell(Note(f"models are asked no more {who}: {error}", warning=True))
+            self._silent[place] = str(error)
+        elif self.may_ask(*place):
+            self._awake_at[place] = self._clock() + REST_S
+            self._tell(Note(f"no model answers; next try {who} in {REST_S:.0f} s: {error}", warning=True))
 
 
 def is_drafter(operator: Operator) -> bool:

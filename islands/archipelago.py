@@ -6,7 +6,7 @@ over committed results in seq order: replaying the store gives the state the liv
 
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -89,7 +89,14 @@ class Archipelago:
         self._rules = rules
 
     def ask(
-        self, step: int, *, thinking: bool = True, rules: bool = True, names: Collection[str] = ()
+        self,
+        step: int,
+        *,
+        thinking: bool = True,
+        rules: bool = True,
+        names: Collection[str] = (),
+        may_ask: Callable[[str, str], bool] = lambda island, role: True,
+        running: Sequence[Selection] = (),
     ) -> Selection | None:
         """Return what to work on at this step; None when no operator has anything left to try anywhere.
 
@@ -98,6 +105,8 @@ class Archipelago:
             thinking: operators that ask a model may be chosen.
             rules: the others may be.
             names: only these operators may be; all, where none is named.
+            may_ask: says of an island and a role whether a model would answer.
+            running: what is being thought about; a failure or a strategy among it is left to that.
         """
         islands = list(self.islands.values())
         turn = step % len(islands)
@@ -105,9 +114,14 @@ class Archipelago:
             able = {
                 operator: share
                 for operator, share in island.operators.items()
-                if (thinking if operator in self.thinkers else rules) and (not names or operator in names)
+                if (not names or operator in names)
+                and (
+                    thinking and may_ask(island.name, self.thinkers[operator].role)
+                    if operator in self.thinkers
+                    else rules
+                )
             }
-            selection = self._ask_island(step, island, able)
+            selection = self._ask_island(step, island, able, running)
             if selection is not None:
                 return selection
         return None
@@ -170,26 +184,30 @@ class Archipelago:
             parts += [island.name, elites, island.best, island.stale, sorted(island.picks.items())]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def _ask_island(self, step: int, island: Island, shares: Mapping[str, float]) -> Selection | None:
+    def _ask_island(
+        self, step: int, island: Island, shares: Mapping[str, float], running: Sequence[Selection]
+    ) -> Selection | None:
         if not shares:
             return None
         rng = stream(self._seed, step, f"ask {island.name}")
         accounts = {name: account for (own, name), account in self.memory.accounts.items() if own == island.name}
         for name in island.chooser.order(shares, accounts, rng):
             if name in self.thinkers:
-                matter = self._matter(island, self.thinkers[name], rng)
+                matter = self._matter(island, self.thinkers[name], rng, running)
             else:
                 matter = Matter(self._parents(island, self._operators[name], rng)) if len(island.archive) else None
             if matter is not None and (matter.parents or name in self.thinkers):
                 return Selection(step, island.name, name, matter.parents, matter.broken, matter.insights)
         return None
 
-    def _matter(self, island: Island, operator: Thinker, rng: np.random.Generator) -> Matter | None:
+    def _matter(
+        self, island: Island, operator: Thinker, rng: np.random.Generator, running: Sequence[Selection]
+    ) -> Matter | None:
         if Want.FOREIGN in operator.wants and not self._rules.foreign:
             return None
         elites = self.memory.near(island.archive.elites()) or self.memory.near(list(self.memory.elites.values()))
         first = self._first(island, elites, rng) if elites else None
-        return matter_for(operator, island, first, memory=self.memory, rng=rng)
+        return matter_for(operator, island, first, memory=self.memory, rng=rng, running=running)
 
     def _first(self, island: Island, elites: list[Elite], rng: np.random.Generator) -> Elite:
         """Return the first parent: often what a person has pinned, else as the island picks."""
@@ -201,10 +219,10 @@ class Archipelago:
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
         """Return parents the operator has not failed on, or nothing where there are none."""
         elites = list(island.archive.elites())
-        if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
-            elites = self.memory.young()[:1] or elites
         if operator.tuner:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
+        if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
+            elites = [elite for elite in self.memory.young()[:1] if self._partners(elite, operator)] or elites
         open_to = {elite.candidate.id: self._partners(elite, operator) for elite in elites}
         elites = [elite for elite in elites if open_to[elite.candidate.id]]
         if not elites:

@@ -7,7 +7,7 @@ import numpy as np
 
 from evokernel.fitness import Elite
 from evokernel.protocols import Thinker
-from evokernel.steps import Want
+from evokernel.steps import Selection, Want
 from islands.island import Island
 from islands.memory import Memory
 
@@ -29,7 +29,13 @@ class Matter:
 
 
 def matter_for(
-    operator: Thinker, island: Island, first: Elite | None, *, memory: Memory, rng: np.random.Generator
+    operator: Thinker,
+    island: Island,
+    first: Elite | None,
+    *,
+    memory: Memory,
+    rng: np.random.Generator,
+    running: Sequence[Selection] = (),
 ) -> Matter | None:
     """Return what to give an operator, or None where it lacks something.
 
@@ -39,20 +45,23 @@ def matter_for(
         first: the first parent, as the island picked it; None where it has no elites.
         memory: all that was tried.
         rng: for every choice here.
+        running: what others are at: a failure or a strategy among it is left to them.
     """
-    told = tuple(known.seq for known in memory.insights.told(island.name, first.candidate.id if first else ""))
+    held = {selection.broken for selection in running}
     if Want.BROKEN in operator.wants:
-        open_ones = memory.broken.open()[:FRESH_FAILURES]
+        open_ones = [failure for failure in memory.broken.open() if failure.candidate.id not in held][:FRESH_FAILURES]
         if not open_ones:
             return None
-        return Matter(broken=open_ones[int(rng.integers(len(open_ones)))].candidate.id, insights=told)
+        name = open_ones[int(rng.integers(len(open_ones)))].candidate.id
+        return Matter(broken=name, insights=_told(memory, island, name))
     if operator.parents == 0:
-        return Matter(insights=told)
+        return Matter(insights=_told(memory, island, ""))
     if first is None:
         return None
     strategies: tuple[int, ...] = ()
     if Want.STRATEGY in operator.wants:
-        open_strategies = memory.insights.open_strategies(island.name)
+        taken = {seq for selection in running for seq in selection.insights}
+        open_strategies = [s for s in memory.insights.open_strategies(island.name) if s.seq not in taken]
         if not open_strategies:
             return None
         strategy = open_strategies[0]
@@ -62,7 +71,12 @@ def matter_for(
     elif Want.STRATEGIES in operator.wants:
         strategies = tuple(known.seq for known in memory.insights.strategies(island.name)[:2])
     parents = _parents(operator, first, memory=memory, rng=rng)
-    return Matter(parents, insights=(*strategies, *told)) if parents else None
+    return Matter(parents, insights=(*strategies, *_told(memory, island, first.candidate.id))) if parents else None
+
+
+def _told(memory: Memory, island: Island, candidate: str) -> tuple[int, ...]:
+    """Return what goes with the kernel that is worked on: its diagnosis, and the lessons of the island."""
+    return tuple(known.seq for known in memory.insights.told(island.name, candidate))
 
 
 def _parents(operator: Thinker, first: Elite, *, memory: Memory, rng: np.random.Generator) -> tuple[Elite, ...]:

@@ -46,7 +46,6 @@ class Memory:
         self.hints: list[tuple[str, str]] = []
         self.pinned: list[str] = []
         self.accounts: dict[tuple[str, str], Account] = {}
-        self._thinkers = frozenset(thinkers)
         self._usd_per_s = device_usd_per_hour / 3600
         self._chances: Counter[str] = Counter()
         self._gains: Counter[str] = Counter()
@@ -149,7 +148,7 @@ class Memory:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
         if evaluation.ok or evaluation.status is Status.HOLDOUT_FAILED or operator == "seed":
             return  # barred when it was measured anew, or nothing to learn from
-        if operator not in self._thinkers and operator != BY_HAND:
+        if operator in CHEAP:
             return
         self.broken.add(Failure(candidate, evaluation, operator, rationale, proposal.parents))
 
@@ -159,17 +158,28 @@ class Memory:
         self.accounts[island, operator] = after
 
     def _credit(self, proposal: Proposal, elite: Elite | None, evaluation: Evaluation) -> None:
-        parents = [self.elites[parent] for parent in proposal.parents if parent in self.elites]
-        gain = elite.fitness.value - max(p.fitness.value for p in parents) if elite is not None and parents else None
-        self.insights.used(proposal.insights, gain)
+        sources = self._made_from(proposal.parents)
+        value = elite.fitness.value if elite is not None else None
+        gain = value - sources[0].fitness.value if value is not None and sources else None
+        over_best = value - max(e.fitness.value for e in sources) if value is not None and sources else 0.0
+        if gain is not None or elite is None:
+            self.insights.used(proposal.insights, gain)
         seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
         cost = proposal.usage.cost_usd + self._usd_per_s * seconds
-        self._account(proposal.island, proposal.operator, gain=max(0.0, gain or 0.0), cost_usd=cost)
-        if not parents:
+        self._account(proposal.island, proposal.operator, gain=max(0.0, over_best), cost_usd=cost)
+        if not sources:
             return
         if proposal.operator not in CHEAP:
-            self.attempts.append(Attempt(proposal.rationale, parents[0].candidate.id, gain, evaluation.status))
+            self.attempts.append(Attempt(proposal.rationale, sources[0].candidate.id, gain, evaluation.status))
         kind = proposal.rationale.partition(":")[0]
         self._chances[kind] += 1
-        if elite is not None and elite.fitness.value > max(parent.fitness.value for parent in parents):
-            self._gains[kind] += 1
+        self._gains[kind] += over_best > 0
+
+    def _made_from(self, parents: Sequence[str]) -> list[Elite]:
+        """Return the correct kernels that something comes from: its parents, of a broken one those it came from."""
+        found, waiting = list[Elite](), list(parents)
+        while waiting and not found:
+            found = [self.elites[name] for name in waiting if name in self.elites]
+            broken = [failure for name in waiting if (failure := self.broken.get(name)) is not None]
+            waiting = [name for failure in broken for name in failure.parents]
+        return found

@@ -1,5 +1,6 @@
 """A language in which every kernel must keep to some constraints, beside being right."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -16,11 +17,16 @@ class ConstrainedLanguage:
         self._constraints = constraints
         self.name = language.name
         self.suffix = language.suffix
-        self.environment = language.environment
+        self.environment = f"{language.environment}; {'; '.join(in_words(constraints))}"
 
     def program_hash(self, source: str) -> str:
-        """Return the hash that the language itself gives."""
-        return self._language.program_hash(source)
+        """Return the hash that the language itself gives; another one where a pattern matches, in a comment even.
+
+        A verdict on a source that breaks a constraint must not serve one that does not, nor the reverse.
+        """
+        own = self._language.program_hash(source)
+        forbidden = self._forbidden(source)
+        return hashlib.sha256(f"{own} {forbidden}".encode()).hexdigest()[:16] if forbidden else own
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None: a pattern that it matches, among others."""

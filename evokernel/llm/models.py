@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from evokernel.candidate import Usage
 from evokernel.conversation import Call, CallResult, CallStatus, ModelRequest, Reply, StoredCall
-from evokernel.errors import ModelError, ModelsUnavailable
+from evokernel.errors import BudgetSpent, ModelError, ModelsUnavailable
 from evokernel.llm.ledger import Ledger, Limits, Worst
 from evokernel.llm.limiter import Ticket, TooLong
 from evokernel.llm.redact import Redactor
@@ -57,6 +57,7 @@ class _Inquiry:
         self.seats: list[Seat] = []
         self.samples: dict[str, int] = {}
         self.refusals: list[str] = []
+        self.too_dear: BudgetSpent | None = None
         self._give_up_s: float | None = None
         self._patience_s = rules.patience_s
 
@@ -155,7 +156,7 @@ class Models:
             self._hush.check()
             able = [seat for seat in inquiry.seats if not seat.out]
             if not able:
-                raise _nobody(inquiry)
+                raise inquiry.too_dear or _nobody(inquiry)
             now_s = self._clock.now_s()
             rests = [seat.rest_s(now_s) for seat in able]
             shortest_s = min(rests)
@@ -174,6 +175,10 @@ class Models:
         while True:
             try:
                 return await self._attempt(seat, inquiry)
+            except BudgetSpent as error:
+                inquiry.too_dear = error  # another model may be cheaper
+                inquiry.seats.remove(seat)
+                raise _TakeOver from None
             except HopelessRequest as error:
                 inquiry.refusals.append(f"{seat.name}: {error}")
                 inquiry.seats.remove(seat)
@@ -275,6 +280,8 @@ class Models:
             return None
         usage = replace(found.result.usage, cost_usd=0.0, duration_s=0.0)
         tokens = usage.prompt_tokens + usage.completion_tokens
+        if not self._ledger.fits(Worst(tokens, 0.0)):
+            return None  # asked for anew once others have ended
         number = self._ledger.begin(replace(call, reserved_tokens=tokens, reserved_usd=0.0))
         self._ledger.end(number, CallResult(found.result.status, found.result.text, usage))
         return _again(found.result, usage)

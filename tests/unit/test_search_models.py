@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,71 +12,18 @@ from archive.store import Store
 from evokernel.conversation import CallStatus, ModelRequest, Reply
 from evokernel.errors import BudgetSpent, ModelsUnavailable
 from evokernel.llm.recorded import RecordedTransport, Recording, write_recording
-from evokernel.llm.scripted import Script, Scripted
+from evokernel.llm.scripted import Scripted
 from evokernel.protocols import LanguageModel, Operator
-from evokernel.search import Search
 from evokernel.steps import Want
-from evokernel.thinking import NoModel
-from tests.engine import THINKERS, Heard, replayed, toy_config, toy_search
-from tests.fakes import TOY, InstantEvaluator
+from tests.asking import config_of, facts, mutate, run, same_after_replay, upwards
+from tests.engine import THINKERS, Heard, toy_search
+from tests.fakes import InstantEvaluator
 from tests.thinkers import ToyThinker
-
-Make = Callable[[LanguageModel], Mapping[str, Operator]]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "toy.db"
-
-
-def mutate(model: LanguageModel) -> dict[str, Operator]:
-    return {"mutate": ToyThinker("mutate", model)}
-
-
-def config_of(names: Mapping[str, float], **changes: Any):
-    return toy_config(**{"islands": [{"name": "one", "operators": names}], **changes})
-
-
-def run(
-    path: Path,
-    script: Script | None,
-    make: Make = mutate,
-    *,
-    heard: Heard | None = None,
-    rules: tuple[str, ...] = (),
-    source: str = TOY,
-    handed_in_only: bool = False,
-    **changes: Any,
-) -> tuple[str, Search, Mapping[str, Operator]]:
-    with Store.open(path, write=True) as store:
-        model = Scripted(script, log=store.calls) if script else None
-        operators = make(model or NoModel(store.calls))
-        config = config_of({**dict.fromkeys(operators, 1.0), **dict.fromkeys(rules, 1.0)}, **changes)
-        search = toy_search(
-            *(store, config, InstantEvaluator()),
-            source=source,
-            heard=heard,
-            operators=operators,
-            model=model,
-            handed_in_only=handed_in_only,
-        )
-        return asyncio.run(search.run()), search, operators
-
-
-def upwards(request: ModelRequest) -> str:
-    """Answer with another point each time."""
-    step = request.origin.step
-    return f"A={(1, 2, 4, 8)[step % 4]} B={1 + step % 6}"
-
-
-def facts(path: Path, kind: type) -> list[Any]:
-    with Store.open(path, write=False) as store:
-        return [fact for fact in store.facts() if isinstance(fact, kind)]
-
-
-def same_after_replay(path: Path, search: Search, operators: Mapping[str, Operator], **changes: Any) -> bool:
-    config = config_of(dict.fromkeys(operators, 1.0), **changes)
-    return replayed(path, config, operators).fingerprint() == search.state.fingerprint()
 
 
 def test_a_reply_becomes_a_judged_candidate_with_its_lineage(path: Path) -> None:
@@ -121,7 +67,7 @@ def test_the_same_kernel_twice_is_of_no_use(path: Path) -> None:
 def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
     heard = Heard()
     reason, _, _ = run(path, lambda request: "hello", heard=heard, budget={"evaluations": 500})
-    assert reason == "none of the last 40 replies of models could be used"
+    assert reason == "none of the last 40 replies of models gave a new kernel"
     assert any("models are asked no more" in note for note in heard.notes)
     with Store.open(path, write=False) as store:
         assert store.spent().calls <= 40 + THINKERS
@@ -200,7 +146,7 @@ def test_without_any_model_that_answers_rules_go_on(path: Path) -> None:
     heard = Heard()
     reason, search, _ = run(path, script, heard=heard, rules=("tune",), budget={"evaluations": 10})
     assert reason == "budget of 10 evaluations used"
-    assert sum("models are asked no more: the key is wrong" in note for note in heard.notes) == 1
+    assert sum("models are asked no more to code for island one: the key is wrong" in n for n in heard.notes) == 1
     assert search.standing.results == 10
 
 

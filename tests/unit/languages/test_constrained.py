@@ -57,3 +57,10 @@ def test_a_pattern_that_is_none_is_a_clear_error() -> None:
     }
     with pytest.raises(ConfigError, match="no regular expression"):
         parse_config(raw, "x.yaml")
+
+
+def test_a_verdict_serves_only_sources_that_keep_to_the_constraints_alike() -> None:
+    language = constrained(Hungry(), ConstraintsConfig(forbid=("fast_math",)))
+    assert language.program_hash(TOY) == Hungry().program_hash(TOY)
+    assert language.program_hash(TOY + "// fast_math\n") != language.program_hash(TOY)
+    assert language.environment != Hungry().environment
