@@ -90,6 +90,7 @@ def assemble(
             config, log=store.calls, tell=lambda text: tell_all(listeners, Note(text, warning=True)), older=older
         )
     operators = make_operators(config, model=model or NoModel(store.calls))
+    check_roles(config, operators)
     unheard = [name for name, operator in operators.items() if is_thinker(operator) and model is None]
     if unheard and not handed_in_only:
         text = f"no models are configured: {', '.join(unheard)} wait for `evokernel ask` and `evokernel tell`"
@@ -151,6 +152,19 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
             f"{resolved.device} ({resolved.note.text}). To go on with it, run on a machine that can, with --set "
             f"device={before}; to search here as well, name another store with --store; --fresh sets the old one aside"
         )
+
+
+def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
+    """Refuse an operator that no model of its island may answer. Raises `ConfigError`; without any model nothing."""
+    for island in config.islands if config.models else ():
+        able = [model for model in config.models if not island.models or model.name in island.models]
+        for name in island.operators:
+            operator = operators[name]
+            if is_thinker(operator) and not any(operator.role in model.roles for model in able):
+                raise ConfigError(
+                    f"island {island.name!r}: {name} asks a model with the role {operator.role!r}, and none of "
+                    f"{', '.join(model.name for model in able)} has it; add it to a model's roles"
+                )
 
 
 def recorded_steps(config: RunConfig) -> Mapping[int, Replayed]:

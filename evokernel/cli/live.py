@@ -22,6 +22,10 @@ PLAIN_EVERY_S = 10.0
 Clock = Callable[[], float]
 
 
+_WHY = 160
+"""The longest reason in a line, in characters; models give long ones."""
+
+
 class View(Protocol):
     """Hears what happens, and draws when it is told to. A context manager."""
 
@@ -163,7 +167,7 @@ class PlainView:
             self._line(f"warning: {event.text}" if event.warning else event.text, style=WARN if event.warning else DIM)
         elif isinstance(event, Judged) and event.improved:
             found = improvement(event)
-            why = reason(found.operator, found.rationale)
+            why = one_line(reason(found.operator, found.rationale), width=_WHY)
             speedup = f"{times(found.speedup)} ({found.mode} mode)"
             self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 

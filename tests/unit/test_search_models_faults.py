@@ -7,12 +7,13 @@ import pytest
 
 from archive.facts import BarrenStep, Result
 from archive.store import Store
+from evokernel.assemble import check_roles, make_operators
 from evokernel.conversation import ModelRequest
-from evokernel.errors import ModelsUnavailable
+from evokernel.errors import ConfigError, ModelsUnavailable
 from evokernel.protocols import LanguageModel, Operator
 from evokernel.steps import Want
 from tests.asking import facts, mutate, run, upwards
-from tests.engine import Heard
+from tests.engine import Heard, toy_config
 from tests.thinkers import ToyThinker
 
 
@@ -135,3 +136,11 @@ def test_a_session_that_was_killed_after_a_hint_raises_no_alarm(path: Path) -> N
     heard = Heard()
     run(path, upwards, heard=heard, budget={"evaluations": 8})
     assert not any("another state" in note for note in heard.notes)
+
+
+def test_an_operator_whose_role_no_model_of_its_island_has_is_refused() -> None:
+    islands = [{"name": "one", "operators": {"plan": 1}, "models": ["coder"]}]
+    models = [{"name": "coder", "model": "x/y", "roles": ["code"]}, {"name": "wise", "model": "x/z"}]
+    config = toy_config(islands=islands, models=models)
+    with pytest.raises(ConfigError, match="'one': plan asks a model with the role 'think', and none of coder has it"):
+        check_roles(config, make_operators(config))
