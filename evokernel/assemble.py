@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import yaml
@@ -85,9 +86,14 @@ def assemble(
     if model is None and config.models and not handed_in_only:
         from evokernel.llm.assembly import make_models
 
-        older = [Store.open(path, write=False).calls for path in config.replies_from]
+        older = ExitStack()
+        stores = [older.enter_context(Store.open(path, write=False)) for path in config.replies_from]
         model = make_models(
-            config, log=store.calls, tell=lambda text: tell_all(listeners, Note(text, warning=True)), older=older
+            config,
+            log=store.calls,
+            tell=lambda text: tell_all(listeners, Note(text, warning=True)),
+            older=[each.calls for each in stores],
+            on_close=older.close,
         )
     operators = make_operators(config, model=model or NoModel(store.calls))
     check_roles(config, operators)

@@ -23,9 +23,12 @@ def make_models(
     log: CallLog,
     tell: Callable[[str], None],
     older: Sequence[EarlierReplies] = (),
+    on_close: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Models:
-    """Return the models of a run, with its budgets. `older` are the records that `replies_from` names, opened.
+    """Return the models of a run, with its budgets.
+
+    `older` are the records that `replies_from` names, opened; `on_close` is called when the models are closed.
 
     Keys are taken from the environment here and kept out of the record, of errors and of logs from now on. Where all
     models are recordings litellm is not imported, and need not be installed.
@@ -37,7 +40,12 @@ def make_models(
     clock = clock or SystemClock()
     redactor = Redactor.of_environment(model.key for model in config.models if model.key)
     seats = [_seat(model, config, tell=tell, clock=clock) for model in config.models]
-    budget = config.budget
+    budget, unguard = config.budget, guard_logs(redactor)
+
+    def close() -> None:
+        unguard()
+        on_close()
+
     rules = Rules(
         seed=config.seed,
         limits=Limits(dollars=budget.dollars, tokens=budget.tokens, calls=budget.calls),
@@ -51,7 +59,7 @@ def make_models(
         redactor=redactor,
         tell=lambda text: tell(redactor.text(text)),
         clock=clock,
-        on_close=guard_logs(redactor),
+        on_close=close,
     )
 
 
