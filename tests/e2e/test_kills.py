@@ -86,7 +86,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path, ours: list[str]) -> None:
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
     state = replay_store(store_path, State(make_archipelago(settings, make_operators(settings)), language))
-    assert noted == f"{state.archipelago.results} {state.fingerprint()}"
+    assert (noted or "").split()[1:] == [state.fingerprint()]
 
 
 def kill_at_random(config: Path, chance: random.Random, ours: list[str]) -> None:
