@@ -135,7 +135,7 @@ def test_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
     nothing_is_lost(before, now)
     assert now.open >= KILLS // 2, "hardly any kill came during a call"
     assert taken_up > 0, "no kill came between two calls of a step"
-    assert now.interrupted == 0
+    assert now.interrupted <= 3  # of each model call at once: a step that the stop came to between two calls waits
     steps = [fact.step for fact in now.facts if isinstance(fact, Result)]
     assert len(steps) == len(set(steps))
     no_call_was_repeated(path, asked)
