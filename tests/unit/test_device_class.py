@@ -120,7 +120,8 @@ def test_a_task_for_neither_says_both_reasons() -> None:
 def test_every_shipped_config_serves_the_machines_its_task_is_for(file: Path) -> None:
     settings = load_config(file)
     task = load_task(settings.task)
-    assert resolve_device(settings, task, machine=GPU).device == "cuda"
+    wanted = "cuda" if settings.device == "auto" else settings.device
+    assert resolve_device(settings, task, machine=GPU).device == wanted
     if "cpu" not in task.workloads:
         with pytest.raises(ConfigError, match=r"neither on a GPU .* nor on the processor"):
             resolve_device(settings, task, machine=NO_GPU)
