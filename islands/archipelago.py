@@ -205,20 +205,26 @@ class Archipelago:
     ) -> Matter | None:
         if Want.FOREIGN in operator.wants and not self._rules.foreign:
             return None
-        elites = self.memory.near(island.archive.elites()) or self.memory.near(list(self.memory.elites.values()))
+        elites = self.memory.near(self._at_hand(island)) or self.memory.near(list(self.memory.elites.values()))
         first = self._first(island, elites, rng) if elites else None
         return matter_for(operator, island, first, memory=self.memory, rng=rng, running=running)
 
+    def _at_hand(self, island: Island) -> list[Elite]:
+        """Return the elites of an island, and what people have pinned, wherever it lives."""
+        own = list(island.archive.elites())
+        pinned = [self.memory.elites[name] for name in self.memory.pinned if name in self.memory.elites]
+        return own + [elite for elite in pinned if elite not in own] if own else []
+
     def _first(self, island: Island, elites: list[Elite], rng: np.random.Generator) -> Elite:
         """Return the first parent: often what a person has pinned, else as the island picks."""
-        pinned = [self.memory.elites[name] for name in self.memory.pinned if name in self.memory.elites]
+        pinned = [elite for elite in elites if elite.candidate.id in self.memory.pinned]
         if pinned and rng.random() < PINNED_SHARE:
             return pinned[int(rng.integers(len(pinned)))]
         return island.selector.select(elites, island.picks, rng)
 
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
         """Return parents the operator has not failed on, or nothing where there are none."""
-        elites = list(island.archive.elites())
+        elites = self._at_hand(island)
         if operator.tuner:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
         if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
@@ -228,10 +234,7 @@ class Archipelago:
         if not elites:
             return ()
         first = self._first(island, elites, rng)
-        groups = open_to.get(first.candidate.id) or self._partners(first, operator)
-        if not groups or (operator.tuner and not read_tunables(first.candidate.source).tunables):
-            first = island.selector.select(elites, island.picks, rng)  # a pinned one that has nothing left
-            groups = open_to[first.candidate.id]
+        groups = open_to[first.candidate.id]
         return (first, *groups[int(rng.integers(len(groups)))])
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:

@@ -19,11 +19,13 @@ def command(store: Path, file: Path) -> None:
     """
     from evokernel.llm.recorded import write_recording
 
+    if file.exists():
+        raise StoreError(f"{file} exists already, and may be another recording; name a new file")
     with open_store(store) as opened:
         titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, Learned)}
         count = write_recording(file, opened.calls.all(), titles=titles)
         if not count:
-            file.unlink(missing_ok=True)
+            file.unlink()  # made just now
             raise StoreError(f"{opened.database.path} holds no replies of models, so there is nothing to record")
     click.echo(f"{count} replies recorded in {file}; to replay them, in a config:")
     click.echo(f"models: [{{name: recorded, replay: {file}}}]")

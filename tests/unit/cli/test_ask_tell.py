@@ -13,6 +13,7 @@ from evokernel.asking import limits_from
 from evokernel.cli.tell import _fates
 from evokernel.config import RunConfig, dump_config
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.llm.recorded import Recording
 from evokernel.telling import fates
 from tests.stores import IDENTITY
 from tests.unit.cli.asked import FASTER, TASK, asking_config, engage
@@ -282,3 +283,20 @@ def test_the_limits_of_a_gpu_come_from_what_was_measured_on_it() -> None:
     limits = limits_from(measured)
     assert (limits.capability, limits.multiprocessors, limits.multiprocessor_threads) == (89, 58, 1536)
     assert limits_from({}) == DeviceLimits()
+
+
+def test_replies_are_recorded_into_a_new_file_only(store: Path, call: Call, project: Path) -> None:
+    empty = call("record", str(store), "replies.jsonl")
+    assert (empty.exit_code, "holds no replies" in empty.stderr) == (2, True)
+    assert not (project / "replies.jsonl").exists()
+    call("ask", str(store), "-n", "1", "--out", "r1")
+    (page,) = (project / "r1").glob("001-*.md")
+    page.with_suffix(".reply.md").write_text("no idea")
+    call("tell", str(store), "r1", "--queue")
+    engage(store, asking_config(), handed_in_only=True)
+    assert call("record", str(store), "replies.jsonl").exit_code == 0
+    (reply,) = Recording.load(project / "replies.jsonl").steps().values()
+    assert (reply.text, reply.operator) == ("no idea", page.stem.partition("-")[2])
+    again = call("record", str(store), "replies.jsonl")
+    assert (again.exit_code, "exists already" in again.stderr) == (2, True)
+    assert len(Recording.load(project / "replies.jsonl")) == 1
