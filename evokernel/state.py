@@ -180,7 +180,9 @@ class State:
         inspirations = self.archipelago.inspirations(selection) if thinks else ()
         broken = memory.broken.get(selection.broken)
         told = {name: memory.verdicts[name] for name in shown if name in memory.verdicts}
-        told |= {e.candidate.id: memory.verdicts[e.candidate.id] for e in inspirations}
+        insights = tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all)
+        others = [*(e.candidate.id for e in inspirations), *(known.insight.candidate for known in insights)]
+        told |= {name: memory.verdicts[name] for name in others if name in memory.verdicts}
         return Context(
             step=selection.step,
             seed=config.seed,
@@ -204,7 +206,7 @@ class State:
             failures=memory.broken.warnings(shown) if thinks else (),
             attempts=tuple(memory.attempts) if thinks else (),
             best=memory.best,
-            insights=tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all),
+            insights=insights,
             hints=memory.hints_for(selection.island),
             constraints=in_words(config.constraints),
             foreign=surroundings.foreign,

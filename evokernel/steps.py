@@ -79,13 +79,14 @@ class Failure:
 class Attempt:
     """A change that was made and measured. `gain` is the natural logarithm of the speed-up over `parent`.
 
-    Without a gain `status` says what was wrong.
+    Without a gain `status` says what was wrong. `log_speedup` is that over the baseline.
     """
 
     rationale: str
     parent: str
     gain: float | None
     status: Status
+    log_speedup: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

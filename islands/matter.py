@@ -1,10 +1,12 @@
 """What an operator that asks a model is given to work on: parents from anywhere, a failure, strategies, lessons."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from evokernel.conversation import KnownInsight
 from evokernel.fitness import Elite
 from evokernel.protocols import Thinker
 from evokernel.steps import Selection, Want
@@ -13,7 +15,7 @@ from islands.memory import Memory
 
 RUNG = 0.05
 """How much faster each parent of a ladder is than the one before, as a natural logarithm."""
-TWINS = 0.8
+TWINS = 0.7
 """From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
 FRESH_FAILURES = 3
 """Repairs are drawn from so many of the newest failures."""
@@ -61,7 +63,8 @@ def matter_for(
     strategies: tuple[int, ...] = ()
     if Want.STRATEGY in operator.wants:
         taken = {seq for selection in running for seq in selection.insights}
-        open_strategies = [s for s in memory.insights.open_strategies(island.name) if s.seq not in taken]
+        waiting = memory.insights.open_strategies(island.name)
+        open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, memory=memory)]
         if not open_strategies:
             return None
         strategy = open_strategies[0]
@@ -69,9 +72,18 @@ def matter_for(
         about = memory.elites.get(strategy.insight.candidate, first)
         first = about if memory.near([about]) else first
     elif Want.STRATEGIES in operator.wants:
-        strategies = tuple(known.seq for known in memory.insights.strategies(island.name)[:2])
+        known_ones = memory.insights.strategies(island.name)
+        strategies = tuple(known.seq for known in known_ones if _promises(known, first, memory=memory))[:2]
     parents = _parents(operator, first, memory=memory, rng=rng)
     return Matter(parents, insights=(*strategies, *_told(memory, island, first.candidate.id))) if parents else None
+
+
+def _promises(known: KnownInsight, first: Elite, *, memory: Memory) -> bool:
+    """Say whether a strategy would lead beyond a kernel: one for a far slower kernel may have been overtaken."""
+    about = memory.elites.get(known.insight.candidate)
+    if about is None or not known.insight.predicted_speedup:
+        return True
+    return about.fitness.value + math.log(known.insight.predicted_speedup) > first.fitness.value
 
 
 def _told(memory: Memory, island: Island, candidate: str) -> tuple[int, ...]:

@@ -170,7 +170,15 @@ class Memory:
         if not sources:
             return
         if proposal.operator not in CHEAP:
-            self.attempts.append(Attempt(proposal.rationale, sources[0].candidate.id, gain, evaluation.status))
+            self.attempts.append(
+                Attempt(
+                    proposal.rationale,
+                    sources[0].candidate.id,
+                    gain,
+                    evaluation.status,
+                    log_speedup=elite.fitness.log_speedup if elite is not None else None,
+                )
+            )
         kind = proposal.rationale.partition(":")[0]
         self._chances[kind] += 1
         self._gains[kind] += over_best > 0

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-LINE_CHARACTERS = 420
+LINE_CHARACTERS = 600
 _BACKTICKS = re.compile(r"`+")
 _UNITS: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = (
     ("_gflop_s", ((1e3, "TFLOP/s"), (1.0, "GFLOP/s"))),

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from evokernel.conversation import InsightKind, KnownInsight
-from evokernel.evaluation import Evaluation
+from evokernel.evaluation import Evaluation, combined_speedup
 from evokernel.fitness import Elite
 from evokernel.steps import Attempt, Context, Failure, Want
 from evokernel.task import Task, Tensor, Workload
@@ -191,7 +191,8 @@ def _tried(context: Context) -> Iterator[Section]:
 def _outcome(attempt: Attempt) -> str:
     if attempt.gain is None:
         return f"wrong ({attempt.status})"
-    return f"{math.exp(attempt.gain):.2f}x of its parent"
+    over_all = "" if attempt.log_speedup is None else f", {math.exp(attempt.log_speedup):.3f}x over the baseline"
+    return f"{math.exp(attempt.gain):.2f}x of its parent{over_all}"
 
 
 def _insights(context: Context) -> Iterator[Section]:
@@ -199,12 +200,12 @@ def _insights(context: Context) -> Iterator[Section]:
         strategy = known.insight.kind is InsightKind.STRATEGY
         worth = LESSON if known.insight.kind is InsightKind.LESSON else None
         name = "strategies" if strategy else "insights"
-        yield Section(name, _insight(known), worth=worth, reference=known.seq)
+        yield Section(name, _insight(known, context), worth=worth, reference=known.seq)
 
 
-def _insight(known: KnownInsight) -> str:
+def _insight(known: KnownInsight, context: Context) -> str:
     insight = known.insight
-    about = f" of `{insight.candidate}`" if insight.candidate else ""
+    about = f" of `{insight.candidate}`{_where(insight.candidate, context)}" if insight.candidate else ""
     facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
     if known.gains:
         came = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
@@ -213,6 +214,17 @@ def _insight(known: KnownInsight) -> str:
         facts.append("not used yet")
     head = f"### {insight.kind.value.capitalize()}{about} ({'; '.join(facts)})"
     return f"{head}\n\n" + fence(f"{one_line(insight.title)}\n\n{middle_cut(insight.text.strip(), NOTE_CHARACTERS)}")
+
+
+def _where(name: str, context: Context) -> str:
+    """Say which of the kernels shown a note is about, or how fast that one was: its author calls it kernel 1."""
+    for index, elite in enumerate(context.parents):
+        if elite.candidate.id == name:
+            return f", kernel {index + 1} here"
+    verdict = context.verdicts.get(name)
+    if verdict is None or not verdict.ok:
+        return ", not shown here"
+    return f", its kernel 1, not shown here, {combined_speedup(verdict.timings).value:.3f}x over the baseline"
 
 
 def _inspirations(context: Context) -> Iterator[Section]:

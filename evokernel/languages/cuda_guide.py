@@ -47,6 +47,8 @@ Contract:
   (no .item(), no .cpu(), no synchronize, no streams) or print. It may make views of its arguments, allocate scratch
   with torch.empty(..., device=x.device), and use zero_, fill_ and copy_. Nothing else of torch: the work is done in
   CUDA. Nothing may be kept between calls, in __device__ variables neither.
+- When it is timed, each call gets other copies of its tensors, in all more than the second-level cache holds: inputs
+  come from main memory.
 - In Python import only Module from evokernel.cuda (in exactly this way), torch and math. In CUDA C++ include only the
   device headers of CUDA (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_pipeline.h){headers}; inline PTX always works.
   There is no standard library, no INFINITY (__int_as_float(0x7f800000) is it), no printf, no malloc, and no kernel

@@ -28,11 +28,14 @@ Contract:
   .item(), no .cpu(), no synchronize, no streams) or print. It may make views of its arguments, allocate scratch with
   torch.empty(..., device=x.device), which holds garbage at every call, and use zero_, fill_ and copy_ (of one dtype
   and layout) on contiguous memory. Nothing else of torch: the work is done in Triton.
+- When it is timed, each call gets other copies of its tensors, in all more than the second-level cache holds: inputs
+  come from main memory.
 - Import only triton, triton.language (and triton.language.extra), torch, math and triton.tools.tensor_descriptor.
   Tensor descriptors work, made on the host (TensorDescriptor.from_tensor) or in the kernel (tl.make_tensor_descriptor).
 - No triton.autotune: the search finds the best values of the tunables itself.
 - The device: compute capability {capability}, {multiprocessors} multiprocessors, {shared} bytes of shared memory for
   one program (tiles in flight: sizes of the loaded blocks times num_stages), 65536 registers per multiprocessor.
+- A launch may also be given maxnreg, num_ctas and launch_pdl; they are kept when it is replayed.
 
 Tunables are ordinary lines at the top level, with a comment; the search tries their values. num_warps and num_stages
 should be tunables too, passed to the launch:
