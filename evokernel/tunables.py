@@ -65,6 +65,8 @@ def read_tunables(source: str) -> TunableSpace:
     Raises:
         ValueError: a name is declared twice, or a constraint is malformed or names something that is no tunable.
     """
+    if "tune" not in source:  # most sources of models have none, and this is asked often
+        return TunableSpace((), ())
     tunables: dict[str, Tunable] = {}
     for match in _LINE.finditer(source):
         name, value = match["name"], int(match["value"])
@@ -95,7 +97,7 @@ def with_values(source: str, values: Mapping[str, int]) -> str:
 
 def skeleton_of(source: str) -> str:
     """Return the source with the values of its tunables masked; their ranges stay."""
-    return _LINE.sub(lambda match: f"{match['head']}?{match['tail']}", source)
+    return _LINE.sub(lambda match: f"{match['head']}?{match['tail']}", source) if "tune" in source else source
 
 
 def skeleton_hash(source: str) -> str:

@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.languages.cpp_tokens import DIRECTIVE, program_hash, tokens
+from evokernel.languages import cpp_tokens
+from evokernel.languages.cpp_tokens import DIRECTIVE, program_hash, tokens, tokens_with_care
 
 SOURCE = r"""#include <cstdint>
 #include <immintrin.h>
@@ -102,3 +103,32 @@ def test_raw_strings_are_kept_to_the_letter(text: str):
     text = text.replace(")x", "").replace("\r", "")
     literal = f'R"x({text})x"'
     assert tokens(f"auto s = {literal}; // c") == ("auto", "s", "=", literal, ";")
+
+
+WORDS = r"""# include define F ( x ) <a.h> < > // /* */ "s" 'c' R"( ## %: :: + 1.5e-3 u8 $ _a embed if"""
+GAPS = [
+    " ",
+    "\t",
+    "\n",
+    "// c\n",
+    "/* a\n */",
+    "\\\n",
+    "\r\n",
+    "\f",
+    "#include <b>",
+    "#define G(x) x",
+    "\u2028",
+    "\u00e9",
+]
+PIECES = [*WORDS.split(" "), *GAPS]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=16).map("".join))
+@settings(max_examples=1500)
+def test_the_quick_way_and_the_careful_way_give_the_same_tokens(source):
+    assert tokens(source) == tokens_with_care(source)
+
+
+def test_most_programs_take_the_quick_way():
+    plain = SOURCE.replace("\\\n", "").replace('R"x', '"x')
+    assert cpp_tokens._at_once(plain) == list(tokens_with_care(plain))
