@@ -177,7 +177,12 @@ def _foreign(context: Context) -> Iterator[Section]:
 def _tried(context: Context) -> Iterator[Section]:
     """Tell what was tried on the first parent and what came of it, newest first, and then what was tried elsewhere."""
     first = context.parents[0].candidate.id if context.parents else ""
-    newest = [attempt for attempt in reversed(context.attempts) if not attempt.rationale.startswith(_CHEAP)]
+    told = {failure.rationale for failure in context.failures}  # with what was said of them, further down
+    newest = [
+        attempt
+        for attempt in reversed(context.attempts)
+        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in told)
+    ]
     own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
     measured = {attempt.rationale for attempt in own}
     waiting = sorted(text for text in context.tried - measured if not text.startswith(_CHEAP))
