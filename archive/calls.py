@@ -52,11 +52,19 @@ class Calls:
     Args:
         database: an open store.
         session: returns the number of the open session, or None.
+        changed: is called when what the calls have cost may be another sum.
     """
 
-    def __init__(self, database: Database, session: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        session: Callable[[], int | None] = lambda: None,
+        *,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._database = database
         self._session = session
+        self._changed = changed
 
     def of_step(self, step: int, ordinal: int) -> StoredCall | None:
         """Return the newest call with a usable reply that was made for a step, or None."""
@@ -74,6 +82,7 @@ class Calls:
         """Write down what is about to be paid for and return its number."""
         origin, now = call.origin, time.time()
         prompt = json.dumps([[message.role, message.text] for message in call.messages])
+        self._changed()
         with self._database.transaction():
             values = (
                 origin.step,
@@ -105,6 +114,7 @@ class Calls:
         usage = result.usage
         if result.status is CallStatus.OPEN:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
+        self._changed()
         with self._database.transaction():
             values = (
                 result.status.value,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from archive import writing
 from archive.calls import WITHOUT_CALLS, Calls
 from archive.database import Database
+from evokernel.conversation import Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,7 @@ def end(database: Database, session: int, *, reason: str, seconds: float | None)
 
 def spent(database: Database) -> Spent:
     """Return what the run has used so far."""
-    called = Calls(database).spending()
-    cost = database.number(f"SELECT sum(cost_usd) {WITHOUT_CALLS} AND cost_usd > 0")
-    tokens = database.number(f"SELECT sum(prompt_tokens + completion_tokens) {WITHOUT_CALLS}")
+    models = paid(database)
     copied = "(SELECT count(*) FROM evaluations WHERE origin <> '')"
     copied_results = "(SELECT count(*) FROM results r JOIN proposals p USING (step) WHERE p.origin <> '')"
     forked = database.row("SELECT 1 FROM meta WHERE key = 'forked_from'") is not None
@@ -64,9 +63,22 @@ def spent(database: Database) -> Spent:
     steps = f"SELECT count(*) - {copied_results if forked else 0} FROM results"
     return Spent(
         seconds=float(database.number("SELECT sum(seconds) FROM sessions")),
-        cost_usd=called.cost_usd + float(cost),
+        cost_usd=models.cost_usd,
         evaluations=int(database.number(evaluations)),
         steps=int(database.number(steps)),
-        tokens=called.tokens + int(tokens),
-        calls=called.calls,
+        tokens=models.tokens,
+        calls=models.calls,
     )
+
+
+def paid(database: Database) -> Spending:
+    """Return what models have cost the run so far."""
+    called = Calls(database).spending()
+    cost = database.number(f"SELECT sum(cost_usd) {WITHOUT_CALLS} AND cost_usd > 0")
+    tokens = database.number(f"SELECT sum(prompt_tokens + completion_tokens) {WITHOUT_CALLS}")
+    return Spending(called.calls, called.tokens + int(tokens), called.cost_usd + float(cost))
+
+
+def seconds_before(database: Database, session: int) -> float:
+    """Return how long all other sessions have lasted, in s."""
+    return float(database.number("SELECT sum(seconds) FROM sessions WHERE id <> ?", (session,)))

@@ -16,8 +16,8 @@ from archive.lock import EngineLock
 from archive.records import Barren, StoredCandidate, StoredEvaluation
 from archive.sessions import Spent
 from archive.verify import verify
-from evokernel.candidate import Proposal
-from evokernel.conversation import Insight
+from evokernel.candidate import Proposal, Usage
+from evokernel.conversation import Insight, Spending
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation, EvaluationKey
 
@@ -35,6 +35,7 @@ class Store:
         self.database = database
         self._lock = lock
         self._session: int | None = None
+        self._paid: Spending | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, write: bool) -> Self:
@@ -102,10 +103,12 @@ class Store:
 
     def propose(self, proposal: Proposal, *, program_hash: str, skeleton: str) -> None:
         """Store a proposal and a lease on its step. Raises `StoreError` for a taken step or an unknown parent."""
+        self._charge(proposal.usage)
         writing.propose(self.database, proposal, program_hash=program_hash, skeleton=skeleton, session=self._session)
 
     def record_barren(self, barren: Barren) -> int:
         """Store that a step's operator had nothing to offer and return the seq."""
+        self._charge(barren.usage)
         return writing.record_barren(self.database, barren, session=self._session)
 
     def record_insight(self, barren: Barren, insight: Insight) -> int:
@@ -113,12 +116,13 @@ class Store:
 
         Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
         """
+        self._charge(barren.usage)
         return writing.record_insight(self.database, barren, insight, session=self._session)
 
     @property
     def calls(self) -> Calls:
         """The record of the calls of models."""
-        return Calls(self.database, lambda: self._session)
+        return Calls(self.database, lambda: self._session, changed=self._forget_paid)
 
     def find_evaluation(self, key: EvaluationKey) -> StoredEvaluation | None:
         """Return the newest evaluation with an equal key, or None. Our own faults are never used again."""
@@ -193,6 +197,23 @@ class Store:
     def spent(self) -> Spent:
         """Return what the run has used over all sessions."""
         return sessions.spent(self.database)
+
+    def paid(self) -> Spending:
+        """Return what models have cost over all sessions: as in `spent`, and cheap enough to be asked at every step."""
+        if self._paid is None:
+            self._paid = sessions.paid(self.database)
+        return self._paid
+
+    def seconds_before(self) -> float:
+        """Return how long all sessions but the open one have lasted, in s."""
+        return sessions.seconds_before(self.database, self._in_session())
+
+    def _charge(self, usage: Usage) -> None:
+        if usage.cost_usd or usage.prompt_tokens or usage.completion_tokens:
+            self._forget_paid()
+
+    def _forget_paid(self) -> None:
+        self._paid = None
 
     # -- reading
 

@@ -33,18 +33,16 @@ from evokernel.protocols import (
     Progress,
     Proposed,
 )
+from evokernel.session_time import HEARTBEAT_S, SessionTime
 from evokernel.standing import Standing
 from evokernel.state import State, Surroundings
 from evokernel.steps import Draft, Noted, Selection, Unusable
 from evokernel.task import Task
 from evokernel.thinking import Thinking, barren_step, is_drafter
-from evokernel.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-
-HEARTBEAT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class Search:
         self._evaluator_identity: EvaluatorIdentity | None = None
         self._appraiser: Appraiser | None = None
         self._surroundings: Surroundings | None = None
-        self._started = time.monotonic()
+        self._time: SessionTime | None = None
 
     @property
     def standing(self) -> Standing:
@@ -140,20 +138,20 @@ class Search:
         )
         self._surroundings = self._look_around(self._evaluator_identity)
         store.session_start()
-        self._started = time.monotonic()
+        session = self._time = SessionTime(store)
         reason = "stopped by an error"
         try:
-            await self._beating(self._seed())
+            await session.during(self._seed())
             reason = await self._loop()
             if not self._stop_asked and not self._handed_in_only:
-                await self._beating(self._crown())
+                await session.during(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
         except asyncio.CancelledError:
             reason = "stopped at once"
             raise
         finally:
             await self._drop_tasks()
-            store.heartbeat(time.monotonic() - self._started)
+            session.note()
             store.session_end(reason)
         return reason
 
@@ -231,10 +229,10 @@ class Search:
         """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
         if not self._tasks:  # every model rests
             await asyncio.sleep(HEARTBEAT_S)
-            self._parts.store.heartbeat(time.monotonic() - self._started)
+            _started(self._time).beat()
             return
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-        self._parts.store.heartbeat(time.monotonic() - self._started)
+        _started(self._time).beat()
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
             raise failures[0]
@@ -245,17 +243,6 @@ class Search:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = set()
-
-    async def _beating(self, work: Coroutine[None, None, None]) -> None:
-        """Wait for something long, with heartbeats, so that its time counts even if this process is killed."""
-        task = asyncio.create_task(work)
-        try:
-            while not task.done():
-                await asyncio.wait([task], timeout=HEARTBEAT_S)
-                self._parts.store.heartbeat(time.monotonic() - self._started)
-        finally:
-            task.cancel()
-        await task
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
@@ -299,7 +286,7 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.program_hash(proposal.candidate), _started(self._appraiser)
+        program, appraiser = self.state.hashes(proposal.candidate).program, _started(self._appraiser)
         with await appraiser.alone(program):
             evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
@@ -346,8 +333,8 @@ class Search:
                 return
 
     def _store_proposal(self, proposal: Proposal) -> None:
-        program, skeleton = self.state.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
-        self._parts.store.propose(proposal, program_hash=program, skeleton=skeleton)
+        hashes = self.state.hashes(proposal.candidate)
+        self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
         self.state.archipelago.pending(proposal)
         self._tell(Proposed(proposal))
 
@@ -360,16 +347,16 @@ class Search:
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
-        spent = self._parts.store.spent()
+        paid = self._parts.store.paid()
         return Progress(
             evaluations=self.standing.results - self.standing.copied + ahead,
-            seconds=spent.seconds,
-            cost_usd=spent.cost_usd,
+            seconds=_started(self._time).seconds,
+            cost_usd=paid.cost_usd,
             since_improvement=self.standing.since_improvement,
             best_speedup=self.standing.best_speedup,
             roofline_share=self.standing.roofline_share,
-            tokens=spent.tokens,
-            calls=spent.calls,
+            tokens=paid.tokens,
+            calls=paid.calls,
         )
 
     def _look_around(self, evaluator: EvaluatorIdentity) -> Surroundings:

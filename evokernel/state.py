@@ -21,6 +21,9 @@ from evokernel.task import Task
 from evokernel.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago
 
+REMEMBERED = 1024
+"""Candidates whose hashes are kept: more than are ever in flight."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -36,6 +39,14 @@ class Surroundings:
     foreign: tuple[Candidate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """What decides whether an evaluation can be used again, and what a candidate shares with its tuned siblings."""
+
+    program: str
+    skeleton: str
+
+
 class State:
     """Islands and standing, advanced together by the same facts; `seq` is the last one taken in."""
 
@@ -47,10 +58,17 @@ class State:
         self.answers: dict[int, Answered] = {}
         """Replies to prompts that were answered elsewhere, by number in the inbox."""
         self._injected: dict[str, HandedIn] = {}
+        self._hashes: dict[str, Hashes] = {}
 
-    def program_hash(self, candidate: Candidate) -> str:
-        """Return the hash that decides whether an evaluation can be used again."""
-        return self._language.program_hash(candidate.source)
+    def hashes(self, candidate: Candidate) -> Hashes:
+        """Return the hashes of a candidate; those of the latest ones are remembered."""
+        found = self._hashes.get(candidate.id)
+        if found is None:
+            found = Hashes(self._language.program_hash(candidate.source), skeleton_hash(candidate.source))
+            self._hashes[candidate.id] = found
+            while len(self._hashes) > REMEMBERED:
+                del self._hashes[next(iter(self._hashes))]
+        return found
 
     def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None) -> None:
         """Apply committed facts, in seq order.
@@ -65,7 +83,8 @@ class State:
                     self._injected[fact.proposal.candidate.id] = HandedIn(fact.proposal.candidate)
                 case Result():
                     self.standing.copied += bool(fact.origin)
-                    self.apply_result(fact.seq, fact.proposal, fact.evaluation)
+                    hashes = Hashes(fact.program_hash, fact.skeleton)
+                    self.apply_result(fact.seq, fact.proposal, fact.evaluation, hashes=hashes)
                 case BarrenStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
                 case Remeasured(evaluation=evaluation) if task_hash in (None, evaluation.key.task_hash):
@@ -75,10 +94,13 @@ class State:
                 case InboxEntry():
                     self.apply_inbox(fact)
 
-    def apply_result(self, seq: int, proposal: Proposal, evaluation: Evaluation) -> tuple[bool, list[str]]:
+    def apply_result(
+        self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
+    ) -> tuple[bool, list[str]]:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
         self.seq = seq
-        program, skeleton = self.program_hash(proposal.candidate), skeleton_hash(proposal.candidate.source)
+        hashes = hashes or self.hashes(proposal.candidate)
+        program, skeleton = hashes.program, hashes.skeleton
         barred = program in self.archipelago.memory.barred
         improved = self.standing.take(seq, proposal, evaluation, program_hash=program, skeleton=skeleton, barred=barred)
         outcome = Outcome(
@@ -192,7 +214,7 @@ class State:
             threads=config.threads,
             parents=parents,
             siblings=tuple(memory.siblings[parents[0].skeleton]) if parents else (),
-            known=frozenset(memory.known),
+            known=memory.known,
             tried=frozenset(memory.tried[shown[0]]) if parents else frozenset(),
             credit=memory.credit,
             device_sheet=surroundings.device_sheet,

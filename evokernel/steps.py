@@ -1,6 +1,6 @@
 """The records of one step of a search: what was selected, what an operator sees of it, what it answers, what came."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -101,7 +101,8 @@ class Context:
     threads: int
     parents: tuple[Elite, ...]
     siblings: tuple[Sibling, ...]
-    known: frozenset[str]
+    known: Set[str]
+    """Every candidate proposed so far, by id; it goes on growing while an operator waits for a model."""
     """Ids of candidates already tried."""
     tried: frozenset[str]
     """Rationales already used on the first parent."""
