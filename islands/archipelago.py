@@ -239,6 +239,8 @@ class Archipelago:
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:
         """Return the groups of other variants of its skeleton that an elite can be given to an operator with."""
+        if operator.parents == 1:
+            return [] if (operator.name, first.candidate.id) in self.memory.exhausted else [()]
         others = [e for e in self.memory.variants[first.skeleton] if e.candidate.id != first.candidate.id]
         groups = itertools.combinations(others, operator.parents - 1)
         return [

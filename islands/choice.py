@@ -36,12 +36,12 @@ class ByShares:
     def order(
         self, shares: Mapping[str, float], accounts: Mapping[str, Account], rng: np.random.Generator
     ) -> Sequence[str]:
-        """Return the names as drawn, without replacement."""
-        names = list(shares)
-        weights = np.array([shares[name] for name in names])
-        return [
-            names[int(i)] for i in rng.choice(len(names), size=len(names), replace=False, p=weights / weights.sum())
-        ]
+        """Return the names as drawn, without replacement (by exponential clocks: Efraimidis and Spirakis 2006)."""
+        waits = {
+            name: -math.log(1.0 - drawn) / shares[name]
+            for name, drawn in zip(shares, rng.random(len(shares)), strict=True)
+        }
+        return sorted(waits, key=waits.__getitem__)
 
 
 class ByGain:

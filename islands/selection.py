@@ -16,8 +16,8 @@ class RankSelector:
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
         """Return one elite; `picks` is not looked at."""
         ranked = sorted(elites, key=lambda elite: elite.fitness.value, reverse=True)
-        weights = (1.0 - self.pressure) ** np.arange(len(ranked), dtype=float)
-        return ranked[int(rng.choice(len(ranked), p=weights / weights.sum()))]
+        reached = np.cumsum((1.0 - self.pressure) ** np.arange(len(ranked), dtype=float))
+        return ranked[int(np.searchsorted(reached, rng.random() * reached[-1], side="right"))]
 
 
 class TournamentSelector:

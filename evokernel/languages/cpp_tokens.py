@@ -29,14 +29,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
-_UNUSUAL = ('R"', "%:", "include_next", "embed")
-"""What takes the careful way, as joined lines do: raw strings, and what few write."""
-_DIRECTIVE = r"\#[^\S\n]*include[^\S\n]*<[^>\n]*> | \#[^\S\n]*define[^\S\n]+[^\W\d][\w$]*(?=\()"
-_COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]\n]"  # first, since most tokens are of these
+_UNUSUAL = ('R"', "/*", "%:")
+"""Beside joined lines, what is not read line by line: raw strings, long comments, and a spelling of `#`."""
+_DIRECTIVE_LINE = re.compile(r"^([^\S\n]*\#[^\n]*\n?)", re.MULTILINE)
+_COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
 _PIECE = re.compile(
-    rf"[^\S\n]*+( {_COMMON} | {_DIRECTIVE} | {re.sub(r'[(][?]P<[a-z]+>', '(?:', _TOKEN.pattern)} )", re.VERBOSE
+    rf"[^\S\n]*+(?: //[^\n]* | \n | ( {_COMMON} | {re.sub(r'[(][?]P<[a-z]+>', '(?:', _TOKEN.pattern)} ))", re.VERBOSE
 )
-_PIECE_PARTS = re.compile(r"\#[^\S\n]*(include|define)[^\S\n]*(.*)")
+"""A token, or what stands between tokens, which is an empty group."""
 DIRECTIVE = "\n#"
 """The token that begins a directive; the token `"\\n"` ends it."""
 
@@ -48,9 +48,13 @@ def tokens(source: str) -> tuple[str, ...]:
     with the source), any other character that begins no token is one by itself.
     """
     text = _lines(source)
-    unusual = any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text))
-    found = None if unusual else _at_once(text)
-    return tokens_with_care(source) if found is None else tuple(found)
+    if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
+        return tokens_with_care(source)
+    found: list[str] = []
+    for number, part in enumerate(_DIRECTIVE_LINE.split(text)):
+        directive = number % 2
+        found += _Lexer(part).run() if directive else filter(None, _PIECE.findall(part + "\n"))
+    return tuple(found)
 
 
 def tokens_with_care(source: str) -> tuple[str, ...]:
@@ -71,46 +75,6 @@ def program_hash(source: str) -> str:
         encoded = [token.encode("utf-8", "surrogatepass") for token in found]
         text = b"".join([b"%d:%s" % (len(token), token) for token in encoded])
     return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]
-
-
-def _at_once(text: str) -> list[str] | None:
-    """Return the tokens of a text without anything unusual, or None where a directive has to be looked at closely."""
-    found: list[str] = []
-    last, directive = "\n", False
-    for piece in _PIECE.findall(text + "\n"):
-        if piece == "\n":
-            if directive:
-                found.append("\n")
-            directive = False
-        elif piece[:2] == "//":
-            continue
-        elif piece[:2] == "/*":
-            if directive or last == "\n":  # what follows may still begin a directive
-                return None
-            continue
-        elif last == "\n" and piece[0] == "#" and piece != "##":
-            directive = True
-            found += _beginning(piece)
-        elif (directive and _may_differ(last, piece)) or (len(piece) > 2 and piece[0] == "#"):
-            return None
-        else:
-            found.append(piece)
-        last = piece
-    return found
-
-
-def _may_differ(last: str, piece: str) -> bool:
-    """Say whether a directive is written in a way that means something else than its pieces one by one."""
-    return (last == "include" and piece[0] == "<") or (last == "define" and not (piece[0].isalpha() or piece[0] == "_"))
-
-
-def _beginning(piece: str) -> tuple[str, ...]:
-    """Return the tokens of what a directive begins with: its mark, an `include` with its header, a macro's name."""
-    parts = _PIECE_PARTS.fullmatch(piece)
-    if parts is None:
-        return (DIRECTIVE,)
-    word, rest = parts.groups()
-    return (DIRECTIVE, word, rest, "()") if word == "define" else (DIRECTIVE, word, rest)
 
 
 class _Lexer:

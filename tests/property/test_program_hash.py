@@ -3,7 +3,6 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.languages import cpp_tokens
 from evokernel.languages.cpp_tokens import DIRECTIVE, program_hash, tokens, tokens_with_care
 
 SOURCE = r"""#include <cstdint>
@@ -127,8 +126,3 @@ PIECES = [*WORDS.split(" "), *GAPS]
 @settings(max_examples=1500)
 def test_the_quick_way_and_the_careful_way_give_the_same_tokens(source):
     assert tokens(source) == tokens_with_care(source)
-
-
-def test_most_programs_take_the_quick_way():
-    plain = SOURCE.replace("\\\n", "").replace('R"x', '"x')
-    assert cpp_tokens._at_once(plain) == list(tokens_with_care(plain))

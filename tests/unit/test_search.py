@@ -72,12 +72,12 @@ def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
     class Crash(BaseException):
         pass
 
-    def crash_at_fourth(request: EvaluationRequest) -> Exception | None:
-        if len(evaluator.asked) == 9:
+    def crash_at_ninth(request: EvaluationRequest) -> Exception | None:
+        if request in evaluator.asked[8:9]:
             raise Crash
         return None
 
-    evaluator = InstantEvaluator(fails=crash_at_fourth)
+    evaluator = InstantEvaluator(fails=crash_at_ninth)
     with pytest.raises(Crash):
         run(path, evaluator, budget={"evaluations": 12})
     with Store.open(path, write=False) as store:
@@ -153,10 +153,11 @@ def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> N
 
     heard = Heard()
     with Store.open(path, write=True) as store:
-        search = toy_search(store, toy_config(), InstantEvaluator(), heard=heard, operators={"blend": Clumsy()})
+        config = toy_config(budget={"evaluations": 18})
+        search = toy_search(store, config, InstantEvaluator(), heard=heard, operators={"blend": Clumsy()})
         asyncio.run(search.run())
     assert any("operator blend failed" in note and "butterfingers" in note for note in heard.notes)
-    assert search.standing.results == 12
+    assert search.standing.results == 18
 
 
 def test_a_constraint_that_cannot_be_evaluated_excludes_its_points(path: Path) -> None:
