@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ TASKS = {
     "cuda_scale": "scale.cu.py",
 }
 SHORT_S, LONG_S = 0.06, 1.0
+BLOCKS = 12
+"""For the quotient of the baseline's times before and after the candidate: anything but 1 is somebody's work beside."""
 
 
 def percentiles(errors: Sequence[float]) -> dict[str, float]:
@@ -97,8 +100,10 @@ def study(name: str, *, repeats: int, long: int, final: bool) -> list[dict[str, 
                 clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.PRECISE)
                 assert isinstance(clock, ArtifactClock)
                 clock.block()
+                blocks = [clock.block() for _ in range(BLOCKS)]
                 row = {
                     "task": name,
+                    "baseline first / last": median(b.baseline_ns[0] / b.baseline_ns[1] for b in blocks),
                     "workload": ground.workload.name,
                     "us": ground.least_us,
                     "calls": ground.calls,

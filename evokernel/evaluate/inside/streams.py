@@ -13,6 +13,7 @@ _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL
 _SIGNATURES: dict[str, Sequence[Any]] = {
+    "cuCtxSynchronize": (),
     "cuStreamCreate": (POINTER(c_void_p), c_uint),
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
@@ -57,6 +58,11 @@ def upload(graph: int | c_void_p, stream: int) -> None:
     call("cuGraphUpload", graph, stream)
 
 
+def settle() -> None:
+    """Wait until the device has done all that this process asked of it. Raises what went wrong, `CudaLaunchError`."""
+    call("cuCtxSynchronize")
+
+
 class Stream:
     """A stream of its own, in order, which does not wait for the default one."""
 
@@ -79,7 +85,7 @@ class Stream:
 
     @contextmanager
     def captured(self) -> Iterator["Graph"]:
-        """Collect what is queued meanwhile in a graph instead of running it; asks nothing of the device."""
+        """Collect what is queued meanwhile in a graph instead of running it; making that is the only work."""
         graph = Graph()
         call("cuStreamBeginCapture_v2", self.handle, _THIS_THREAD)
         captured = c_void_p()
