@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,6 +23,7 @@ from evokernel.candidate import Proposal
 from evokernel.conversation import Insight
 from evokernel.errors import StoreCorrupt
 from evokernel.evaluation import Evaluation
+from evokernel.fitness import Elite, fitness_of
 
 _PAGE = 500
 
@@ -64,6 +65,21 @@ class Result:
     def reused(self) -> bool:
         """Whether the evaluation was there already."""
         return self.evaluation_seq != self.seq
+
+    def elite(self) -> Elite:
+        """Return the kernel as archives hold it. Raises `ValueError` where it is not right or was not timed."""
+        fitness = fitness_of([self.evaluation])
+        if fitness is None:
+            raise ValueError(f"the result {self.seq} is not that of a correct kernel")
+        return Elite(
+            candidate=self.proposal.candidate,
+            fitness=fitness,
+            descriptor=dict(self.evaluation.descriptor),
+            seq=self.seq,
+            program_hash=self.program_hash,
+            skeleton=self.skeleton,
+            feedback=self.evaluation.feedback,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +185,40 @@ def lineages(database: Database, where: str, values: tuple[object, ...]) -> dict
     return {step: (tuple(parents), tuple(inspirations)) for step, (parents, inspirations) in named.items()}
 
 
+def read_results(database: Database, seqs: Collection[int]) -> dict[int, Result]:
+    """Return the results with these seqs, by seq. Raises `StoreCorrupt` for one whose content is missing."""
+    found: dict[int, Result] = {}
+    ordered = sorted(seqs)
+    for place in range(0, len(ordered), _PAGE):
+        page = tuple(ordered[place : place + _PAGE])
+        named = f"IN ({', '.join('?' * len(page))})"
+        times = {row["seq"]: row["at"] for row in database.rows(f"SELECT seq, at FROM journal WHERE seq {named}", page)}
+        facts = _results_where(database, times, named, page)
+        found.update({fact.seq: fact for fact in facts if isinstance(fact, Result)})
+    return found
+
+
 def _results(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
-    span = (first, last)
+    return _results_where(database, times, "BETWEEN ? AND ?", (first, last))
+
+
+def _results_where(database: Database, times: _Times, named: str, span: tuple[int, ...]) -> list[Fact]:
+    """Return what became of the steps whose results have seqs that are `named`, an end of an SQL condition."""
     evaluations = {
         row["seq"]: evaluation_of(row)
         for row in database.rows(
             f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE seq IN "
-            "(SELECT evaluation FROM results WHERE seq BETWEEN ? AND ?)",
+            f"(SELECT evaluation FROM results WHERE seq {named})",
             span,
         )
     }
-    learned = insights.between(database, first, last)
-    parents = lineages(database, "step IN (SELECT step FROM results WHERE seq BETWEEN ? AND ?)", span)
+    learned = insights.between(database, min(span), max(span))
+    parents = lineages(database, f"step IN (SELECT step FROM results WHERE seq {named})", span)
     columns = ", ".join(f"p.{name}" for name in PROPOSAL_COLUMNS.split(", ") if name != "at")
     rows = database.rows(
         f"SELECT r.seq, r.evaluation, {columns}, c.language, c.program_hash, c.skeleton, t.body "
         "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN candidates c ON c.id = p.candidate "
-        "LEFT JOIN texts t ON t.hash = c.text WHERE r.seq BETWEEN ? AND ?",
+        f"LEFT JOIN texts t ON t.hash = c.text WHERE r.seq {named}",
         span,
     )
     facts: list[Fact] = []

@@ -117,13 +117,25 @@ def v2_models(database: Any) -> None:
     _run(database, _MODELS)
 
 
+_IMAGES = """
+CREATE TABLE images(
+  name TEXT PRIMARY KEY, seq INTEGER NOT NULL, fits TEXT NOT NULL, body BLOB NOT NULL
+) STRICT;
+"""
+
+
+def v3_images(database: Any) -> None:
+    """Make room for an image of the state, which may be dropped at any time."""
+    _run(database, _IMAGES)
+
+
 def _run(database: Any, statements: str) -> None:
     for statement in statements.split(";"):
         if statement.strip():
             database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (v1_first, v2_models)
+STEPS: tuple[Step, ...] = (v1_first, v2_models, v3_images)
 
 
 def apply(connection: sqlite3.Connection, steps: Sequence[Step]) -> None:

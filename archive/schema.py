@@ -8,7 +8,7 @@ from archive.database import Database
 from evokernel.errors import SchemaTooNew, StoreCorrupt
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
-VERSION = 2
+VERSION = 3
 
 
 def version_of(database: Database) -> int:

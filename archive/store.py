@@ -1,7 +1,7 @@
 """The store of one run: the only state a search has. Facts are added, never changed; replaying them is resuming."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +10,7 @@ from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive.calls import Calls
 from archive.database import Database, connect, folder_for
-from archive.facts import Fact, InboxEntry, read_facts
+from archive.facts import Fact, InboxEntry, Result, read_facts, read_results
 from archive.identity import RunIdentity
 from archive.lock import EngineLock
 from archive.records import Barren, StoredCandidate, StoredEvaluation
@@ -142,6 +142,22 @@ class Store:
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Yield every fact with a higher seq, in order: what a resumed run applies."""
         return read_facts(self.database, after)
+
+    def results(self, seqs: Collection[int]) -> dict[int, Result]:
+        """Return the results with these seqs, by seq."""
+        return read_results(self.database, seqs)
+
+    def put_image(self, body: bytes, *, fits: str, seq: int) -> None:
+        """Keep an image of the state after a fact in place of the last one; `fits` says what it may be used for."""
+        sql = "INSERT INTO images VALUES ('state', ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "
+        self.database.execute(
+            f"{sql} seq = excluded.seq, fits = excluded.fits, body = excluded.body", (seq, fits, body)
+        )
+
+    def image(self, *, fits: str) -> bytes | None:
+        """Return the image of the state, if there is one that fits."""
+        row = self.database.row("SELECT body FROM images WHERE name = 'state' AND fits = ?", (fits,))
+        return None if row is None else bytes(row["body"])
 
     def last_seq(self) -> int:
         """Return the seq of the newest fact, 0 in an empty store."""

@@ -36,6 +36,7 @@ from evokernel.protocols import (
 from evokernel.session_time import HEARTBEAT_S, SessionTime
 from evokernel.standing import Standing
 from evokernel.state import State, Surroundings
+from evokernel.state_image import Images
 from evokernel.steps import Draft, Noted, Selection, Unusable
 from evokernel.task import Task
 from evokernel.thinking import Thinking, barren_step, is_drafter
@@ -102,6 +103,7 @@ class Search:
         self._appraiser: Appraiser | None = None
         self._surroundings: Surroundings | None = None
         self._time: SessionTime | None = None
+        self._images: Images | None = None
 
     @property
     def standing(self) -> Standing:
@@ -146,6 +148,7 @@ class Search:
             if not self._stop_asked and not self._handed_in_only:
                 await session.during(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
+            _started(self._images).take(at_once=True)
         except asyncio.CancelledError:
             reason = "stopped at once"
             raise
@@ -156,8 +159,11 @@ class Search:
         return reason
 
     def replay(self) -> None:
-        """Apply every committed fact in seq order, and compare with the state the last session ended in."""
-        self.state.replay(self._parts.store.facts(), task_hash=_started(self._evaluator_identity).task_hash)
+        """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
+        task_hash = _started(self._evaluator_identity).task_hash
+        images = self._images = Images(self._parts.store, self.state, self._config, task_hash=task_hash)
+        images.restore()
+        self.state.replay(self._parts.store.facts(after=self.state.seq), task_hash=task_hash)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         seq, _, noted = (self._parts.store.meta("fingerprint") or "").partition(" ")
@@ -293,6 +299,7 @@ class Search:
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
             self._tell(Judged(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
+            _started(self._images).take()
 
     # ------------------------------------------------------------------------------------------------ state
 

@@ -57,7 +57,8 @@ class State:
         self._language = language
         self.answers: dict[int, Answered] = {}
         """Replies to prompts that were answered elsewhere, by number in the inbox."""
-        self._injected: dict[str, HandedIn] = {}
+        self.injected: dict[str, HandedIn] = {}
+        """What was handed in, by id of the candidate, proposed or not."""
         self._hashes: dict[str, Hashes] = {}
 
     def hashes(self, candidate: Candidate) -> Hashes:
@@ -80,7 +81,7 @@ class State:
             self.seq = fact.seq
             match fact:
                 case Result() if task_hash not in (None, fact.evaluation.key.task_hash):
-                    self._injected[fact.proposal.candidate.id] = HandedIn(fact.proposal.candidate)
+                    self.injected[fact.proposal.candidate.id] = HandedIn(fact.proposal.candidate)
                 case Result():
                     self.standing.copied += bool(fact.origin)
                     hashes = Hashes(fact.program_hash, fact.skeleton)
@@ -151,7 +152,7 @@ class State:
                 name = handed_in.candidate.id
                 if name in memory.known:
                     raise ValueError(f"{name} is known already")
-                self._injected[name] = handed_in
+                self.injected[name] = handed_in
                 return f"{name} was handed in"
             case "hint":
                 text = read_text(payload, "text")
@@ -183,7 +184,7 @@ class State:
 
     def next_injected(self) -> HandedIn | None:
         """Return something handed in that was not proposed yet, or None."""
-        waiting = (each for name, each in self._injected.items() if name not in self.archipelago.memory.known)
+        waiting = (each for name, each in self.injected.items() if name not in self.archipelago.memory.known)
         return next(waiting, None)
 
     def apply_final(self, evaluation: Evaluation) -> None:

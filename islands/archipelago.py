@@ -6,6 +6,7 @@ over committed results in seq order: replaying the store gives the state the liv
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -13,12 +14,13 @@ from typing import TypeGuard
 import numpy as np
 
 from evokernel.candidate import Proposal
-from evokernel.evaluation import Status
+from evokernel.evaluation import Evaluation, Status
 from evokernel.fitness import Elite
 from evokernel.protocols import Operator, Thinker
 from evokernel.rng import stream
 from evokernel.steps import Outcome, Selection, Want
 from evokernel.tunables import read_tunables
+from islands.image import ArchipelagoImage, Find
 from islands.island import Island
 from islands.matter import TWINS, Matter, likeness, matter_for
 from islands.memory import Memory
@@ -29,6 +31,8 @@ EVERYWHERE = "*"
 YOUNG_SHARE = 0.5
 PINNED_SHARE = 0.5
 INSPIRATIONS = 3
+PRUNE_EVERY = 512
+"""Results after which what nobody will turn to again is let go of."""
 
 
 def is_thinker(operator: Operator) -> TypeGuard[Thinker]:
@@ -157,6 +161,8 @@ class Archipelago:
             island.stale += not better
             if self._rules.reset_after and island.stale >= self._rules.reset_after:
                 notes += self._restart(island, outcome.seq)
+        if self.results % PRUNE_EVERY == 0:
+            self._prune()
         if self.results % self._rules.migrate_every == 0:
             taken = migrate(self.islands, self._graph, count=self._rules.migrate_count)
             notes += [f"migration: {taken} elites settled on other islands"] if taken else []
@@ -170,6 +176,24 @@ class Archipelago:
                 if elite.program_hash == program_hash:
                     island.archive.remove(elite.candidate.id)
             island.best = max((e.fitness.value for e in island.archive.elites()), default=float("-inf"))
+
+    def image(self) -> ArchipelagoImage:
+        """Return the whole state as plain values."""
+        islands = {name: island.image() for name, island in self.islands.items()}
+        return ArchipelagoImage(self.results, self.memory.image(), islands)
+
+    def restore(self, image: ArchipelagoImage, *, find: Find, verdict: Callable[[int], Evaluation]) -> None:
+        """Become what an image was taken of; `find` and `verdict` give the elite and the evaluation of a result."""
+        self.results = image.results
+        self.memory.restore(image.memory, find=find, verdict=verdict)
+        for name, island in self.islands.items():
+            island.restore(image.islands[name], find=find)
+
+    def _prune(self) -> None:
+        living = {e.candidate.id for island in self.islands.values() for e in island.archive.elites()}
+        self.memory.prune(living)
+        for island in self.islands.values():
+            island.picks = Counter({n: count for n, count in island.picks.items() if n in self.memory.elites})
 
     def fingerprint(self) -> str:
         """Return a hash over the whole state: equal after a replay."""

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from evokernel.steps import Failure
+from islands.image import BrokenImage
 
 KEPT = 64
 TOLD = 8
@@ -52,6 +53,15 @@ class Broken:
         """Return the latest failures, oldest first, those of these parents last: nearest to where they are read."""
         ranked = sorted(self._failures.values(), key=lambda failure: bool(set(failure.parents) & set(parents)))
         return tuple(ranked[-TOLD:])
+
+    def image(self) -> BrokenImage:
+        """Return all that counts as plain values."""
+        return BrokenImage(tuple(self._failures.values()), tuple(sorted(self._taken)))
+
+    def restore(self, image: BrokenImage) -> None:
+        """Become what an image was taken of."""
+        self._failures = OrderedDict((failure.candidate.id, failure) for failure in image.failures)
+        self._taken = set(image.taken)
 
     def fingerprint(self) -> list[object]:
         """Return all that counts, in a fixed order."""

@@ -1,5 +1,6 @@
 """One population: its archive, its selector, its operators, and how it has been doing."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from evokernel.fitness import Elite
 from evokernel.protocols import Archive, Selector
 from islands.choice import ByShares, Chooser
+from islands.image import Find, IslandImage
 
 
 @dataclass(slots=True)
@@ -33,6 +35,20 @@ class Island:
         self.best = elite.fitness.value
         self.stale = 0
         return True
+
+    def image(self) -> IslandImage:
+        """Return what it holds as plain values."""
+        best = None if math.isinf(self.best) else self.best
+        return IslandImage(tuple(elite.seq for elite in self.archive.elites()), best, self.stale, dict(self.picks))
+
+    def restore(self, image: IslandImage, *, find: Find) -> None:
+        """Become what an image was taken of."""
+        self.archive.clear()
+        for seq in image.elites:
+            self.archive.add(find(seq))
+        self.best = float("-inf") if image.best is None else image.best
+        self.stale = image.stale
+        self.picks = Counter(image.picks)
 
     def restart(self, survivor: Elite) -> None:
         """Forget the population and go on from one survivor."""

@@ -1,7 +1,7 @@
 """What a run knows of everything it tried: a fold over committed results, equal in a live run and in a replay."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
@@ -10,9 +10,15 @@ from evokernel.steps import Attempt, Failure, Outcome, Sibling
 from evokernel.tunables import read_tunables
 from islands.broken import Broken
 from islands.choice import Account
+from islands.image import Find, MemoryImage
 from islands.insights import Insights
 
 VARIANTS = 8
+KEPT = 512
+"""Kernels and structures of the latest so many results stay at hand; of older ones those that still lead."""
+LEADERS = 32
+SIBLINGS = 2048
+ID_DIGITS = 16
 TUNING_TRIALS = 6
 BY_HAND = "inject"
 ATTEMPTS = 64
@@ -101,12 +107,77 @@ class Memory:
     def bar(self, program_hash: str) -> None:
         """Never let a program be a parent again: it did not hold when it was measured anew."""
         self.barred.add(program_hash)
+        for name in [name for name, elite in self.elites.items() if elite.program_hash == program_hash]:
+            self.verdicts.pop(name, None)
         self.elites = {name: elite for name, elite in self.elites.items() if elite.program_hash != program_hash}
         self.pinned = [name for name in self.pinned if name in self.elites]
         for skeleton, variants in self.variants.items():
             self.variants[skeleton] = [elite for elite in variants if elite.program_hash != program_hash]
         if self.best is not None and self.best.program_hash == program_hash:
             self.best = max(self.elites.values(), key=lambda e: (e.fitness.value, -e.seq), default=None)
+
+    def prune(self, living: Collection[str]) -> None:
+        """Let go of the sources and verdicts of what nobody will turn to again, so that a long run stays small.
+
+        What stays: `living`, the elites of the islands by id; what is pinned; the best of all; the latest; and the
+        variants of all their structures. Every id stays known, so nothing is tried twice.
+        """
+        leaders = sorted(self.elites.values(), key=lambda e: (-e.fitness.value, e.seq))[:LEADERS]
+        spared = {*living, *self.pinned, *(elite.candidate.id for elite in leaders), *list(self.elites)[-KEPT:]}
+        structures = {elite.skeleton for name, elite in self.elites.items() if name in spared}
+        structures.update(list(self.siblings)[-KEPT:])
+        self.variants = defaultdict(list, {s: v for s, v in self.variants.items() if s in structures and v})
+        spared.update(elite.candidate.id for variants in self.variants.values() for elite in variants)
+        self.elites = {name: elite for name, elite in self.elites.items() if name in spared}
+        self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name in self.elites}
+        self.trials = {skeleton: left for skeleton, left in self.trials.items() if skeleton in structures}
+        self.siblings = defaultdict(list, {s: v[-SIBLINGS:] for s, v in self.siblings.items() if s in structures})
+        self.tried = defaultdict(set, {name: texts for name, texts in self.tried.items() if name in self.elites})
+        self.exhausted = {key for key in self.exhausted if all(name in self.elites for name in key[1:])}
+
+    def image(self) -> MemoryImage:
+        """Return all of it as plain values."""
+        return MemoryImage(
+            known="".join(sorted(self.known)),
+            elites=tuple(elite.seq for elite in self.elites.values()),
+            variants=tuple((s, tuple(e.seq for e in variants)) for s, variants in self.variants.items() if variants),
+            siblings=tuple((skeleton, tuple(points)) for skeleton, points in self.siblings.items() if points),
+            tried=tuple((name, tuple(sorted(texts))) for name, texts in self.tried.items() if texts),
+            exhausted=tuple(sorted(self.exhausted)),
+            trials=tuple(self.trials.items()),
+            barred=tuple(sorted(self.barred)),
+            best=self.best.seq if self.best else None,
+            attempts=tuple(self.attempts),
+            broken=self.broken.image(),
+            insights=tuple(self.insights.all.values()),
+            hints=tuple(self.hints),
+            pinned=tuple(self.pinned),
+            accounts=tuple((*place, account) for place, account in self.accounts.items()),
+            chances=dict(self._chances),
+            gains=dict(self._gains),
+        )
+
+    def restore(self, image: MemoryImage, *, find: Find, verdict: Callable[[int], Evaluation]) -> None:
+        """Become what an image was taken of; `find` and `verdict` give the elite and the evaluation of a result."""
+        width = len(image.known) // ID_DIGITS
+        self.known = {image.known[i * ID_DIGITS : (i + 1) * ID_DIGITS] for i in range(width)}
+        elites = [find(seq) for seq in image.elites]
+        self.elites = {elite.candidate.id: elite for elite in elites}
+        self.verdicts = {elite.candidate.id: verdict(elite.seq) for elite in elites}
+        self.variants = defaultdict(list, {s: [find(seq) for seq in seqs] for s, seqs in image.variants})
+        self.siblings = defaultdict(list, {skeleton: list(points) for skeleton, points in image.siblings})
+        self.tried = defaultdict(set, {name: set(texts) for name, texts in image.tried})
+        self.exhausted = set(image.exhausted)
+        self.trials = dict(image.trials)
+        self.barred = set(image.barred)
+        self.best = None if image.best is None else find(image.best)
+        self.attempts = deque(image.attempts, maxlen=ATTEMPTS)
+        self.broken.restore(image.broken)
+        self.insights.all = {known.seq: known for known in image.insights}
+        self.hints = list(image.hints)
+        self.pinned = list(image.pinned)
+        self.accounts = {(island, name): account for island, name, account in image.accounts}
+        self._chances, self._gains = Counter(image.chances), Counter(image.gains)
 
     @property
     def credit(self) -> Mapping[str, float]:

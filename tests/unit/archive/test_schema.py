@@ -18,6 +18,8 @@ from evokernel.evaluation import Budget
 FIRST = Path(__file__).with_name("v1.sql")
 """A store as the release with schema 1 wrote it, dumped by SQLite: facts of every kind, one step in flight."""
 
+NAMES = ["v1_first", "v2_models", "v3_images"]
+
 
 def further(database):
     database.execute("ALTER TABLE proposals ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'")
@@ -89,8 +91,8 @@ def check_first(store):
 
 
 def test_a_new_file_has_the_current_version(old):
-    names = [step.__name__ for step in STEPS]
-    assert version(old) == (schema.VERSION, names) == (2, ["v1_first", "v2_models"])
+    assert [step.__name__ for step in STEPS] == NAMES
+    assert version(old) == (schema.VERSION, NAMES) == (3, NAMES)
 
 
 def test_the_first_step_makes_the_tables_that_the_first_release_made(first, tmp_path):
@@ -126,7 +128,7 @@ def test_a_file_of_the_first_release_is_brought_up_to_date_and_goes_on(first, tm
         store.commit(6, good(6))
         store.commit(5, good(5))
         assert store.verify() == []
-    assert version(first) == (2, ["v1_first", "v2_models"])
+    assert version(first) == (3, NAMES)
     with Store.open(tmp_path / "new.db", write=True):
         pass
     assert set(shape(first)) == set(shape(tmp_path / "new.db"))
@@ -135,7 +137,7 @@ def test_a_file_of_the_first_release_is_brought_up_to_date_and_goes_on(first, tm
 def test_an_old_file_is_brought_up_to_date_with_its_rows(old):
     upgrade(old, further)
     upgrade(old, further)
-    assert version(old) == (3, ["v1_first", "v2_models", "further"])
+    assert version(old) == (4, [*NAMES, "further"])
     connection = sqlite3.connect(old)
     assert connection.execute("SELECT step, mood FROM proposals").fetchall() == [(1, "calm")]
     connection.close()
@@ -144,7 +146,7 @@ def test_an_old_file_is_brought_up_to_date_with_its_rows(old):
 def test_a_failed_upgrade_leaves_the_file_as_it_was(old):
     with pytest.raises(StoreError, match="no_such_table"):
         upgrade(old, failing)
-    assert version(old) == (2, ["v1_first", "v2_models"])
+    assert version(old) == (3, NAMES)
     with Store.open(old, write=False) as store:
         assert store.verify() == []
         assert len(list(store.facts())) == 1

@@ -1,0 +1,159 @@
+"""An image of the state gives what replaying every fact gives; whatever is wrong with it, the facts decide."""
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.facts import Result
+from archive.store import Store
+from evokernel.assemble import make_archipelago
+from evokernel.config import RunConfig
+from evokernel.conversation import ModelRequest
+from evokernel.protocols import Operator
+from evokernel.state import State
+from evokernel.state_image import Images, image_of, restore
+from evokernel.steps import Context, Draft
+from islands.archipelago import PRUNE_EVERY
+from tests.asking import run as run_asking
+from tests.asking import upwards
+from tests.engine import all_operators, replayed, toy_config, toy_search
+from tests.fakes import TOY, InstantEvaluator, ToyLanguage
+
+COUNT = 2 * PRUNE_EVERY + 300
+OPERATORS = ("write", "rewrite")
+
+
+class Write:
+    """Makes a new program at every step."""
+
+    parents, tuner = 1, False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def propose(self, context: Context) -> Draft:
+        parents = tuple(elite.candidate.id for elite in context.parents)
+        return Draft(f"{TOY}int n = {context.step};\n", parents=parents, rationale=f"{self.name}: {context.step % 7}")
+
+
+def speed(source: str) -> float | None:
+    drawn = hashlib.sha256(source.encode()).digest()[0]
+    return None if drawn < 40 else 0.5 + drawn / 256
+
+
+def writers() -> Mapping[str, Operator]:
+    return {name: Write(name) for name in OPERATORS}
+
+
+def config_of(count: int, **changes: Any) -> RunConfig:
+    islands = [
+        {"name": "one", "operators": {"write": 1.0}},
+        {"name": "two", "operators": {"write": 0.5, "rewrite": 0.5}, "selector": {"kind": "explore"}},
+    ]
+    return toy_config(**{"budget": {"evaluations": count}, "islands": islands, "reset_after": 200, **changes})
+
+
+def run(path: Path, count: int, **changes: Any) -> str:
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, config_of(count, **changes), InstantEvaluator(speed), operators=writers())
+        asyncio.run(search.run())
+        return search.state.fingerprint()
+
+
+def fresh(config: RunConfig) -> State:
+    return State(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
+
+
+def restored(path: Path, config: RunConfig) -> State:
+    """Return the state that the image alone gives, blank where there is none that is used."""
+    state = fresh(config)
+    with Store.open(path, write=True) as store:
+        Images(store, state, config, task_hash="task").restore()
+    return state
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("image") / "toy.db"
+    run(path, COUNT)
+    return path
+
+
+@pytest.fixture
+def path(filled: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "toy.db"
+    with sqlite3.connect(filled) as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    return copy
+
+
+def test_the_image_gives_the_state_that_all_facts_give(path: Path) -> None:
+    state, full = restored(path, config_of(COUNT)), replayed(path, config_of(COUNT), writers())
+    assert COUNT < state.seq <= full.seq
+    assert state.fingerprint() == full.fingerprint()
+    assert state.standing == full.standing
+    assert replace(image_of(state), seq=full.seq) == image_of(full)
+
+
+def test_old_kernels_that_lead_nowhere_are_let_go_of_and_stay_known(path: Path) -> None:
+    memory = replayed(path, config_of(COUNT), writers()).archipelago.memory
+    with Store.open(path, write=False) as store:
+        right = [fact for fact in store.facts() if isinstance(fact, Result) and fact.evaluation.ok]
+    best = max(right, key=lambda fact: fact.evaluation.timings[0].speedup.value).proposal.candidate.id
+    assert len(memory.elites) < len(right)
+    assert best in memory.elites
+    assert memory.known >= {fact.proposal.candidate.id for fact in right}
+    assert set(memory.verdicts) == set(memory.elites)
+
+
+def test_a_run_goes_on_from_its_image_as_from_its_facts(path: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.db"
+    with sqlite3.connect(path) as source, sqlite3.connect(bare) as target:
+        source.backup(target)
+        target.execute("DELETE FROM images")
+    assert run(path, COUNT + 60) == run(bare, COUNT + 60)
+
+
+def test_an_edited_config_does_without_the_image(path: Path) -> None:
+    assert restored(path, config_of(COUNT, reset_after=7)).seq == 0
+    assert restored(path, config_of(COUNT + 500)).seq > COUNT  # a larger budget changes no state
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE images SET body = x'00'",
+        "UPDATE images SET body = substr(body, 1, 500)",
+        "DELETE FROM results WHERE seq > 100",
+    ],
+)
+def test_a_damaged_image_is_left_alone(path: Path, harm: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(harm)
+    state = restored(path, config_of(COUNT))
+    assert state.seq == 0
+    assert state.fingerprint() == fresh(config_of(COUNT)).fingerprint()
+
+
+def test_everything_that_a_fold_changes_is_in_the_image(tmp_path: Path) -> None:
+    def script(request: ModelRequest) -> str:
+        return "I am sorry" if request.origin.step % 3 == 0 else upwards(request)
+
+    path = tmp_path / "asked.db"
+    _, search, operators = run_asking(path, script, budget={"evaluations": 8})
+    state = search.state
+    state.archipelago.memory.hint("try less", island="*")
+    state.archipelago.memory.pinned.append(next(iter(state.archipelago.memory.elites)))
+    with Store.open(path, write=False) as store:
+        image = image_of(state)
+        again = State(make_archipelago(search._config, operators), ToyLanguage())
+        restore(again, image, store.results(image.seqs()))
+    assert again.fingerprint() == state.fingerprint()
+    assert image_of(again) == image
+    assert vars(again.archipelago.memory).keys() == vars(state.archipelago.memory).keys()
