@@ -13,7 +13,7 @@ BUSY_MS = 30_000
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = NORMAL",  # a killed process loses nothing; a power cut may take the last results, never the file
-    "cache_size = -65536",
+    "cache_size = -16384",
     "wal_autocheckpoint = 4000",  # pages; hashes touch the whole file, a longer log writes each page back less often
     "temp_store = MEMORY",
 )

@@ -29,20 +29,30 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from archive.niches import GridArchive  # noqa: E402
 from archive.store import Store  # noqa: E402
 from benchmarks.peers.programs import make_program  # noqa: E402
-from evokernel.assemble import make_archipelago  # noqa: E402
 from evokernel.budget import stopper_from  # noqa: E402
 from evokernel.candidate import Candidate  # noqa: E402
 from evokernel.config import RunConfig, parse_config  # noqa: E402
 from evokernel.evaluation import Evaluation, Mode, Stage, Status, Timing, Verdict  # noqa: E402
 from evokernel.languages import cpp_tokens  # noqa: E402
-from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Event, Judged, Proposed  # noqa: E402
+from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Event, Judged, Operator, Proposed  # noqa: E402
 from evokernel.search import Parts, Search  # noqa: E402
 from evokernel.steps import Context, Draft  # noqa: E402
-from evokernel.task import Task  # noqa: E402
-from evokernel.tasks import load_task  # noqa: E402
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
+from islands.archipelago import Archipelago, Rules  # noqa: E402
+from islands.island import Island  # noqa: E402
+from islands.selection import RankSelector  # noqa: E402
+from islands.topology import ring  # noqa: E402
 
+TASK = Task(
+    name="copy",
+    reference=lambda x, **_: x,
+    signature=Signature((Tensor("x", ("N",)),), (Scalar("N"),), (Tensor("y", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet((Workload("w", {"N": 8}),), (Workload("h", {"N": 9}),), {"N": (1, 9)})},
+    flops="N",
+)
 IN_FLIGHT = 8
 PEER_S = 180
 WORKLOADS = ("square", "wide", "deep")
@@ -147,17 +157,28 @@ def config_of(evaluations: int) -> RunConfig:
     """Return the config of a search on three islands."""
     operators = {"mutate": 0.7, "crossover": 0.3}
     islands = [{"name": name, "operators": operators} for name in ("one", "two", "three")]
-    raw = {"task": "gemm", "budget": {"evaluations": evaluations}, "islands": islands, "in_flight": IN_FLIGHT}
+    raw = {"task": "copy", "budget": {"evaluations": evaluations}, "islands": islands, "in_flight": IN_FLIGHT}
     return parse_config(raw, "benchmark").on("cpu")
 
 
+def archipelago_of(config: RunConfig, operators: dict[str, Operator]) -> Archipelago:
+    """Return empty islands; what composes a search for users would import torch, which is no part of the loop."""
+    islands = [
+        Island(each.name, each.operators, GridArchive(each.niches.axes), RankSelector(each.selector.pressure))
+        for each in config.islands
+    ]
+    rules = Rules(migrate_every=config.migration.every, reset_after=config.reset_after)
+    names = [island.name for island in islands]
+    return Archipelago(islands, ring(names), operators=operators, seed=config.seed, rules=rules)
+
+
 def search_on(store: Store, config: RunConfig, marks: Marks) -> Search:
-    operators = {"mutate": Write("mutate", parents=1), "crossover": Write("crossover", parents=1)}
+    operators: dict[str, Operator] = {name: Write(name, parents=1) for name in ("mutate", "crossover")}
     parts = Parts(
-        task=load_task("gemm").on("cpu"),
+        task=TASK,
         language=Tokens(),
         store=store,
-        archipelago=make_archipelago(config, operators),
+        archipelago=archipelago_of(config, operators),
         operators=operators,
         evaluator=AtOnce(),
         stopper=stopper_from(config.budget),
