@@ -13,6 +13,7 @@ from evokernel.agenda import Replayed
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import IslandConfig, RunConfig, parse_config
+from evokernel.config_topology import wrong_routes
 from evokernel.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
@@ -29,7 +30,7 @@ from islands.archipelago import Archipelago, Rules, is_thinker
 from islands.choice import CHOOSERS
 from islands.island import Island
 from islands.selection import SELECTORS
-from islands.topology import TOPOLOGIES
+from islands.topology import TOPOLOGIES, Graph, routed
 from operators import OPERATORS
 from operators.rewrite import LIBRARIES as REWRITTEN
 from operators.rewrite import Rewrite
@@ -221,10 +222,9 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
 
 def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, foreign: bool = False) -> Archipelago:
     """Return the empty islands of a config; `foreign`: there are kernels for the task in other languages."""
-    topology = resolve(config.topology, TOPOLOGIES, "topology")
     return Archipelago(
         [make_island(island, language=config.language) for island in config.islands],
-        topology([island.name for island in config.islands]),
+        make_topology(config),
         operators=operators,
         seed=config.seed,
         rules=Rules(
@@ -236,6 +236,23 @@ def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, forei
             device_usd_per_hour=config.device_usd_per_hour,
         ),
     )
+
+
+def make_topology(config: RunConfig) -> Graph:
+    """Return who sends elites to whom. Raises `ConfigError` for an unknown topology or island."""
+    names = [island.name for island in config.islands]
+    if not isinstance(config.topology, str):
+        return routed(names, config.topology)
+    made = resolve(config.topology, TOPOLOGIES, "topology")(names)
+    try:
+        routes = {str(source): [str(target) for target in made[source]] for source in made}
+    except TypeError:
+        raise ConfigError(
+            f"topology {config.topology} returned {made!r}; expected lists of islands by the name of the one that sends"
+        ) from None
+    for problem in wrong_routes(routes, names):
+        raise ConfigError(f"topology {config.topology}: {problem}")
+    return routed(names, routes)
 
 
 def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:
