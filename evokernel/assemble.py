@@ -146,11 +146,19 @@ def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -
 
 
 def check_same_class(store: Store, resolved: Resolved) -> None:
-    """Refuse to go on with a run of another class of devices, before anything is started.
+    """Refuse to go on with another class of devices, or a fork in another language, before anything is started.
 
     Raises:
-        RunMismatch: the store's run has another device class; the message says how to go on.
+        RunMismatch: the store's run has another device class, or its kernels another language; the message says how to
+            go on.
     """
+    forked, language = store.meta("forked_candidate"), resolved.config.language
+    if forked is not None and (spoken := store.candidate(forked).candidate.language) != language:
+        raise RunMismatch(
+            f"{store.database.path} was forked from a kernel in {spoken}, and this search would be in {language} "
+            f"({resolved.note.text}): give it language: {spoken}, with --set language={spoken} for example, or start a "
+            "store of its own with --store"
+        )
     stored = store.meta("config")
     before = parse_config(yaml.safe_load(stored), "the config in the store").device if stored else resolved.device
     if before != resolved.device:

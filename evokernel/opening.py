@@ -17,8 +17,11 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
     """Make sure the store holds this run, and write down what was edited since its last session.
 
     Raises:
-        RunMismatch: it holds another one, or an edit would make it one.
+        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
     """
+    stored = store.meta("config")
+    before = flatten(parse_config(yaml.safe_load(stored), "the config in the store")) if stored is not None else None
+    edits = edits_between(before, flatten(config)) if before is not None else []
     store.begin_run(
         RunIdentity(
             task=config.task,
@@ -31,13 +34,9 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
             task_spec=config.evaluation.model_dump(mode="json"),
         )
     )
-    stored = store.meta("config")
-    if stored is not None:
-        before = flatten(parse_config(yaml.safe_load(stored), "the config in the store"))
-        for key, old, new in edits_between(before, flatten(config)):
-            store.config_edit(key, old, new)
-            tell(Note(f"config: {key} changed from {old} to {new}"))
-    store.set_meta("config", dump_config(config))
+    store.edit_config(edits, config=dump_config(config))
+    for key, old, new in edits:
+        tell(Note(f"config: {key} changed from {old} to {new}"))
     store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
     store.set_meta("sandbox", evaluator.sandbox)
     for workload, times in evaluator.baseline_us.items():

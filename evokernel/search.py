@@ -159,7 +159,8 @@ class Search:
 
     def replay(self) -> None:
         """Apply every committed fact in seq order, and compare with the state the last session ended in."""
-        self.state.replay(self._parts.store.facts(), task_hash=_started(self._evaluator_identity).task_hash)
+        started = _started(self._evaluator_identity)
+        self.state.replay(self._parts.store.facts(), task_hash=started.task_hash, device=started.device)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         seq, _, noted = (self._parts.store.meta("fingerprint") or "").partition(" ")
