@@ -20,6 +20,7 @@ from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.languages.constrained import constrained
+from evokernel.opening import edits_since
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Note, Operator
 from evokernel.registry import resolve
 from evokernel.search import Parts, Search
@@ -72,6 +73,7 @@ def assemble(
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
+    edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
     for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
         for listener in listeners:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import yaml
 
@@ -19,9 +20,7 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
     Raises:
         RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
     """
-    stored = store.meta("config")
-    before = flatten(parse_config(yaml.safe_load(stored), "the config in the store")) if stored is not None else None
-    edits = edits_between(before, flatten(config)) if before is not None else []
+    edits = edits_since(store, config)
     store.begin_run(
         RunIdentity(
             task=config.task,
@@ -41,3 +40,15 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
     store.set_meta("sandbox", evaluator.sandbox)
     for workload, times in evaluator.baseline_us.items():
         tell(Note(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+
+
+def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
+
+    Raises:
+        RunMismatch: one of them cannot change within a run.
+    """
+    stored = store.meta("config")
+    if stored is None:
+        return []
+    return edits_between(flatten(parse_config(yaml.safe_load(stored), "the config in the store")), flatten(config))
