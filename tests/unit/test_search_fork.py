@@ -10,12 +10,18 @@ import pytest
 from archive.facts import ConfigEdit, Result
 from archive.fork import fork
 from archive.store import Store
+from evokernel.assemble import check_same_class
+from evokernel.config import RunConfig
+from evokernel.device_class import Resolved
 from evokernel.errors import RunMismatch
 from evokernel.evaluation import Status
+from evokernel.protocols import Note
 from evokernel.report.status import read_status
 from evokernel.search import Search
 from tests.engine import toy_config, toy_search
 from tests.fakes import InstantEvaluator
+
+BASE = {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "one", "operators": {"tune": 1}}]}
 
 
 class Elsewhere(InstantEvaluator):
@@ -161,3 +167,15 @@ def test_each_permitted_edit_is_a_row_that_status_shows_and_a_refused_one_leaves
             ("islands.one.operators.tune", 1.0, 2.0),
         ]
     )
+
+
+@pytest.mark.parametrize(("language", "refused"), [("triton", True), ("cpp", False)])
+def test_a_fork_stays_in_the_language_of_its_kernels(path: Path, tmp_path: Path, language: str, refused: bool) -> None:
+    fork(path, tmp_path / "fork.db", candidate=best(path))
+    resolved = Resolved(RunConfig.model_validate({**BASE, "language": language}), "cpu", Note("because"))
+    with Store.open(tmp_path / "fork.db", write=True) as store:
+        if not refused:
+            check_same_class(store, resolved)
+            return
+        with pytest.raises(RunMismatch, match=r"forked from a kernel in cpp, .* in triton[\s\S]*language=cpp"):
+            check_same_class(store, resolved)

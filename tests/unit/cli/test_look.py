@@ -271,3 +271,9 @@ def test_status_shows_what_was_edited(ids: dict[str, str], project: Path, call: 
     lines = " ".join(call("status").output.split())
     assert "edited budget.hours: absent -> 2 islands.a.operators.graft: 0.5 -> 1" in lines
     assert not set(call("status").output) & set("\x1b\x07\u202e")
+
+
+def test_a_fork_of_what_failed_says_so(ids: dict[str, str], project: Path, call: Call) -> None:
+    said = call("fork", "runs/gemm.db", ids["wrong"], "new.db").output
+    assert f"{ids['wrong']} is no correct kernel (numerical): the search goes on from what is" in " ".join(said.split())
+    assert "no correct kernel" not in call("fork", "runs/gemm.db", "best", "other.db").output
