@@ -112,6 +112,15 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every query of the block see one state of the file, whatever others write meanwhile."""
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.execute("ROLLBACK")
+
     def close(self) -> None:
         """Close the connection; the last one folds the write-ahead log into the file."""
         with self.translation():

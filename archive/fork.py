@@ -24,7 +24,7 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     what it says it cost, and names no insights. The task, seed and device of the new run are still open.
 
     Args:
-        source: the store to copy from; only read.
+        source: the store to copy from; only read, also while an engine writes it.
         target: the new file; it must not hold a run.
         candidate: an id, or a beginning of one that no other has.
 
@@ -33,7 +33,7 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     """
     if Path(source).absolute() == Path(target).absolute():
         raise StoreError(f"cannot fork {source} into itself; name another file")
-    with Store.open(source, write=False) as old:
+    with Store.open(source, write=False) as old, old.database.snapshot():  # an engine may be writing it
         name = old.candidate(candidate).candidate.id
         family = {name} | ancestors(old, name)
         with Store.open(target, write=True) as new:

@@ -14,6 +14,7 @@ from evokernel.errors import RunMismatch
 
 _FIXED = ("task", "task_hash", "seed", "language", "device")
 _NOTED = ("environment", "evokernel_version")
+_MEANT = {"task_hash": " (the task's reference, workloads, tolerances or baselines, or how it is evaluated)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _text(identity: RunIdentity) -> str:
 def _compare(database: Database, old: RunIdentity, new: RunIdentity) -> None:
     new = RunIdentity(**json.loads(_text(new)))  # as it would be read back: tuples become lists
     differing = [
-        f"{name}: {getattr(old, name)} -> {getattr(new, name)}"
+        f"{name}{_MEANT.get(name, '')}: {getattr(old, name)} -> {getattr(new, name)}"
         for name in _FIXED
         if getattr(old, name) != getattr(new, name)
     ]

@@ -1,7 +1,7 @@
 """The store of one run: the only state a search has. Facts are added, never changed; replaying them is resuming."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -98,6 +98,13 @@ class Store:
         """Store that a setting changed between sessions (JSON values) and return the seq."""
         with self.database.transaction():
             return writing.edit_row(self.database, key, old, new, session=self._session)
+
+    def edit_config(self, edits: Sequence[tuple[str, Any, Any]], *, config: str) -> None:
+        """Store every changed setting (key, old, new) and the resolved config they lead to, all or nothing."""
+        with self.database.transaction():
+            for key, old, new in edits:
+                writing.edit_row(self.database, key, old, new, session=self._session)
+            identities.write_meta(self.database, "config", config)
 
     # -- proposals and results
 

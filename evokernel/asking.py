@@ -171,7 +171,7 @@ def _check_names(outlook: Outlook, names: Collection[str]) -> None:
 
 
 def _replay(store: Store, state: State, identity: RunIdentity) -> None:
-    state.replay(store.facts(), task_hash=identity.task_hash)
+    state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
     for proposal in store.open_leases():
         state.archipelago.pending(proposal)
     for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):

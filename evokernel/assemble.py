@@ -13,12 +13,14 @@ from evokernel.agenda import Replayed
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import IslandConfig, RunConfig, parse_config
+from evokernel.config_topology import wrong_routes
 from evokernel.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.languages.constrained import constrained
+from evokernel.opening import edits_since
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Note, Operator
 from evokernel.registry import resolve
 from evokernel.search import Parts, Search
@@ -29,7 +31,7 @@ from islands.archipelago import Archipelago, Rules, is_thinker
 from islands.choice import CHOOSERS
 from islands.island import Island
 from islands.selection import SELECTORS
-from islands.topology import TOPOLOGIES
+from islands.topology import TOPOLOGIES, Graph, routed
 from operators import OPERATORS
 from operators.rewrite import LIBRARIES as REWRITTEN
 from operators.rewrite import Rewrite
@@ -71,6 +73,7 @@ def assemble(
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
+    edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
     for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
         for listener in listeners:
@@ -145,11 +148,19 @@ def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -
 
 
 def check_same_class(store: Store, resolved: Resolved) -> None:
-    """Refuse to go on with a run of another class of devices, before anything is started.
+    """Refuse to go on with another class of devices, or a fork in another language, before anything is started.
 
     Raises:
-        RunMismatch: the store's run has another device class; the message says how to go on.
+        RunMismatch: the store's run has another device class, or its kernels another language; the message says how to
+            go on.
     """
+    forked, language = store.meta("forked_candidate"), resolved.config.language
+    if forked is not None and (spoken := store.candidate(forked).candidate.language) != language:
+        raise RunMismatch(
+            f"{store.database.path} was forked from a kernel in {spoken}, and this search would be in {language} "
+            f"({resolved.note.text}): give it language: {spoken}, with --set language={spoken} for example, or start a "
+            "store of its own with --store"
+        )
     stored = store.meta("config")
     before = parse_config(yaml.safe_load(stored), "the config in the store").device if stored else resolved.device
     if before != resolved.device:
@@ -221,10 +232,9 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
 
 def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, foreign: bool = False) -> Archipelago:
     """Return the empty islands of a config; `foreign`: there are kernels for the task in other languages."""
-    topology = resolve(config.topology, TOPOLOGIES, "topology")
     return Archipelago(
         [make_island(island, language=config.language) for island in config.islands],
-        topology([island.name for island in config.islands]),
+        make_topology(config),
         operators=operators,
         seed=config.seed,
         rules=Rules(
@@ -236,6 +246,23 @@ def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, forei
             device_usd_per_hour=config.device_usd_per_hour,
         ),
     )
+
+
+def make_topology(config: RunConfig) -> Graph:
+    """Return who sends elites to whom. Raises `ConfigError` for an unknown topology or island."""
+    names = [island.name for island in config.islands]
+    if not isinstance(config.topology, str):
+        return routed(names, config.topology)
+    made = resolve(config.topology, TOPOLOGIES, "topology")(names)
+    try:
+        routes = {str(source): [str(target) for target in made[source]] for source in made}
+    except TypeError:
+        raise ConfigError(
+            f"topology {config.topology} returned {made!r}; expected lists of islands by the name of the one that sends"
+        ) from None
+    for problem in wrong_routes(routes, names):
+        raise ConfigError(f"topology {config.topology}: {problem}")
+    return routed(names, routes)
 
 
 def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from evokernel.config_base import Part
 from evokernel.config_models import ModelConfig, PriceConfig
+from evokernel.config_topology import Topology, wrong_routes
 from evokernel.errors import ConfigError
 
 DeviceClass = Literal["cpu", "cuda"]
@@ -178,8 +179,9 @@ class RunConfig(Part):
     budget: BudgetConfig
     evaluation: EvaluationConfig = EvaluationConfig()
     islands: tuple[IslandConfig, ...] = Field(min_length=1)
-    topology: str = "ring"
-    """`ring`, `star` or `full`."""
+    topology: Topology = "ring"
+    """`ring`, `star` or `full`; or, for each island that sends elites, a list of those it sends them to, such as
+    {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
     migration: MigrationConfig = MigrationConfig()
     reset_after: int | None = Field(default=150, gt=0)
     """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
@@ -233,6 +235,9 @@ class RunConfig(Part):
             unknown = sorted(set(island.models) - set(models))
             if unknown:
                 raise ValueError(f"island {island.name!r} names models {unknown}, and the config has {models}")
+        if not isinstance(self.topology, str):
+            for problem in wrong_routes(self.topology, names):
+                raise ValueError(f"topology: {problem}")
         if self.budget.dollars is not None and not self.models:
             raise ValueError("budget.dollars limits what models cost, and the config names no models")
         return self

@@ -1,6 +1,6 @@
 """What may change in a config between two sessions of one run, and what would make it another run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evokernel.errors import RunMismatch
@@ -29,7 +29,8 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     changed = [
         (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
     ]
-    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not _may_change(key)]
+    islands = [str(name) for flat in (old, new) for name in flat.get("islands", ())]
+    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not _may_change(key, islands)]
     if refused:
         raise RunMismatch(
             "the config differs from the one this store was made with in settings that cannot change within a run:\n  "
@@ -40,8 +41,6 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     return changed
 
 
-def _may_change(key: str) -> bool:
-    if key.startswith(_FREE):
-        return True
-    parts = key.split(".")
-    return parts[0] == "islands" and len(parts) > 2 and parts[2] in _FREE_OF_ISLANDS
+def _may_change(key: str, islands: Sequence[str]) -> bool:
+    free = (f"islands.{name}.{part}" for name in islands for part in _FREE_OF_ISLANDS)
+    return key.startswith(_FREE) or any(f"{key}.".startswith(f"{each}.") for each in free)

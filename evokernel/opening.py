@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import yaml
 
@@ -17,8 +18,9 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
     """Make sure the store holds this run, and write down what was edited since its last session.
 
     Raises:
-        RunMismatch: it holds another one, or an edit would make it one.
+        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
     """
+    edits = edits_since(store, config)
     store.begin_run(
         RunIdentity(
             task=config.task,
@@ -31,14 +33,22 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
             task_spec=config.evaluation.model_dump(mode="json"),
         )
     )
-    stored = store.meta("config")
-    if stored is not None:
-        before = flatten(parse_config(yaml.safe_load(stored), "the config in the store"))
-        for key, old, new in edits_between(before, flatten(config)):
-            store.config_edit(key, old, new)
-            tell(Note(f"config: {key} changed from {old} to {new}"))
-    store.set_meta("config", dump_config(config))
+    store.edit_config(edits, config=dump_config(config))
+    for key, old, new in edits:
+        tell(Note(f"config: {key} changed from {old} to {new}"))
     store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
     store.set_meta("sandbox", evaluator.sandbox)
     for workload, times in evaluator.baseline_us.items():
         tell(Note(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+
+
+def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
+
+    Raises:
+        RunMismatch: one of them cannot change within a run.
+    """
+    stored = store.meta("config")
+    if stored is None:
+        return []
+    return edits_between(flatten(parse_config(yaml.safe_load(stored), "the config in the store")), flatten(config))

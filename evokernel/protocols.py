@@ -1,6 +1,6 @@
 """Every seam of evokernel on one page. An implementation of any of these can be named in a config or passed in code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -164,6 +164,14 @@ class Operator(Protocol):
 
     async def propose(self, context: Context) -> Answer | None:
         """Return an answer, or None where this operator has nothing to offer for these parents."""
+        ...
+
+
+class Matchmaker(Operator, Protocol):
+    """A rule for two parents of different skeletons, from any island: it says itself which suit each other."""
+
+    def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
+        """Say whether something can be made of the two whose id is not known. A pure function; asked often."""
         ...
 
 

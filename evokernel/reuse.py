@@ -2,13 +2,18 @@
 
 from archive.records import StoredEvaluation
 from archive.store import Store
-from evokernel.evaluation import Budget
+from evokernel.evaluation import Budget, Status
 from evokernel.protocols import EvaluatorIdentity
 
 
 def stored_verdict(
     store: Store, identity: EvaluatorIdentity, *, program_hash: str, budget: Budget
 ) -> StoredEvaluation | None:
-    """Return the verdict that this evaluator gave on a program, in whichever mode it could be run; None without one."""
+    """Return the verdict that this evaluator gave on a program, in whichever mode it could be run; None without one.
+
+    A source that was refused by its text alone says nothing of another that is the same program: tunables, regions and
+    what is forbidden may stand in comments, which the hash leaves out.
+    """
     found = map(store.find_evaluation, identity.keys(program_hash, budget))
-    return next((stored for stored in found if stored is not None), None)
+    usable = (stored for stored in found if stored is not None)
+    return next((stored for stored in usable if stored.evaluation.status is not Status.STATIC_REJECT), None)

@@ -160,10 +160,11 @@ class Search:
 
     def replay(self) -> None:
         """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
-        task_hash = _started(self._evaluator_identity).task_hash
-        images = self._images = Images(self._parts.store, self.state, self._config, task_hash=task_hash)
+        started = _started(self._evaluator_identity)
+        images = self._images = Images(self._parts.store, self.state, self._config, evaluator=started)
         images.restore()
-        self.state.replay(self._parts.store.facts(after=self.state.seq), task_hash=task_hash)
+        facts = self._parts.store.facts(after=self.state.seq)
+        self.state.replay(facts, task_hash=started.task_hash, device=started.device)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         seq, _, noted = (self._parts.store.meta("fingerprint") or "").partition(" ")

@@ -71,24 +71,29 @@ class State:
                 del self._hashes[next(iter(self._hashes))]
         return found
 
-    def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None) -> None:
+    def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None, device: str | None = None) -> None:
         """Apply committed facts, in seq order.
 
-        A fork may bring results of another task along: with `task_hash` given, the candidates of such results are
-        taken as handed in, to be judged anew.
+        A fork may bring results of another task or device along: with `task_hash` and `device` given, the candidates
+        of such results are taken as handed in, to be judged anew. What it brought counts for no plateau.
         """
+
+        def elsewhere(evaluation: Evaluation) -> bool:
+            return task_hash not in (None, evaluation.key.task_hash) or device not in (None, evaluation.key.device)
+
         for fact in facts:
             self.seq = fact.seq
             match fact:
-                case Result() if task_hash not in (None, fact.evaluation.key.task_hash):
+                case Result() if elsewhere(fact.evaluation):
                     self.injected[fact.proposal.candidate.id] = HandedIn(fact.proposal.candidate)
                 case Result():
                     self.standing.copied += bool(fact.origin)
                     hashes = Hashes(fact.program_hash, fact.skeleton)
                     self.apply_result(fact.seq, fact.proposal, fact.evaluation, hashes=hashes)
+                    self.standing.since_improvement *= not fact.origin
                 case BarrenStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
-                case Remeasured(evaluation=evaluation) if task_hash in (None, evaluation.key.task_hash):
+                case Remeasured(evaluation=evaluation) if not elsewhere(evaluation):
                     self.apply_final(evaluation)
                 case Learned(barren=barren, insight=insight):
                     self.apply_insight(fact.seq, barren, insight)

@@ -21,6 +21,7 @@ from evokernel.config import RunConfig, dump_config
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation
 from evokernel.handed_in import Answered, HandedIn
+from evokernel.protocols import EvaluatorIdentity
 from evokernel.state import State
 from islands.image import ArchipelagoImage
 
@@ -72,13 +73,13 @@ class Images:
         store: of the run; open for writing.
         state: the state; fresh, to be restored.
         config: all of it but the budget shapes the state.
-        task_hash: results of another task count for nothing.
+        evaluator: results of another task or device count for nothing.
     """
 
-    def __init__(self, store: Store, state: State, config: RunConfig, *, task_hash: str) -> None:
+    def __init__(self, store: Store, state: State, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
         self._store = store
         self._state = state
-        self._fits = _fits(config, task_hash)
+        self._fits = _fits(config, evaluator)
         self._seq = 0
 
     def restore(self) -> None:
@@ -142,9 +143,9 @@ def restore(state: State, image: StateImage, results: dict[int, Result]) -> None
     state.injected = {handed_in.candidate.id: handed_in for handed_in in image.injected}
 
 
-def _fits(config: RunConfig, task_hash: str) -> str:
+def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
     shaping = {**yaml.safe_load(dump_config(config)), "budget": None}
-    text = json.dumps([FORMAT, __version__, task_hash, shaping], sort_keys=True)
+    text = json.dumps([FORMAT, __version__, evaluator.task_hash, evaluator.device, shaping], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
 from evokernel.fitness import Elite
-from evokernel.protocols import Operator, Thinker
+from evokernel.protocols import Matchmaker, Operator, Thinker
 from evokernel.rng import stream
 from evokernel.steps import Outcome, Selection, Want
 from evokernel.tunables import read_tunables
 from islands.image import ArchipelagoImage, Find
 from islands.island import Island
-from islands.matter import TWINS, Matter, likeness, matter_for
+from islands.matter import BY_RANK, TWINS, Matter, likeness, matter_for
 from islands.memory import Memory
 from islands.migration import migrate
 from islands.topology import Graph
@@ -38,6 +38,11 @@ PRUNE_EVERY = 512
 def is_thinker(operator: Operator) -> TypeGuard[Thinker]:
     """Say whether an operator asks a model."""
     return hasattr(operator, "wants")
+
+
+def is_matchmaker(operator: Operator) -> TypeGuard[Matchmaker]:
+    """Say whether an operator decides itself which parents suit each other."""
+    return hasattr(operator, "suits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +254,8 @@ class Archipelago:
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
         """Return parents the operator has not failed on, or nothing where there are none."""
         elites = self._at_hand(island)
+        if is_matchmaker(operator):
+            return self._matched(island, elites, operator, rng)
         if operator.tuner:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
         if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
@@ -260,6 +267,27 @@ class Archipelago:
         first = self._first(island, elites, rng)
         groups = open_to[first.candidate.id]
         return (first, *groups[int(rng.integers(len(groups)))])
+
+    def _matched(
+        self, island: Island, elites: list[Elite], operator: Matchmaker, rng: np.random.Generator
+    ) -> tuple[Elite, ...]:
+        """Return a parent and another of a different skeleton, from any island, that the operator says suits it."""
+        pool = {e.candidate.id: e for other in self.islands.values() for e in other.archive.elites()}
+        others = sorted(pool.values(), key=lambda e: (-e.fitness.value, e.seq))
+        while elites:
+            first = self._first(island, elites, rng)
+            suitable = [
+                other
+                for other in others
+                if other.skeleton != first.skeleton
+                and (operator.name, first.candidate.id, other.candidate.id) not in self.memory.exhausted
+                and operator.suits(first, other, known=self.memory.known)
+            ]
+            if suitable:
+                weights = BY_RANK ** np.arange(len(suitable), dtype=float)
+                return (first, suitable[int(rng.choice(len(suitable), p=weights / weights.sum()))])
+            elites = [elite for elite in elites if elite is not first]
+        return ()
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:
         """Return the groups of other variants of its skeleton that an elite can be given to an operator with."""

@@ -17,6 +17,8 @@ RUNG = 0.05
 """How much faster each parent of a ladder is than the one before, as a natural logarithm."""
 TWINS = 0.7
 """From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
+BY_RANK = 0.7
+"""How much less likely each stranger is to be a partner than the one that is next better."""
 FRESH_FAILURES = 3
 """Repairs are drawn from so many of the newest failures."""
 
@@ -102,7 +104,7 @@ def _parents(operator: Thinker, first: Elite, *, memory: Memory, rng: np.random.
     ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
     if len(ranked) < operator.parents - 1:
         return ()
-    weights = 0.7 ** np.arange(len(ranked), dtype=float)
+    weights = BY_RANK ** np.arange(len(ranked), dtype=float)
     drawn = rng.choice(len(ranked), size=operator.parents - 1, replace=False, p=weights / weights.sum())
     return (first, *(ranked[int(index)] for index in drawn))
 

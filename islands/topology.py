@@ -1,6 +1,6 @@
 """Who exchanges with whom: a directed graph over island names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import networkx as nx
@@ -22,6 +22,11 @@ def star(names: Sequence[str]) -> Graph:
 def full(names: Sequence[str]) -> Graph:
     """Every island sends to every other."""
     return _graph(names, [(a, b) for a in names for b in names])
+
+
+def routed(names: Sequence[str], routes: Mapping[str, Iterable[str]]) -> Graph:
+    """Each island sends to those that are listed for it."""
+    return _graph(names, [(source, target) for source, targets in routes.items() for target in targets])
 
 
 def _graph(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> Graph:

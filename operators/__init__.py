@@ -2,7 +2,8 @@
 
 from evokernel.protocols import Operator
 from operators.blend import Blend
+from operators.graft import Graft
 from operators.rewrite import Rewrite
 from operators.tune import Tune
 
-OPERATORS: dict[str, type[Operator]] = {"tune": Tune, "blend": Blend, "rewrite": Rewrite}
+OPERATORS: dict[str, type[Operator]] = {"tune": Tune, "blend": Blend, "rewrite": Rewrite, "graft": Graft}

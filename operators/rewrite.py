@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from evokernel.candidate import Candidate
+from evokernel.regions import only_whole
 from evokernel.rng import stream
 from evokernel.steps import Context, Draft
 from operators import rewrites, triton_rewrites
@@ -48,7 +49,7 @@ class Rewrite:
             move = by_kind[kind].pop(int(len(by_kind[kind]) * rng.random() ** 2))
             if not by_kind[kind]:
                 del by_kind[kind]
-            source = library.apply(parent.candidate.source, move)
+            source = only_whole(library.apply(parent.candidate.source, move))
             if Candidate(source, context.language).id not in context.known:
                 return Draft(source=source, parents=(parent.candidate.id,), rationale=rationale_of(move))
         return None

@@ -1,7 +1,7 @@
 """A whole engine on a real store, with a toy language and an instant evaluator."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ def toy_search(
     evaluator: InstantEvaluator,
     *,
     source: str = TOY,
+    others: Sequence[str] = (),
     heard: Heard | None = None,
     operators: Mapping[str, Operator] | None = None,
     model: LanguageModel | None = None,
@@ -77,7 +78,7 @@ def toy_search(
 ) -> Search:
     """Return an engine on an open store; `operators` take the place of those with their names.
 
-    With an empty `source` there is no seed. Two operators may wait for the model at once.
+    With an empty `source` there is no seed; `others` are further ones. Two operators may wait for the model at once.
     """
     operators = all_operators(config, operators)
     language = ToyLanguage()
@@ -94,7 +95,7 @@ def toy_search(
         thinkers_at_once=THINKERS if model else 0,
         replayed=replayed or {},
     )
-    seeds = [Candidate(source, "cpp")] if source else []
+    seeds = [Candidate(text, "cpp") for text in (source, *others) if text]
     return Search(
         parts, config=config, seeds=seeds, in_flight=config.in_flight, handed_in_only=handed_in_only, clock=clock
     )

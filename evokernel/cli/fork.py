@@ -6,6 +6,7 @@ import click
 
 from archive.fork import fork
 from evokernel.cli.locate import candidate_id, open_store, store_path
+from evokernel.report.story import portrait
 
 
 @click.command()
@@ -15,11 +16,15 @@ from evokernel.cli.locate import candidate_id, open_store, store_path
 def command(store: Path, name: str, new: Path) -> None:
     """Copy a candidate and its ancestors, with their evaluations, into a NEW store.
 
-    ID is an id, the beginning of one, `best` or `seed`. The old store is only read.
+    ID is an id, the beginning of one, `best` or `seed`; one that failed will do, too. The old store is only read. What
+    the copies have cost counts for no budget of the new one.
     """
     source = store_path(store)
     with open_store(source) as opened:
         wanted = candidate_id(opened, name)
+        failure = portrait(opened, wanted).verdicts.failure
     copied = fork(source, new, candidate=wanted)
     click.echo(f"copied {wanted} and {copied - 1} ancestors to {new}")
+    if failure is not None:
+        click.echo(f"{wanted} is no correct kernel ({failure.status}): the search goes on from what is")
     click.echo(f"go on from there:  evokernel evolve CONFIG --store {new}")

@@ -25,8 +25,12 @@ from evokernel.cli.tables import (
 )
 from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.report.documents import status_document
+from evokernel.report.edits import Edit
 from evokernel.report.hints import EVERYWHERE, Hint
 from evokernel.report.status import RunState, RunStatus, read_status
+
+EDITS = 6
+"""The latest edits of the config are shown; --json has all."""
 
 
 @click.command()
@@ -72,6 +76,7 @@ def _facts(status: RunStatus) -> Table:
             "models": _models_line(status),
             "insights": str(status.insights) if status.insights else "",
             "hints": "\n".join(lines),
+            "edited": "\n".join(_edit(edit) for edit in status.edits[-EDITS:]),
             "failed": ", ".join(failures[:6]),
             "in flight": str(status.in_flight) if status.in_flight else "",
             "state": _state(status),
@@ -83,6 +88,11 @@ def _facts(status: RunStatus) -> Table:
             "store": str(run.path),
         }
     )
+
+
+def _edit(edit: Edit) -> str:
+    old, new = ("absent" if value is None else one_line(str(value), width=60) for value in (edit.old, edit.new))
+    return f"{one_line(edit.key, width=60)}: {old} -> {new}"
 
 
 def _models_line(status: RunStatus) -> str:

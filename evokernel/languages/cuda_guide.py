@@ -60,6 +60,10 @@ Tunables are ordinary lines of Python at the top level, with a comment; the sear
     BLOCK_M = 64  # tune: 32 64 128
 and a constraint between them, if one is needed, is a line of its own:
     # tune-where: BLOCK_M * BLOCK_K <= 16384
+
+A part that other kernels could take over, such as loading a tile, may stand between two lines `# region: NAME` and
+`# endregion`, in CUDA C++ `// region: NAME` and `// endregion`, with all that only it needs; they do not nest. Keep
+those that a kernel has.
 """
 
 

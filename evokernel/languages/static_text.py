@@ -1,14 +1,15 @@
 """What is checked of a source's text in every language: early feedback for authors, not security."""
 
 from evokernel.expressions import evaluate
+from evokernel.regions import read_regions
 from evokernel.tunables import read_tunables
 
 SIZE_LIMIT_BYTES = 256 * 1024
 
 
 def check_text(source: str) -> str | None:
-    """Return why a text cannot be a source, or why its tunables cannot be used, or None."""
-    return _check_characters(source) or _check_tunables(source)
+    """Return why a text cannot be a source, or why its tunables or regions cannot be used, or None."""
+    return _check_characters(source) or _check_tunables(source) or _check_regions(source)
 
 
 def _check_characters(source: str) -> str | None:
@@ -32,4 +33,12 @@ def _check_tunables(source: str) -> str | None:
         return str(error)
     if broken:
         return f"the tunables' values {space.values} break a constraint (tune-where: {'; '.join(broken)})"
+    return None
+
+
+def _check_regions(source: str) -> str | None:
+    try:
+        read_regions(source)
+    except ValueError as error:
+        return str(error)
     return None

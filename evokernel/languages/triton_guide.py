@@ -45,6 +45,9 @@ should be tunables too, passed to the launch:
 and a constraint between them, if one is needed, is a line of its own:
     # tune-where: BLOCK_M * BLOCK_K <= 16384
 Kernels get them as tl.constexpr parameters.
+
+A part that other kernels could take over, such as packing or loading, may stand between two lines `# region: NAME` and
+`# endregion`, with all that only it needs; they do not nest. Keep those that a kernel has.
 """
 
 

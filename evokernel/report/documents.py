@@ -68,6 +68,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "tokens": status.spent.tokens,
         "insights": status.insights,
         "hints": [{"seq": h.seq, "author": h.author, "island": h.island, "text": h.text} for h in status.hints],
+        "edits": [{"seq": e.seq, "key": e.key, "old": e.old, "new": e.new} for e in status.edits],
         "last_stop": status.last_stop or None,
         "operators": {row.name: _operator(row) for row in status.operators},
         "models": {row.name: _model(row) for row in status.models},

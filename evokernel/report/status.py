@@ -13,6 +13,7 @@ from archive.store import Store
 from archive.summary import CurvePoint
 from evokernel.evaluation import Mode, Status
 from evokernel.report.best import BestKernel, find_best
+from evokernel.report.edits import Edit, edits_of
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
 from evokernel.report.hints import Hint, hints_in_force
 
@@ -76,7 +77,8 @@ class RunStatus:
     """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has.
 
     `by_mode` counts the judged results by how they were run, `mode` is the most frequent; None where there are none.
-    `insights` counts the words of models that were kept, `hints` are those of people that are in force.
+    `insights` counts the words of models that were kept, `hints` are those of people that are in force, `edits` what
+    was changed in the config between sessions.
     """
 
     run: RunFacts
@@ -96,6 +98,7 @@ class RunStatus:
     models: tuple[ModelRow, ...]
     islands: tuple[IslandRow, ...]
     improvements: tuple[Improvement, ...]
+    edits: tuple[Edit, ...] = ()
 
 
 def run_facts(store: Store) -> RunFacts:
@@ -140,6 +143,7 @@ def read_status(store: Store) -> RunStatus:
         models=model_rows(store),
         islands=_islands(store),
         improvements=improvements[-RECENT:],
+        edits=edits_of(store),
     )
 
 

@@ -102,6 +102,8 @@ Expr = Num | Var | Unary | Binary | Ternary | Call | Index | Cast | RefCast | Br
 
 # ---------------------------------------------------------------------------- statements
 
+# Each has the comments in front of it in `notes`, and those behind the last one of a body in `after`.
+
 
 @dataclass(frozen=True, slots=True)
 class For:
@@ -115,6 +117,7 @@ class For:
     type: str = "int64_t"
     pragmas: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class If:
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,7 @@ class Decl:
     dims: tuple[Expr, ...] = ()
     init: Expr | None = None
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,7 @@ class Assign:
     op: str
     value: Expr
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,7 @@ class ExprStmt:
 
     value: Expr
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,7 @@ class Block:
 
     body: tuple[Stmt, ...]
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,7 @@ class Raw:
 
     text: str
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 Stmt = For | If | Decl | Assign | ExprStmt | Block | Raw

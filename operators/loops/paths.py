@@ -39,12 +39,24 @@ def with_body(stmt: Stmt, body: tuple[Stmt, ...]) -> Stmt:
 
 
 def splice(body: tuple[Stmt, ...], path: Path, new: tuple[Stmt, ...], *, count: int = 1) -> tuple[Stmt, ...]:
-    """Replace `count` statements from the path's position on by `new`."""
+    """Replace `count` statements from the path's position on by `new`; comments that end the body still end it."""
     first, rest = path[0], path[1:]
     if not rest:
+        end = body[first + count - 1].after
+        if end and new:
+            *others, last = (_without_end(stmt, end) for stmt in new)
+            new = (*others, replace(last, after=end))
         return body[:first] + new + body[first + count :]
     inner = with_body(body[first], splice(main_body(body[first]), rest, new, count=count))
     return (*body[:first], inner, *body[first + 1 :])
+
+
+def _without_end(stmt: Stmt, end: tuple[str, ...]) -> Stmt:
+    """The statement without these comments behind it or behind anything in it."""
+    stmt = with_body(stmt, tuple(_without_end(inner, end) for inner in main_body(stmt)))
+    if isinstance(stmt, If):
+        stmt = replace(stmt, orelse=tuple(_without_end(inner, end) for inner in stmt.orelse))
+    return replace(stmt, after=()) if stmt.after == end else stmt
 
 
 def paths(body: tuple[Stmt, ...], prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:

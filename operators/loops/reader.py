@@ -318,7 +318,7 @@ def _sequence(nodes: list[Node]) -> tuple[Stmt, ...]:
             notes, pragmas = [], []
     done += [Raw(f"#pragma {pragma}") for pragma in pragmas]
     if notes:
-        done = [*done[:-1], replace(done[-1], notes=done[-1].notes + tuple(notes))] if done else [Raw(notes[0])]
+        done = [*done[:-1], replace(done[-1], after=tuple(notes))] if done else [Raw(notes[0])]
     return tuple(done)
 
 

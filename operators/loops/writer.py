@@ -100,7 +100,7 @@ def for_header(loop: For) -> str:
 
 
 def _braced(header: str, body: tuple[Stmt, ...], pad: str) -> list[str]:
-    single = len(body) == 1 and not body[0].notes and not isinstance(body[0], (If, Decl, Block))
+    single = len(body) == 1 and not body[0].notes + body[0].after and not isinstance(body[0], (If, Decl, Block))
     if single and not (isinstance(body[0], For) and body[0].pragmas):
         return [pad + header, *write_stmts(body, pad + INDENT)]
     return [f"{pad}{header} {{", *write_stmts(body, pad + INDENT), f"{pad}}}"]
@@ -128,6 +128,7 @@ def write_stmts(body: tuple[Stmt, ...], pad: str) -> list[str]:
                 lines += [f"{pad}{{", *_block(stmt.body, pad), f"{pad}}}"]
             case _:
                 lines.append(pad + _simple(stmt))
+        lines += [pad + note for note in stmt.after]
     return lines
 
 

@@ -57,6 +57,8 @@ class Tunable:
 
 # ---------------------------------------------------------------------------- file text
 
+_NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
+
 
 def fresh(program: Program, name: str, *taken: str) -> str:
     """The name, with a number behind it if the file uses it already."""
@@ -78,7 +80,7 @@ def add_lines(program: Program, lines: Sequence[str]) -> Program:
     """Put lines at the end of the file head, in front of comments that describe the kernel."""
     head = program.head.splitlines()
     end = len(head)
-    while end and head[end - 1].lstrip().startswith("//") and "tune-where:" not in head[end - 1]:
+    while end and head[end - 1].lstrip().startswith("//") and not _NO_DESCRIPTION.search(head[end - 1]):
         end -= 1
     text = "\n".join([*head[:end], *lines, *head[end:]]) + "\n"
     return replace(program, head=text)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 
+from evokernel.regions import read_regions
 from operators.triton_rewrites.source import Kernel, Launch, Module, fresh, names_in
 
 Argument = str | Callable[[Launch], str]
@@ -124,7 +125,16 @@ class Edits:
         return candidate
 
     def _head_end(self) -> int:
-        """Offset behind the last line on tuning, or behind the imports where there is none."""
+        """Offset behind the last line on tuning, or behind the imports where there is none; never inside a region."""
+        end = self._tuning_end()
+        try:
+            inside = (region for region in read_regions(self.module.text) if region.start <= end <= region.end)
+            region = next(inside, None)
+        except ValueError:
+            return end
+        return end if region is None else self.module.text.index("\n", region.end) + 1
+
+    def _tuning_end(self) -> int:
         lines = self.module.text.split("\n")
         tuned = [number for number, line in enumerate(lines) if _TUNING.search(line)]
         if tuned:

@@ -13,10 +13,12 @@ from evokernel.protocols import Operator
 from evokernel.steps import Context, Draft, Sibling
 from evokernel.tunables import read_tunables, skeleton_hash, with_values
 from operators.blend import Blend
+from operators.graft import Graft
 from operators.rewrite import Rewrite
 from operators.rewrites import apply, moves
 from operators.tune import Tune
 from tests.engine import TASK
+from tests.skeletons import ROWS, SPLIT
 
 SEEDS = Path(__file__).parents[2] / "evokernel" / "tasks"
 
@@ -40,10 +42,14 @@ class OperatorContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def context(self) -> Context:
+    def parents(self) -> tuple[Elite, ...]:
         source = tiled()
         values = read_tunables(source).values
-        parents = (elite(source), elite(with_values(source, {name: _other(source, name) for name in values}), 0.1))
+        return elite(source), elite(with_values(source, {name: _other(source, name) for name in values}), 0.1)
+
+    @pytest.fixture
+    def context(self, parents: tuple[Elite, ...]) -> Context:
+        measured = [read_tunables(parent.candidate.source).values for parent in parents]
         return Context(
             step=3,
             seed=1,
@@ -52,7 +58,7 @@ class OperatorContract:
             language="cpp",
             threads=1,
             parents=parents,
-            siblings=(Sibling(values, 0.0), Sibling(read_tunables(parents[1].candidate.source).values, 0.1)),
+            siblings=(Sibling(measured[0], 0.0), Sibling(measured[1], 0.1)),
             known=frozenset(parent.candidate.id for parent in parents),
             tried=frozenset(),
             credit={},
@@ -110,6 +116,16 @@ class TestRewrite(OperatorContract):
     @pytest.fixture
     def operator(self) -> Operator:
         return Rewrite()
+
+
+class TestGraft(OperatorContract):
+    @pytest.fixture
+    def operator(self) -> Operator:
+        return Graft()
+
+    @pytest.fixture
+    def parents(self) -> tuple[Elite, ...]:
+        return elite(SPLIT), elite(ROWS, 0.1)
 
 
 def _other(source: str, name: str) -> int:

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
+from evokernel.assemble import make_topology
 from evokernel.config import RunConfig, dump_config, flatten, language_of, load_config, parse_config
 from evokernel.edits import edits_between
 from evokernel.errors import ConfigError, RunMismatch
@@ -19,8 +21,6 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.name)
 def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> None:
-    import yaml
-
     config = load_config(file)
     assert parse_config(yaml.safe_load(dump_config(config)), "again") == config
 
@@ -127,8 +127,6 @@ def test_what_is_left_out_depends_on_the_device_class(path: Path) -> None:
 
 
 def test_what_is_stored_means_the_same_on_every_machine(path: Path) -> None:
-    import yaml
-
     config = load_config(path, overrides=["islands.one.niches.axes={spills: [3]}"]).on("cuda")
     again = parse_config(yaml.safe_load(dump_config(config)), "again")
     assert again == config
@@ -161,3 +159,64 @@ def test_gpus_are_all_or_a_number(given: object) -> None:
 def test_no_other_gpus(given: object) -> None:
     with pytest.raises(ConfigError, match=r"evaluation\.gpus"):
         parse_config(_raw(evaluation={"gpus": given}), "a config")
+
+
+ISLANDS = [{"name": name, "operators": {"tune": 1}} for name in ("one", "two", "three")]
+
+
+def edges(topology: object) -> list[tuple[str, str]]:
+    config = parse_config(_raw(islands=ISLANDS, topology=topology), "a config").on("cpu")
+    graph = make_topology(parse_config(yaml.safe_load(dump_config(config)), "again"))
+    assert set(graph.nodes) == {"one", "two", "three"}
+    return sorted(graph.edges)
+
+
+def hub(names: list[str]) -> dict[str, list[str]]:
+    """Every island sends to the last."""
+    return {name: names[-1:] for name in names[:-1]}
+
+
+def strange(names: list[str]) -> object:
+    return {"nobody": names} if names else 0
+
+
+def nothing(names: list[str]) -> object:
+    return len(names)
+
+
+def test_who_sends_to_whom_is_a_name_lists_or_a_function() -> None:
+    assert edges("ring") == [("one", "two"), ("three", "one"), ("two", "three")]
+    assert edges({"one": ["two", "three"], "three": ["one"]}) == [("one", "three"), ("one", "two"), ("three", "one")]
+    assert edges({"one": ["three", "three"]}) == [("one", "three")]  # nobody reaches two
+    assert edges({}) == []
+    assert edges("islands.topology:star") == edges("star")
+    assert edges(f"{__name__}:hub") == [("one", "three"), ("two", "three")]
+
+
+@pytest.mark.parametrize(
+    ("topology", "said"),
+    [
+        ({"one": ["too"]}, "topology: 'too' is no island; there are one, two, three"),
+        ({"zero": ["one"]}, "topology: 'zero' is no island"),
+        ({"one": ["two", "one"]}, "topology: one cannot send to itself"),
+        ({"one": "two"}, r"topology: expected ring, star, full, .* given \{'one': 'two'\}"),
+        ([["one", "two"]], "topology: expected ring"),
+        ({"one": [2]}, "topology: expected ring"),
+        (None, "topology: expected ring"),
+        ("moebius", "unknown topology 'moebius': expected one of ring, star, full, or package.module:Class"),
+        (f"{__name__}:missing", "cannot be imported"),
+        (f"{__name__}:strange", "'nobody' is no island"),
+        (f"{__name__}:nothing", "returned 3; expected lists of islands"),
+    ],
+)
+def test_a_topology_that_cannot_be_is_a_message(topology: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        edges(topology)
+
+
+def test_who_sends_to_whom_decides_a_replay_and_may_not_change() -> None:
+    islands = {"islands": ISLANDS}
+    with pytest.raises(RunMismatch, match=r"topology\.one: \['two'\] -> \['three'\]"):
+        edits_between(_flat(**islands, topology={"one": ["two"]}), _flat(**islands, topology={"one": ["three"]}))
+    with pytest.raises(RunMismatch, match="topology: 'ring' -> None"):
+        edits_between(_flat(**islands), _flat(**islands, topology={"one": ["two"]}))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Budget, Mode
+from evokernel.evaluation import Budget, Mode, Status
 from evokernel.protocols import EvaluatorIdentity
 from evokernel.reuse import stored_verdict
 from tests.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
@@ -28,3 +28,19 @@ def test_what_could_not_be_recorded_is_not_tried_again(tmp_path: Path, own: Mode
     assert (stored is not None) is found
     assert stored is None or stored.evaluation.key.mode is measured
     assert other is None
+
+
+def test_a_text_that_was_refused_says_nothing_of_its_twin(tmp_path: Path) -> None:
+    identity = EvaluatorIdentity(TASK_HASH, DEVICE, IDENTITY.environment, "1", Mode.WORKER, {}, "none")
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        found = {
+            status: stored_verdict(
+                builder.store,
+                identity,
+                program_hash=f"p{builder.add(f'// {status}', speedup=None, status=status)}",
+                budget=Budget.QUICK,
+            )
+            for status in (Status.STATIC_REJECT, Status.COMPILE_ERROR)
+        }
+    assert found[Status.STATIC_REJECT] is None
+    assert found[Status.COMPILE_ERROR] is not None

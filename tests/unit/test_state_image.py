@@ -74,7 +74,7 @@ def restored(path: Path, config: RunConfig) -> State:
     """Return the state that the image alone gives, blank where there is none that is used."""
     state = fresh(config)
     with Store.open(path, write=True) as store:
-        Images(store, state, config, task_hash="task").restore()
+        Images(store, state, config, evaluator=asyncio.run(InstantEvaluator().start())).restore()
     return state
 
 

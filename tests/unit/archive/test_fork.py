@@ -1,5 +1,7 @@
+import threading
+
 import pytest
-from making import IDENTITY, candidate, good, key, proposal, propose, result
+from making import IDENTITY, bad, candidate, good, key, proposal, propose, result
 
 from archive.facts import Remeasured, Result
 from archive.fork import fork
@@ -7,7 +9,7 @@ from archive.lineage import ancestors, main_line
 from archive.store import Barren, Store
 from evokernel.candidate import Usage
 from evokernel.errors import StoreError
-from evokernel.evaluation import Budget
+from evokernel.evaluation import Budget, Status
 
 
 def ident(name):
@@ -88,3 +90,52 @@ def test_a_fork_of_nothing_leaves_nothing(run, tmp_path):
     assert not (tmp_path / "a.db").exists()
     with pytest.raises(StoreError, match="itself"):
         fork(run, run, candidate=ident(6))
+
+
+def test_a_failed_candidate_is_forked_with_what_it_came_from(run, tmp_path):
+    with Store.open(run, write=True) as store:
+        propose(store, 9, parents=(ident(4),))
+        store.commit(9, bad(9))
+    assert fork(run, tmp_path / "a.db", candidate=ident(9)) == 3
+    with Store.open(tmp_path / "a.db", write=False) as store:
+        assert store.verify() == []
+        assert store.evaluations_of("p9")[0].evaluation.status is Status.NUMERICAL
+        assert ancestors(store, ident(9)) == {ident(1), ident(4)}
+
+
+def test_all_queries_of_a_snapshot_see_one_state(run):
+    with Store.open(run, write=True) as writer, Store.open(run, write=False) as reader:
+        with reader.database.snapshot():
+            before = reader.last_seq()
+            result(writer, 20)
+            assert reader.last_seq() == before
+        assert reader.last_seq() == before + 1
+
+
+def test_a_store_is_forked_while_it_is_being_written(path, tmp_path):
+    with Store.open(path, write=True) as store:
+        store.begin_run(IDENTITY)
+        result(store, 1)
+    ended = threading.Event()
+
+    def write():
+        with Store.open(path, write=True) as store:
+            for step in range(2, 5000):
+                result(store, step, parents=(ident(1),), asked_seq=store.last_seq())
+                if ended.is_set():
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(12):
+            with Store.open(path, write=False) as store:
+                newest = store.database.row("SELECT id FROM candidates ORDER BY rowid DESC LIMIT 1")["id"]
+            target = tmp_path / f"fork{number}.db"
+            fork(path, target, candidate=newest)
+            with Store.open(target, write=False) as store:
+                assert store.verify() == []
+                assert store.candidate(newest).candidate.id == newest
+    finally:
+        ended.set()
+        writer.join()

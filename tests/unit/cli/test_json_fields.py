@@ -21,7 +21,7 @@ FIELDS = {
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
-        "calls", "tokens", "insights", "hints", "last_stop", "operators", "models", "islands", "best",
+        "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models", "islands", "best",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

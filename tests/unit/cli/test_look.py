@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.store import Store
 from evokernel.candidate import Usage
 from evokernel.conversation import CallStatus, Insight, InsightKind
 from evokernel.evaluation import Mode, Status
@@ -260,3 +261,19 @@ def test_a_mode_that_is_not_the_usual_one_stands_beside_its_speedup(project: Pat
     assert "artifact mode unless said" in lineage
     assert "1.00x (worker mode)" in lineage
     assert f"seed {seed[:8]} (worker mode)" in best
+
+
+def test_status_shows_what_was_edited(ids: dict[str, str], project: Path, call: Call) -> None:
+    assert "edited" not in call("status").output
+    with Store.open(project / "runs" / "gemm.db", write=True) as store:
+        store.edit_config([("budget.hours", None, 2), ("islands.a.operators.graft", 0.5, 1)], config="{}")
+        store.edit_config([("prompts", "", EVIL)], config="{}")
+    lines = " ".join(call("status").output.split())
+    assert "edited budget.hours: absent -> 2 islands.a.operators.graft: 0.5 -> 1" in lines
+    assert not set(call("status").output) & set("\x1b\x07\u202e")
+
+
+def test_a_fork_of_what_failed_says_so(ids: dict[str, str], project: Path, call: Call) -> None:
+    said = call("fork", "runs/gemm.db", ids["wrong"], "new.db").output
+    assert f"{ids['wrong']} is no correct kernel (numerical): the search goes on from what is" in " ".join(said.split())
+    assert "no correct kernel" not in call("fork", "runs/gemm.db", "best", "other.db").output
