@@ -37,12 +37,14 @@ def propose(database: Database, proposal: Proposal, *, program_hash: str, skelet
     """
     candidate, now = proposal.candidate, time.time()
     with database.transaction():
-        _refuse_taken(database, proposal.step)
-        if database.row("SELECT 1 FROM candidates WHERE id = ?", (candidate.id,)) is None:
-            text = put_text(database, candidate.source)
-            values = (candidate.id, candidate.language, text, program_hash, skeleton, proposal.step, "")
-            database.execute("INSERT INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-        database.execute(INSERT_PROPOSAL, proposal_row(proposal, at=now))
+        text = put_text(database, candidate.source)
+        values = (candidate.id, candidate.language, text, program_hash, skeleton, proposal.step, "")
+        database.execute("INSERT OR IGNORE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        try:
+            database.execute(INSERT_PROPOSAL, proposal_row(proposal, at=now))
+        except StoreError:
+            _refuse_taken(database, proposal.step)
+            raise
         _edges(database, proposal.step, proposal.parents, proposal.inspirations)
         insights.refuse_unknown(database, proposal.step, proposal.insights)
         database.execute("INSERT INTO leases VALUES (?, ?, ?)", (proposal.step, session, now))
@@ -55,12 +57,16 @@ def _refuse_taken(database: Database, step: int) -> None:
 
 def _edges(database: Database, step: int, parents: tuple[str, ...], inspirations: tuple[str, ...]) -> None:
     named = [(name, "parent") for name in parents] + [(name, "inspiration") for name in inspirations]
-    for name, _ in named:
-        if database.row("SELECT 1 FROM candidates WHERE id = ?", (name,)) is None:
-            raise StoreError(f"{database.path}: step {step} names {name} as a parent, which is not in the store")
     rows = [(step, ordinal, name, kind) for ordinal, (name, kind) in enumerate(named)]
-    if rows:
-        database.insert_many("INSERT INTO parents VALUES (?, ?, ?, ?)", rows)
+    try:
+        for row in rows:
+            database.execute("INSERT INTO parents VALUES (?, ?, ?, ?)", row)
+    except StoreError:
+        for name, _ in named:
+            if database.row("SELECT 1 FROM candidates WHERE id = ?", (name,)) is None:
+                message = f"{database.path}: step {step} names {name} as a parent, which is not in the store"
+                raise StoreError(message) from None
+        raise
 
 
 def record_barren(database: Database, barren: Barren, *, session: int | None) -> int:

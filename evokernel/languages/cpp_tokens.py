@@ -9,6 +9,8 @@ import bisect
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
 
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
 _RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')
@@ -70,11 +72,16 @@ def program_hash(source: str) -> str:
     """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it."""
     found = tokens(source)
     if source.isascii():
-        text = "".join([f"{len(token)}:{token}" for token in found]).encode()
+        text = "".join(chain.from_iterable(zip(map(_length, map(len, found)), found, strict=True))).encode()
     else:
         encoded = [token.encode("utf-8", "surrogatepass") for token in found]
         text = b"".join([b"%d:%s" % (len(token), token) for token in encoded])
     return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1024)
+def _length(length: int) -> str:
+    return f"{length}:"
 
 
 class _Lexer:
