@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,16 @@ from evokernel.candidate import Candidate  # noqa: E402
 from evokernel.config import RunConfig, parse_config  # noqa: E402
 from evokernel.evaluation import Evaluation, Mode, Stage, Status, Timing, Verdict  # noqa: E402
 from evokernel.languages import cpp_tokens  # noqa: E402
-from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Event, Judged, Operator, Proposed  # noqa: E402
+from evokernel.protocols import (  # noqa: E402
+    EvaluationRequest,
+    Evaluator,
+    EvaluatorIdentity,
+    Event,
+    Judged,
+    Listener,
+    Operator,
+    Proposed,
+)
 from evokernel.search import Parts, Search  # noqa: E402
 from evokernel.steps import Context, Draft  # noqa: E402
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
@@ -172,7 +182,15 @@ def archipelago_of(config: RunConfig, operators: dict[str, Operator]) -> Archipe
     return Archipelago(islands, ring(names), operators=operators, seed=config.seed, rules=rules)
 
 
-def search_on(store: Store, config: RunConfig, marks: Marks) -> Search:
+def search_on(
+    store: Store,
+    config: RunConfig,
+    marks: Marks,
+    *,
+    evaluator: Evaluator | None = None,
+    listeners: Sequence[Listener] = (),
+) -> Search:
+    """Return an engine whose evaluator and proposers answer at once."""
     operators: dict[str, Operator] = {name: Write(name, parents=1) for name in ("mutate", "crossover")}
     parts = Parts(
         task=TASK,
@@ -180,9 +198,9 @@ def search_on(store: Store, config: RunConfig, marks: Marks) -> Search:
         store=store,
         archipelago=archipelago_of(config, operators),
         operators=operators,
-        evaluator=AtOnce(),
+        evaluator=evaluator or AtOnce(),
         stopper=stopper_from(config.budget),
-        listeners=[marks],
+        listeners=[marks, *listeners],
     )
     return Search(parts, config=config, seeds=[Candidate(make_program(0, "cpp"), "cpp")], in_flight=IN_FLIGHT)
 
