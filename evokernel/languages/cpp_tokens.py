@@ -10,6 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
+
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
 _RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')
 _TOKEN = re.compile(
@@ -43,9 +45,12 @@ def tokens(source: str) -> tuple[str, ...]:
 
 
 def program_hash(source: str) -> str:
-    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it."""
+    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it.
+
+    Of a source that is too long to be tried all text counts: it need not be read for that.
+    """
     digest = hashlib.sha256(b"cpp\0")
-    for token in tokens(source):
+    for token in tokens(source) if len(source) <= SIZE_LIMIT_BYTES else (source,):
         encoded = token.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(encoded))
         digest.update(encoded)
