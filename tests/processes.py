@@ -1,7 +1,15 @@
 """What processes there are, as the kernel says."""
 
+import ctypes
 import os
 from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def take_orphans(take: bool) -> None:
+    """Become the parent of all descendants that lose theirs, so that none can hide, or no longer."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(take), 0, 0, 0)
 
 
 def descendants(ancestor: int | None = None) -> set[int]:

@@ -52,7 +52,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit."""
+    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit.
+
+    `too_large`: it was killed since more memory was in use than `Limits.resident_bytes`.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -61,6 +64,7 @@ class Completed:
     timed_out: bool
     duration_s: float
     max_rss_bytes: int
+    too_large: bool = False
 
     @property
     def ok(self) -> bool:
@@ -223,7 +227,8 @@ def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: boo
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])
     rss = facts["max_rss_kib"] * 1024
-    return Completed(code if code >= 0 else None, -code if code < 0 else None, stdout, stderr, False, duration_s, rss)
+    exit_code, number = (code, None) if code >= 0 else (None, -code)
+    return Completed(exit_code, number, stdout, stderr, False, duration_s, rss, facts["too_large"])
 
 
 def _give(path: Path, uid: int) -> None:

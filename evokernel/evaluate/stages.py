@@ -69,7 +69,7 @@ def sanitize(bench: Bench, executable: bytes) -> tuple[Outcome | None, bool]:
             return Outcome(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr)), True
         if done.exit_code == EXIT_BAD_JOB:
             raise HarnessError(f"the sanitizer executable did not understand its job: {done.stderr[-500:]}")
-        if done.max_rss_bytes > _memory(bench):
+        if done.too_large:
             text = f"more than {_memory(bench) >> 20} MiB of memory in use under the sanitizers"
             return Outcome(Status.OUT_OF_MEMORY, Stage.SANITIZER, text), True
         if done.timed_out:
