@@ -35,7 +35,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 TASK = Path(__file__).parents[1] / "e2e" / "small_task.py"
 KEY = "EVK_TEST_API_KEY"
 JOB = "EVK_HOSTILE_JOB"
-MEMORY_MIB = 512
+MEMORY_MIB = 256
 MOST_PROCESSES = 400  # of the ordinary user: a net below the sandbox's own
 AT_ONCE = 3
 CONTENT = "as it was"
@@ -205,8 +205,9 @@ SOURCES = {"empty": "", "no_text": "\ufeff\udcff\udc80 run", "fifty_mib": 'exter
 REPEATS = {"fifty_mib": (50 << 20) // len(SOURCES["fifty_mib"]) + 1}
 
 
-def _told(evaluation: Evaluation) -> dict[str, str]:
-    return {"status": evaluation.status, "stage": evaluation.stage, "feedback": evaluation.feedback}
+def _told(evaluation: Evaluation) -> dict[str, Any]:
+    told = {"status": evaluation.status, "stage": evaluation.stage, "feedback": evaluation.feedback}
+    return told | {"sanitized": evaluation.metrics.get("sanitized", 0.0)}
 
 
 def _settled() -> list[int]:

@@ -116,6 +116,8 @@ def test_a_search_goes_on_whatever_it_is_handed(place: Place, ours: list[str]) -
         source = hostile.get(name) or place.source(name)
         evaluation, trick = found[Candidate(source, "cpp").id], TRICKS[name]
         fitting = (Status.WORKER_DIED,) if trick.is_open(holes) else trick.statuses
+        if trick.sanitized and not evaluation.metrics.get("sanitized"):
+            fitting += (Status.OK,)
         assert evaluation.status in fitting, (name, evaluation.feedback)
     assert Status.HARNESS_ERROR not in {evaluation.status for evaluation in found.values()}
     after = [fact.evaluation for fact in results if fact.evaluation.candidate_id not in {*_ids(place, hostile)}]

@@ -51,8 +51,11 @@ def test_a_trick_ends_with_a_fitting_status(report: dict[str, Any], name: str) -
         assert verdict["status"] == Status.WORKER_DIED, verdict
         assert GOT_THROUGH in verdict["feedback"]
         return
+    if trick.sanitized and verdict["status"] == Status.OK:
+        assert not verdict["sanitized"], verdict
+        return
     assert verdict["status"] in trick.statuses, verdict
-    assert trick.told in verdict["feedback"]
+    assert verdict["status"] != trick.statuses[0] or trick.told in verdict["feedback"]
     assert len(verdict["feedback"].splitlines()) <= 60
     assert len(verdict["feedback"]) < 20_000
 
