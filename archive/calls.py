@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from archive.database import Database
-from archive.records import clean, from_real, numbers_of, read, real, to_json
+from archive.records import from_real, numbers_of, read, real, to_json
 from archive.texts import put_text, unpack
-from evokernel.candidate import Usage
+from evokernel.candidate import Usage, clean
 from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin, Spending, StoredCall
 from evokernel.errors import StoreError
 

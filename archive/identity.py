@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from archive.database import Database
-from archive.records import clean, to_json
+from archive.records import to_json
 from archive.writing import edit_row
+from evokernel.candidate import clean
 from evokernel.errors import RunMismatch
 
 _FIXED = ("task", "task_hash", "seed", "language", "device")

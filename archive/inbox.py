@@ -8,8 +8,8 @@ from typing import Any
 from archive import schema
 from archive.database import Database, connect
 from archive.facts import InboxEntry, Kind, inbox_entry
-from archive.records import clean
 from archive.writing import append
+from evokernel.candidate import clean
 from evokernel.errors import StoreError
 
 

@@ -9,8 +9,9 @@ import sqlite3
 from typing import Any
 
 from archive.database import Database
-from archive.records import clean, numbers_of, read, real, to_json
+from archive.records import numbers_of, read, real, to_json
 from archive.texts import put_text, unpack
+from evokernel.candidate import clean
 from evokernel.conversation import Insight, InsightKind
 from evokernel.errors import StoreError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from archive.texts import unpack
-from evokernel.candidate import Candidate, Proposal, Usage
+from evokernel.candidate import Candidate, Proposal, Usage, clean
 from evokernel.errors import StoreCorrupt
 from evokernel.evaluation import (
     Budget,
@@ -76,15 +76,6 @@ class Barren:
     inspirations: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     exhausted: bool = True
-
-
-def clean(text: str) -> str:
-    r"""Return the text with lone surrogates, which UTF-8 cannot hold, spelled out as `\udcXX`."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
 
 
 def to_json(value: Any) -> str:

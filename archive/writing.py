@@ -11,13 +11,12 @@ from archive.records import (
     INSERT_PROPOSAL,
     Barren,
     barren_row,
-    clean,
     evaluation_row,
     proposal_row,
     to_json,
 )
 from archive.texts import put_text
-from evokernel.candidate import Proposal
+from evokernel.candidate import Proposal, clean
 from evokernel.conversation import Insight
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation

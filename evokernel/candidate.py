@@ -3,10 +3,22 @@
 import hashlib
 from dataclasses import dataclass, field
 
+SIZE_LIMIT_BYTES = 256 * 1024
+"""No language takes a longer source; what is read of each candidate need not read such a one."""
+
 
 def normalise(text: str) -> str:
-    r"""Return the text with line ends as `\n` and exactly one at the end."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n"
+    r"""Return the text with line ends as `\n`, exactly one at the end, and lone surrogates spelled out."""
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n")
+
+
+def clean(text: str) -> str:
+    r"""Return the text with lone surrogates, which UTF-8 cannot hold, spelled out as `\udcXX`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
 from evokernel.expressions import evaluate, names_in
 
 _LINE = re.compile(
@@ -102,4 +103,5 @@ def skeleton_of(source: str) -> str:
 
 def skeleton_hash(source: str) -> str:
     """Return 16 hex digits that are equal for sources that differ only in the values of tunables."""
-    return hashlib.sha256(skeleton_of(source).encode()).hexdigest()[:16]
+    text = skeleton_of(source) if len(source) <= SIZE_LIMIT_BYTES else source
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

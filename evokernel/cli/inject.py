@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from evokernel.candidate import Candidate
+from evokernel.candidate import SIZE_LIMIT_BYTES, Candidate
 from evokernel.cli.locate import open_store, store_path
 from evokernel.cli.people import hand_in
 from evokernel.config import language_of
@@ -52,4 +52,6 @@ def _candidate(file: Path) -> Candidate:
         raise ConfigError(f"cannot read {file}: {error}") from None
     if not source.strip():
         raise ConfigError(f"{file} is empty")
+    if len(source) > SIZE_LIMIT_BYTES:  # it would be refused, and kept in the store for ever
+        raise ConfigError(f"{file} has {len(source)} characters, and the limit is {SIZE_LIMIT_BYTES}")
     return Candidate(source, language)

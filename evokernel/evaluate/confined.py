@@ -17,6 +17,7 @@ from pathlib import Path
 from evokernel.errors import HarnessError
 from evokernel.evaluate import seccomp
 from evokernel.evaluate.sandbox import CLEAN_PATH, Level, Sandbox
+from evokernel.evaluate.seccomp import Children
 
 OUTPUT_LIMIT_BYTES = 256 * 1024
 GRACE_S = 3.0
@@ -26,10 +27,15 @@ ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use. `memory_bytes` None leaves the address space open, as address sanitizers need it."""
+    """What one program may use.
+
+    `memory_bytes` None leaves the address space open, as address sanitizers need it; then `resident_bytes` bounds the
+    memory that its first process really uses, by looking again and again.
+    """
 
     timeout_s: float = 60.0
     memory_bytes: int | None = 4 << 30
+    resident_bytes: int | None = None
     file_bytes: int = 256 << 20
     processes: int = 64
     output_bytes: int = OUTPUT_LIMIT_BYTES
@@ -46,7 +52,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit."""
+    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit.
+
+    `too_large`: it was killed since more memory was in use than `Limits.resident_bytes`.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -55,6 +64,7 @@ class Completed:
     timed_out: bool
     duration_s: float
     max_rss_bytes: int
+    too_large: bool = False
 
     @property
     def ok(self) -> bool:
@@ -123,6 +133,7 @@ def run_confined(
     paths: Paths | None = None,
     limits: Limits | None = None,
     environment: Mapping[str, str] | None = None,
+    children: Children = Children.ANY,
 ) -> Completed:
     """Run a program to its end in the sandbox; at the time limit all its processes are killed.
 
@@ -132,6 +143,8 @@ def run_confined(
         paths: what it sees beside /usr and the system's library folders; the folder it starts in.
         limits: wall-clock time, memory, file size, processes, output.
         environment: variables beside PATH and the locale.
+        children: what it may start. A tool needs `ANY`; with less, it is taken for a program made from a candidate,
+            and is refused what a worker is refused but for being started.
 
     Raises:
         HarnessError: if the sandbox itself failed.
@@ -144,7 +157,7 @@ def run_confined(
     if uid is not None:
         for path in paths.writable:
             _give(path, uid)
-    code = seccomp.tool_filter() if sandbox.seccomp else b""
+    code = _filter(children) if sandbox.seccomp else b""
     read, write = paths.read_names(), paths.write_names()
     scratch = {"TMPDIR": write[0]} if write else {}  # compilers need room for files of their own
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,6 +167,7 @@ def run_confined(
         "control": theirs.fileno(),
         "uid": uid,
         "own_pid_namespace": sandbox.level is Level.FULL,
+        "resident_bytes": limits.resident_bytes,
         "folder": str(paths.folder.absolute()),
         "program": os.path.realpath(program),
         "argv": list(argv),
@@ -162,6 +176,10 @@ def run_confined(
     command = sandbox.command("launch", spec, read=read, write=write)
     with ours:
         return _supervise(command, ours, theirs, limits)
+
+
+def _filter(children: Children) -> bytes:
+    return seccomp.tool_filter() if children is Children.ANY else seccomp.program_filter(children)
 
 
 def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: Limits) -> Completed:
@@ -209,7 +227,8 @@ def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: boo
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])
     rss = facts["max_rss_kib"] * 1024
-    return Completed(code if code >= 0 else None, -code if code < 0 else None, stdout, stderr, False, duration_s, rss)
+    exit_code, number = (code, None) if code >= 0 else (None, -code)
+    return Completed(exit_code, number, stdout, stderr, False, duration_s, rss, facts["too_large"])
 
 
 def _give(path: Path, uid: int) -> None:

@@ -41,6 +41,7 @@ ROOT_CAPABILITIES = ("SETUID", "SETGID", "KILL", "SYS_ADMIN")
 PROBE_TIMEOUT_S = 10.0
 UIDS = 1024
 FAVOURITE_UID = 1_694_498_816
+_TOOLS = "compilers, and Python kernels while they are recorded,"  # they may start programs, so their filter is weaker
 CLEAN_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -100,9 +101,11 @@ class Sandbox:
 
     def _landlock_holes(self) -> list[str]:
         found = ["the system's libraries and programs can be read, and file names and attributes seen anywhere"]
-        found.append("compilers and sanitizer runs can make unix sockets")
+        found.append(f"{_TOOLS} can make unix sockets")
+        if not self.as_root:
+            found.append(f"{_TOOLS} can change the mode, times and limits of your own files and processes")
         if self.landlock_abi < 6:
-            found.append("Landlock before ABI 6: other processes of the same user, supervisors too, can be signalled")
+            found.append(f"Landlock before ABI 6: {_TOOLS} can signal other processes of the same user")
         if not self.seccomp:
             found.append("UDP and raw sockets are not covered by Landlock")
         if self.landlock_abi < 4:
@@ -111,12 +114,13 @@ class Sandbox:
 
     def _rlimits_holes(self) -> list[str]:
         whose = "readable by everybody" if self.as_root else "that you can read, keys and ssh folders included"
-        found = [f"files {whose} can be read, and files that the candidate's user may write can be written"]
-        found.append("compilers and sanitizer runs can reach unix sockets of other programs")
+        found = [f"files {whose} can be read"]
+        found.append("files that the candidate's user may write can be written, so files are left and a disk is filled")
+        found.append(f"{_TOOLS} can reach unix sockets of other programs")
         if not self.as_root:
             found.append("the judge's environment and memory can be read and changed through /proc")
-            found.append("the judge's processes, and all of yours, can be sent signals")
-            found.append("a compiler or sanitizer run can stop its supervisor and leave processes behind")
+            who = _TOOLS if self.seccomp else "candidates"
+            found.append(f"{who} can signal the judge and all your processes, and leave processes behind")
         if not self.seccomp:
             found.append("the network is open")
         return found

@@ -9,6 +9,7 @@ import struct
 from enum import StrEnum
 
 from evokernel.errors import HarnessError
+from evokernel.evaluate.inside.seal import OWN_PROCESS
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 X32_BIT = 0x40000000
@@ -83,8 +84,32 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "uselib": (134, None),
 }
 
-# A worker only computes: no programs, no signals but to itself (abort uses tgkill), no memory outside its address
-# space limit, and no way off its core.
+# Landlock guards none of these, and what carries a user's own id may do them to all that this user owns.
+ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "lchown": (94, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+}
+
+# A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
+# its address space limit, and no way off its core.
 DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
     "execve": (59, 221),
     "execveat": (322, 281),
@@ -108,10 +133,14 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
     "sched_setattr": (314, 274),
     "setpriority": (141, 140),
 }
-# What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them.
-LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair"})
+# What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them;
+# nobody has tried whether it does without the attributes.
+LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", *ATTRIBUTES})
+STARTING = frozenset({"execve", "execveat"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
+TGKILL, PRLIMIT, FCNTL = (234, 131), (302, 261), (72, 25)
+OWNER_COMMANDS = (8, 15)  # F_SETOWN, F_SETOWN_EX: who gets signals about a file
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
@@ -141,18 +170,31 @@ def worker_filter(children: Children, *, gpu: bool = False, machine: str | None 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
     """
-    lifted = LIFTED_FOR_GPU if gpu else frozenset()
-    denied = {name: numbers for name, numbers in DENIED_TO_WORKERS.items() if name not in lifted}
-    return _build({**DENIED, **denied}, children, machine or platform.machine(), unix_sockets=gpu)
+    denied = _denied_to_candidates(LIFTED_FOR_GPU if gpu else frozenset())
+    return _build(denied, children, machine or platform.machine(), unix_sockets=gpu)
+
+
+def program_filter(children: Children, *, machine: str | None = None) -> bytes:
+    """Return the filter of a program made from a candidate: a worker's, but it may be started, from a shell even.
+
+    Raises:
+        HarnessError: on an architecture without a table of call numbers.
+    """
+    return _build(_denied_to_candidates(STARTING), children, machine or platform.machine(), unix_sockets=False)
 
 
 def tool_filter(*, machine: str | None = None) -> bytes:
-    """Return the filter of a compiler or test program: may start programs and use unix sockets, no other family.
+    """Return the filter of a tool, a compiler say: may start programs and use unix sockets, no other family.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
     """
     return _build(DENIED, Children.ANY, machine or platform.machine(), unix_sockets=True)
+
+
+def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None, int | None]]:
+    found = {**DENIED, **ATTRIBUTES, **DENIED_TO_WORKERS}
+    return {name: numbers for name, numbers in found.items() if name not in lifted}
 
 
 def _build(
@@ -171,12 +213,16 @@ def _build(
         code += [(JUMP_AT_LEAST, 0, 1, X32_BIT), (RETURN, 0, 0, KILL)]
     if children is not Children.ANY:
         denied = {**denied, **FORKS}
+        own = _on(TGKILL[column], _own_rule()) + _on(PRLIMIT[column], _own_rule())
+        own += _on(FCNTL[column], _refused_second_arguments(OWNER_COMMANDS))
+    else:
+        own = []  # what it starts has other numbers
     for numbers in denied.values():
         code += _refuse(numbers[column], EPERM)
     # The flags of clone3 lie in memory that a filter cannot read; told ENOSYS, libc falls back to clone.
     code += _refuse(CLONE3[column], ENOSYS)
-    code += _on(CLONE[column], _clone_rule(children))
-    code += _on(IOCTL[column], _terminal_rule())
+    code += _on(CLONE[column], _clone_rule(children)) + own
+    code += _on(IOCTL[column], _refused_second_arguments(TERMINAL_INJECTION))
     if unix_sockets:
         code += _on(SOCKET[column], _unix_rule()) + _on(SOCKETPAIR[column], _unix_rule())
     code.append((RETURN, 0, 0, ALLOW))
@@ -201,13 +247,20 @@ def _clone_rule(children: Children) -> list[Instruction]:
     return [flags, (JUMP_ANY_BIT, 0, 1, CLONE_NEW_ANY), refuse, allow]
 
 
+def _own_rule() -> list[Instruction]:
+    """Let a call be about this very process only, by its number or by 0."""
+    code: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET)]
+    code += [(JUMP_EQUAL, 2, 0, OWN_PROCESS), (JUMP_EQUAL, 1, 0, 0)]
+    return [*code, (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
+
+
 def _unix_rule() -> list[Instruction]:
     family = (LOAD, 0, 0, ARGUMENTS_OFFSET)
     return [family, (JUMP_EQUAL, 0, 1, AF_UNIX), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM)]
 
 
-def _terminal_rule() -> list[Instruction]:
+def _refused_second_arguments(commands: tuple[int, ...]) -> list[Instruction]:
     rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8)]
-    for command in TERMINAL_INJECTION:
+    for command in commands:
         rule += [(JUMP_EQUAL, 0, 1, command), (RETURN, 0, 0, ERRNO | EPERM)]
     return [*rule, (RETURN, 0, 0, ALLOW)]

@@ -9,6 +9,7 @@ from evokernel.evaluate.arrays import raw_bytes
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.confined import Completed, Limits, Paths, run_confined
 from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.seccomp import Children
 from evokernel.evaluate.sessions import CandidateSession
 from evokernel.evaluate.verdicts import failure, out_of_bounds
 from evokernel.evaluate.wire import HELD_OUT, Outcome
@@ -68,6 +69,9 @@ def sanitize(bench: Bench, executable: bytes) -> tuple[Outcome | None, bool]:
             return Outcome(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr)), True
         if done.exit_code == EXIT_BAD_JOB:
             raise HarnessError(f"the sanitizer executable did not understand its job: {done.stderr[-500:]}")
+        if done.too_large:
+            text = f"more than {_memory(bench) >> 20} MiB of memory in use under the sanitizers"
+            return Outcome(Status.OUT_OF_MEMORY, Stage.SANITIZER, text), True
         if done.timed_out:
             complete = False
         elif not done.ok:
@@ -89,5 +93,11 @@ def _run_job(bench: Bench, executable: bytes, job: bytes) -> Completed:
             ["/bin/sh", "-c", "exec ./checked < job"],
             sandbox=bench.sandbox,
             paths=Paths(read_only=(folder,), folder=folder),
-            limits=Limits(timeout_s=bench.settings.timeout_s, memory_bytes=None),
+            limits=Limits(timeout_s=bench.settings.timeout_s, memory_bytes=None, resident_bytes=_memory(bench)),
+            children=Children.NONE if bench.threads == 1 else Children.THREADS,
         )
+
+
+def _memory(bench: Bench) -> int:
+    """Return what may be in use under the sanitizers, in bytes: they keep a shadow of all, and what was freed."""
+    return 2 * bench.settings.memory_mib << 20

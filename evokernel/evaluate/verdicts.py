@@ -29,7 +29,7 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
             return Outcome(Status.LOAD_ERROR, stage, f"the compiled kernel could not be loaded: {text}")
         case WorkerTimeout():
             return Outcome(Status.TIMEOUT, stage, f"{where}: {text}")
-        case WorkerDied() if "bad_alloc" in text:
+        case WorkerDied() if "bad_alloc" in str(error):
             return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: memory could not be allocated; {text}")
     hint = ""
     if "SIGSEGV" in text or "SIGBUS" in text:
@@ -41,7 +41,9 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
 
 def _told_on_hidden_shape(error: WorkerError) -> str:
     """Return what may be told: a usual signal; messages, exit codes and lines are the candidate's to choose."""
-    return next((f"killed by {name}" for name in _USUAL if name in str(error)), "")
+    if isinstance(error, WorkerTimeout):
+        return str(error)
+    return next((f"killed by {name}" for name in _USUAL if name in str(error)), "its process ended")
 
 
 def _fault(error: KernelFault, text: str, stage: Stage, where: str, *, line: int | None) -> Outcome:

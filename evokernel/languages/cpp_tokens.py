@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
+
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
 _RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')
 _TOKEN = re.compile(
@@ -69,8 +71,11 @@ def _lines(source: str) -> str:
 
 
 def program_hash(source: str) -> str:
-    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it."""
-    found = tokens(source)
+    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it.
+
+    Of a source that is too long to be tried all text counts: it need not be read for that.
+    """
+    found = tokens(source) if len(source) <= SIZE_LIMIT_BYTES else (source,)
     if source.isascii():
         text = "".join(chain.from_iterable(zip(map(_length, map(len, found)), found, strict=True))).encode()
     else:

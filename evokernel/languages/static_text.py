@@ -1,10 +1,9 @@
 """What is checked of a source's text in every language: early feedback for authors, not security."""
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
 from evokernel.expressions import evaluate
 from evokernel.regions import read_regions
 from evokernel.tunables import read_tunables
-
-SIZE_LIMIT_BYTES = 256 * 1024
 
 
 def check_text(source: str) -> str | None:

@@ -5,14 +5,19 @@ import io
 import tokenize
 from collections.abc import Iterator
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
+
 _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\n>", tokenize.DEDENT: "\n<"}
 _NOTHING = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER})
 
 
 def program_hash(source: str, *, language: str = "triton") -> str:
-    """Return 16 hex digits over the tokens of a Python source; comments, layout and docstrings do not change it."""
+    """Return 16 hex digits over the tokens of a Python source; comments, layout and docstrings do not change it.
+
+    Of a source that is too long to be tried all text counts: it need not be read for that.
+    """
     digest = hashlib.sha256(f"{language}\0".encode())
-    for token in _tokens(source):
+    for token in _tokens(source) if len(source) <= SIZE_LIMIT_BYTES else (source,):
         encoded = token.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(encoded))
         digest.update(encoded)

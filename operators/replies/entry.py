@@ -4,8 +4,8 @@ import ast
 import re
 import warnings
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
 from evokernel.languages.cpp_tokens import tokens
-from evokernel.languages.static_text import SIZE_LIMIT_BYTES
 from evokernel.task import Signature
 
 _DEF_RUN = re.compile(r"^(?:async\s+)?def\s+run\s*\(", re.MULTILINE)

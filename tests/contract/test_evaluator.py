@@ -14,6 +14,7 @@ from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Verdict
 from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Language
+from tests.processes import descendants
 
 TASK = """
 import torch
@@ -64,22 +65,6 @@ def write_task(folder: Path, flops: str = "2 * M * N * K") -> str:
 
 def kernel(before: str = "", after: str = "") -> str:
     return KERNEL.replace("BEFORE", before).replace("AFTER", after)
-
-
-def descendants() -> set[int]:
-    """Return the processes that this one started, directly or not; zombies do not count."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(name)] = int(fields[1])
-    found = {os.getpid()}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {os.getpid()}
 
 
 class Driver:

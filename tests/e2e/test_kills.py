@@ -1,6 +1,5 @@
 """Fifty kills (-9) of the whole process group of a real search, at random instants; each time it is resumed."""
 
-import ctypes
 import os
 import random
 import signal
@@ -18,19 +17,18 @@ from evokernel.evaluate.compilers import local_language
 from evokernel.evaluation import Status
 from evokernel.state import State, replay_store
 from tests.e2e.kill_and_resume import children, kill_group, log_of, start, wait_for_no_children, write_config
+from tests.processes import take_orphans
 
 KILLS = 50
 TASK = Path(__file__).parent / "small_task.py"
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @pytest.fixture
 def ours() -> Iterator[list[str]]:
     """Become the parent of every orphan, so that none can hide; gives the children that other tests started."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    take_orphans(True)
     yield children()
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    take_orphans(False)
 
 
 def committed(store: Store) -> list[tuple[object, ...]]:

@@ -21,6 +21,7 @@ from .seal import (
 from .tree import end_strangers
 
 CANNOT_RUN = 127
+LOOK_EVERY_MS = 10
 
 
 def main(arguments: list[str]) -> None:
@@ -42,14 +43,36 @@ def main(arguments: list[str]) -> None:
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(child, select.POLLIN)
-    finished = all(fd == child for fd, _ in poller.poll())
+    finished, too_large = _wait(poller, child, pid, spec["resident_bytes"])
     if not finished:  # the judge hung up: time is over, or it is dead
         os.kill(pid, signal.SIGKILL)
     _, status, usage = os.wait4(pid, 0)
     end_strangers(set())
     if finished:
-        control.send(json.dumps({"status": status, "max_rss_kib": usage.ru_maxrss}).encode())
+        report = {"status": status, "max_rss_kib": usage.ru_maxrss, "too_large": too_large}
+        control.send(json.dumps(report).encode())
     os._exit(0)
+
+
+def _wait(poller: select.poll, child: int, pid: int, resident_bytes: int | None) -> tuple[bool, bool]:
+    """Wait until the program ends or the judge hangs up; end it where it uses too much memory.
+
+    Returns whether it ended, and whether it used too much.
+    """
+    patience, too_large = None if resident_bytes is None else LOOK_EVERY_MS, False
+    while not (ready := poller.poll(patience)):
+        if resident_bytes is not None and _resident(pid) > resident_bytes:
+            os.kill(pid, signal.SIGKILL)
+            patience, too_large = None, True
+    return all(fd == child for fd, _ in ready), too_large
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0  # it has just ended
 
 
 def _become_first_process(control: socket.socket) -> None:

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import stat
+import struct
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +35,8 @@ DEVICE_RIGHTS = READ_FILE | WRITE_FILE | IOCTL_DEV
 OWN_PROCESS_RIGHTS = READ_RIGHTS | WRITE_FILE | TRUNCATE
 TCP_RIGHTS = 3  # bind and connect
 SCOPES = 3  # abstract unix sockets and signals
+OWN_PROCESS = 0x7FFFFFFF  # in a filter: the number of the process that installs it; no process has this one
+_JUMP_EQUAL = 0x15
 
 
 class _Program(ctypes.Structure):
@@ -125,12 +128,22 @@ def _drop_capabilities() -> None:
 
 def install_filter(code: bytes) -> None:
     """Install a BPF program for this process and its children. Raises `OSError`."""
+    code = _for_this_process(code)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     number = SYS_SECCOMP[os.uname().machine]
     # SPEC_ALLOW: without it older kernels slow a filtered process down (store bypass off), which would skew timings.
     flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW
     check(LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program)), "seccomp")
+
+
+def _for_this_process(code: bytes) -> bytes:
+    """Return a filter with this process's number where it is compared with `OWN_PROCESS`."""
+    instructions = [list(each) for each in struct.iter_unpack("<HBBI", code)]
+    for instruction in instructions:
+        if instruction[0] == _JUMP_EQUAL and instruction[3] == OWN_PROCESS:
+            instruction[3] = os.getpid()
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions)
 
 
 def landlock_abi() -> int:

@@ -80,6 +80,7 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
     (project / "mine.py").write_text("def run(x, n, y): ...\n")
     (project / "mine.f90").write_text("end\n")
     (project / "empty.cpp").write_text("\n")
+    (project / "long.cpp").write_text("x" * 262145)
     wrong = "// wrong\n" + TOY.replace("int A = 1", "int A = 16")
     (project / "wrong.cpp").write_text(wrong)
     assert call("inject", store, "wrong.cpp").exit_code == 0
@@ -94,6 +95,7 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
         (("inject", store, "mine.py"), "is in triton, and the run evolves cpp"),
         (("inject", store, "mine.f90"), "its language is not known"),
         (("inject", store, "empty.cpp"), "is empty"),
+        (("inject", store, "long.cpp"), "the limit is 262144"),
         (("inject", store, "nowhere.cpp"), "cannot read nowhere.cpp"),
         (("hint", project / "nowhere.db", "yes"), "nowhere.db"),
     ):

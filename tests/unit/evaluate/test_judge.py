@@ -21,6 +21,7 @@ from evokernel.evaluate.final import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Budget, Stage, Status, Timing, Verdict
+from tests.processes import descendants
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,7 +112,7 @@ def test_a_stateful_cheat_is_found_in_timed_calls(driver: Any):
 def test_a_killed_judge_is_replaced(driver: Any):
     async def story() -> Any:
         await driver.evaluator.start()
-        before = [pid for pid in contract.descendants() if "evokernel.evaluate.judge" in _command(pid)]
+        before = [pid for pid in descendants() if "evokernel.evaluate.judge" in _command(pid)]
         os.kill(before[0], signal.SIGKILL)
         return await driver.evaluator.evaluate(driver.request(unlike_others(1), Budget.QUICK))
 
@@ -155,7 +156,7 @@ def test_nothing_outlives_a_killed_engine(tmp_path: Path):
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
-    others = contract.descendants()
+    others = descendants()
     engine = subprocess.Popen(
         [sys.executable, "-c", script, contract.write_task(tmp_path)],
         stdout=subprocess.PIPE,
@@ -165,7 +166,7 @@ def test_nothing_outlives_a_killed_engine(tmp_path: Path):
     assert engine.stdout is not None
     with engine.stdout:
         assert engine.stdout.readline() == b"ready\n"
-        ours = contract.descendants() - others
+        ours = descendants() - others
         assert len(ours) > 3
         os.killpg(engine.pid, signal.SIGKILL)
         engine.wait()

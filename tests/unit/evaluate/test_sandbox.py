@@ -11,6 +11,7 @@ import pytest
 from evokernel.errors import HarnessError
 from evokernel.evaluate.confined import Limits, Paths, read_product, run_confined
 from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.seccomp import Children
 
 SECRET = "EVK_TEST_API_KEY"
 MARK = "86399.25"
@@ -220,6 +221,26 @@ def test_memory_and_file_size_are_bounded(sandbox):
     size = (folder / "big").stat().st_size
     subprocess.run(["rm", "-rf", folder], check=True)
     assert size == 1 << 20, big
+
+
+def test_memory_in_use_is_bounded_where_addresses_cannot_be(sandbox):
+    text = "a=xxxxxxxx; while [ ${#a} -lt 2000000000 ]; do a=$a$a; done; echo alive"
+    limits = Limits(memory_bytes=None, resident_bytes=256 << 20, timeout_s=20)
+    done = shell(text, sandbox, limits=limits)
+    assert done.signal == signal.SIGKILL
+    assert not done.timed_out
+    assert done.too_large
+    assert not shell("echo little", sandbox, limits=limits).too_large
+    assert "alive" not in done.stdout
+
+
+def test_a_program_made_from_a_candidate_starts_no_other(sandbox):
+    if not sandbox.seccomp:
+        pytest.skip("no seccomp here")
+    assert shell("exec echo alone", sandbox, children=Children.NONE).stdout == "alone\n"
+    forked = shell("sleep 0 & echo started", sandbox, children=Children.NONE)
+    assert "started" not in forked.stdout
+    assert "fork" in forked.stderr.lower()
 
 
 def _scratch(sandbox):

@@ -7,6 +7,7 @@ import pytest
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate import seccomp
+from evokernel.evaluate.inside.seal import OWN_PROCESS
 from evokernel.evaluate.seccomp import Children
 
 HEADERS = {
@@ -19,6 +20,7 @@ X86 = 0xC000003E
 OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL, MEMFD_CREATE = (
     2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62, 319,
 )  # fmt: skip
+PRLIMIT, FCNTL, CHMOD, UTIMENSAT, SETXATTR = 302, 72, 90, 280, 188
 PTHREAD_FLAGS = 0x3D0F00
 NEW_USER = 0x10000000
 
@@ -49,7 +51,8 @@ def test_call_numbers_agree_with_the_kernels_headers(machine):
         pytest.skip(f"no kernel headers at {path}")
     known = {name: int(number) for name, number in re.findall(pattern, path.read_text())}
     column = seccomp.ARCHITECTURES[machine][0]
-    tables = {**seccomp.DENIED, **seccomp.DENIED_TO_WORKERS, **seccomp.FORKS}
+    tables = {**seccomp.DENIED, **seccomp.ATTRIBUTES, **seccomp.DENIED_TO_WORKERS, **seccomp.FORKS}
+    tables |= {"tgkill": seccomp.TGKILL, "prlimit64": seccomp.PRLIMIT, "fcntl": seccomp.FCNTL}
     tables |= {"clone": seccomp.CLONE, "clone3": seccomp.CLONE3, "ioctl": seccomp.IOCTL}
     ours = {name: numbers[column] for name, numbers in tables.items() if name in known}
     assert len(ours) > 50
@@ -74,13 +77,33 @@ def test_a_worker_with_threads_starts_threads_only():
     assert run_filter(code, FORK) == EPERM
 
 
+@pytest.mark.parametrize("build", [seccomp.worker_filter, seccomp.program_filter])
+def test_what_runs_a_candidates_code_reaches_no_process_but_itself_and_no_attribute_of_a_file(build):
+    code = build(Children.NONE, machine="x86_64")
+    for call in (TGKILL, PRLIMIT):
+        assert [run_filter(code, call, process) for process in (OWN_PROCESS, 0, 1, 4242)] == [ALLOW] * 2 + [EPERM] * 2
+    set_flags, set_owner, set_owner_ex = 4, 8, 15
+    assert [run_filter(code, FCNTL, 3, command) for command in (set_flags, set_owner, set_owner_ex)] == [
+        ALLOW, EPERM, EPERM,
+    ]  # fmt: skip
+    assert {run_filter(code, call) for call in (CHMOD, UTIMENSAT, SETXATTR)} == {EPERM}
+
+
+def test_a_program_made_from_a_candidate_may_be_started_and_starts_nothing_else():
+    code = seccomp.program_filter(Children.NONE, machine="x86_64")
+    assert run_filter(code, EXECVE) == ALLOW
+    assert {run_filter(code, call, 17) for call in (FORK, CLONE, KILL_CALL, MEMFD_CREATE)} == {EPERM}
+    assert run_filter(code, SOCKET, 1) == EPERM
+    assert run_filter(seccomp.program_filter(Children.THREADS, machine="x86_64"), CLONE, PTHREAD_FLAGS) == ALLOW
+
+
 def test_a_worker_with_a_gpu_may_pass_memory_through_unix_sockets_and_nothing_more():
     code = seccomp.worker_filter(Children.THREADS, gpu=True, machine="x86_64")
     assert [run_filter(code, SOCKET, family) for family in (1, 2, 10, 16)] == [ALLOW] + [EPERM] * 3
     assert run_filter(code, MEMFD_CREATE) == ALLOW
     assert run_filter(code, CLONE, PTHREAD_FLAGS) == ALLOW
     assert {run_filter(code, number) for number in (FORK, EXECVE, KILL_CALL, PTRACE)} == {EPERM}
-    assert set(seccomp.DENIED_TO_WORKERS) >= seccomp.LIFTED_FOR_GPU
+    assert {**seccomp.DENIED_TO_WORKERS, **seccomp.ATTRIBUTES}.keys() >= seccomp.LIFTED_FOR_GPU
     plain = seccomp.worker_filter(Children.THREADS, machine="x86_64")
     assert {run_filter(plain, number, 1) for number in (SOCKET, MEMFD_CREATE)} == {EPERM}
 
@@ -98,7 +121,7 @@ def test_all_filters_refuse_ptrace_and_typing_into_the_terminal_and_allow_plain_
     for code in (seccomp.worker_filter(Children.NONE, machine="x86_64"), seccomp.tool_filter(machine="x86_64")):
         assert run_filter(code, PTRACE) == EPERM
         assert run_filter(code, IOCTL, 0, 0x5412) == EPERM
-        assert {run_filter(code, number) for number in (OPEN, READ, TGKILL)} == {ALLOW}
+        assert {run_filter(code, number, OWN_PROCESS) for number in (OPEN, READ, TGKILL)} == {ALLOW}
         assert run_filter(code, IOCTL, 0, 0x5401) == ALLOW
 
 

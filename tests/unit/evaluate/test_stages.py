@@ -2,7 +2,7 @@
 
 import pytest
 
-from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError
+from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.verdicts import failure
 from evokernel.evaluation import Stage, Status
 
@@ -12,7 +12,8 @@ FAULTS = [
     (KernelFault("AcceleratorError: N is 137", "device"), Status.DEVICE_FAULT, "failed on the GPU"),
     (KernelFault("OutOfMemoryError: N is 137", "memory"), Status.OUT_OF_MEMORY, "no device memory"),
     (WorkerDied("the worker was killed by SIGABRT; it wrote: N is 137", 6), Status.WORKER_DIED, "SIGABRT"),
-    (WorkerDied("the worker exited with 137", exit_code=137), Status.WORKER_DIED, "on"),
+    (WorkerDied("the worker exited with 137", exit_code=137), Status.WORKER_DIED, "ed"),
+    (WorkerDied("killed by SIGABRT; it wrote: std::bad_alloc 137", 6), Status.OUT_OF_MEMORY, "could not be allocated"),
 ]
 
 
@@ -24,6 +25,13 @@ def test_a_candidates_own_words_are_passed_on_where_nothing_is_hidden(error: Wor
     assert kind in kept.feedback
     assert "137" in told.feedback
     assert "137" not in kept.feedback
+
+
+def test_that_time_ran_out_is_told_everywhere() -> None:
+    error = WorkerTimeout("no answer within 20 s; killed")
+    for hidden in (False, True):
+        found = failure(error, Stage.SMOKE, "on w", hidden=hidden)
+        assert (found.status, found.feedback) == (Status.TIMEOUT, "on w: no answer within 20 s; killed")
 
 
 def test_a_process_that_somebody_killed_is_no_verdict() -> None:

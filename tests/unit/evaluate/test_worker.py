@@ -17,6 +17,7 @@ from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.sandbox import Level, detect_sandbox
 from evokernel.evaluate.trampoline import build_trampoline
 from evokernel.evaluate.worker_pool import LoadFailed, WorkerLimits, WorkerPool
+from tests.processes import descendants
 from tests.unit.evaluate.kernels import SCALARS, SETS, SIGNATURE, N, build_all, load, poison, run, unwritten
 from tests.unit.evaluate.ordinary_user import run_as_user
 
@@ -187,19 +188,7 @@ def test_daemons_are_gone_even_where_nothing_forbids_them(trampoline, artifacts,
 
 
 def _descendants(pool):
-    root = pool.host.pid
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z":
-            parents[int(path.parent.name)] = int(fields[1])
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
+    return descendants(pool.host.pid) | {pool.host.pid}
 
 
 def _soon(condition):

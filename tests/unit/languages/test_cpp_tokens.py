@@ -2,6 +2,7 @@ import time
 
 import pytest
 
+from evokernel.candidate import SIZE_LIMIT_BYTES
 from evokernel.languages.cpp_tokens import program_hash, tokens
 
 
@@ -57,6 +58,13 @@ def test_unfinished_text_still_has_tokens():
     assert tokens('R"x(open\n') == ('R"x(open\n',)
     assert tokens('R"no parenthesis"') == ('R"no parenthesis"',)
     assert tokens("#define A") == ("\n#", "define", "A", "\n")
+
+
+def test_a_text_too_long_to_be_tried_is_hashed_unread():
+    longest = "x " * (SIZE_LIMIT_BYTES // 2)
+    assert program_hash(longest) == program_hash(longest.replace(" ", "\n"))
+    longer = longest + " "
+    assert program_hash(longer) != program_hash(longer.replace(" ", "\n"))
 
 
 @pytest.mark.parametrize("piece", ['"\\', 'R"x(', "/*", "'", "\\ ", "%:", "<:"])

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from evokernel.languages.static_text import SIZE_LIMIT_BYTES
+from evokernel.candidate import SIZE_LIMIT_BYTES
 from evokernel.languages.triton_static import static_check
 
 HEAD = "import triton\nimport triton.language as tl\n"

@@ -1,0 +1,2 @@
+// Ends with SIGABRT.
+RUN { std::abort(); }

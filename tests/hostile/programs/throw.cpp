@@ -1,0 +1,2 @@
+// Throws out of `run`.
+RUN { throw 1; }
