@@ -30,12 +30,13 @@ from evokernel.protocols import Built
 from evokernel.task import Task
 
 ROOT = Path(__file__).parents[1]
+MUSEUM = ROOT / "tests" / "museum"
 SUBJECTS = (
-    ("gemm 48x64x32", str(ROOT / "tests" / "e2e" / "small_task.py"), 0),
-    ("softmax 2048x256", "softmax", 2),
-    ("gemm 384x1024x256", "gemm", 1),
+    ("sum 128x512", str(MUSEUM / "tasks" / "sum.py"), MUSEUM / "honest" / "cpp" / "sum_lanes.cpp", 0),
+    ("gemm 96x128x64", str(MUSEUM / "tasks" / "gemm.py"), MUSEUM / "honest" / "cpp" / "gemm_plain.cpp", 0),
+    ("softmax 2048x256", "softmax", MUSEUM / "honest" / "cpp" / "softmax_polynomial.cpp", 2),
 )
-"""What is printed, the task, and which of its search workloads; the kernel is the task's own seed."""
+"""What is printed, the task, the kernel, and which of the task's search workloads it is measured on."""
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 BATCH_S = 0.003
 
@@ -67,19 +68,19 @@ def open_bench(task: str) -> OwnBench:
     )
 
 
-def build(task: Task) -> bytes:
-    """Compile a task's own seed."""
-    made = local_language("cpp", EvaluationConfig()).build(task.seeds["cpp"].read_text(), task)
+def build(source: Path, task: Task) -> bytes:
+    """Compile a kernel."""
+    made = local_language("cpp", EvaluationConfig()).build(source.read_text(encoding="utf-8"), task)
     if not isinstance(made, Built):
         raise SystemExit(made.message)
     return made.artifact
 
 
-def study(task: str, *, workload: int, budget_s: float, repeats: int) -> dict[str, float]:
-    """Measure the seed of a task against itself on one workload; errors in percent."""
+def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: int) -> dict[str, float]:
+    """Measure a kernel against itself on one workload; errors in percent."""
     bench = open_bench(task)
     try:
-        artifact = build(bench.task)
+        artifact = build(source, bench.task)
         candidate, itself = (WorkerSession(bench, artifact, "") for _ in range(2))
         outcome = check(candidate, None)
         if outcome.status is not None:
@@ -141,8 +142,8 @@ def main() -> None:
         f"{'kernel':20} {'us':>8} {'calls':>5} {'p50 %':>7} {'p90 %':>7} {'max %':>7} {'mean %':>7} {'held':>5}  wall s"
     )
     with nullcontext() if given.quiet else neighbour(cores.judge):
-        for name, task, workload in (each for each in SUBJECTS if given.only in each[0]):
-            row = study(task, workload=workload, budget_s=given.budget, repeats=given.repeats)
+        for name, task, source, workload in (each for each in SUBJECTS if given.only in each[0]):
+            row = study(task, source, workload=workload, budget_s=given.budget, repeats=given.repeats)
             errors = " ".join(f"{row[key]:7.3f}" for key in ("p50", "p90", "max", "mean"))
             held, wall_s = row["interval_holds_1"], row["wall_ms"] / 1e3
             print(f"{name:20} {row['call_us']:8.1f} {row['calls']:5} {errors} {held:5.2f} {wall_s:7.2f}", flush=True)
