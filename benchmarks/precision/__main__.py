@@ -12,8 +12,6 @@ import json
 import math
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,10 +22,11 @@ import torch
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
+from errors import percentiles, repeat  # noqa: E402
 from gpu_judge import ALL_CORES, Workbench, read  # noqa: E402
 
 from evokernel.evaluate.artifact.clock import ArtifactClock  # noqa: E402
-from evokernel.evaluate.clockwork import PairedClock, Rejected  # noqa: E402
+from evokernel.evaluate.clockwork import Rejected  # noqa: E402
 from evokernel.evaluate.fresh import FreshInputs  # noqa: E402
 from evokernel.evaluate.ground import Ground, Kind  # noqa: E402
 from evokernel.evaluate.stages import check  # noqa: E402
@@ -45,28 +44,6 @@ TASKS = {
 SHORT_S, LONG_S = 0.06, 1.0
 BLOCKS = 12
 """For the quotient of the baseline's times before and after the candidate: anything but 1 is somebody's work beside."""
-
-
-def percentiles(errors: Sequence[float]) -> dict[str, float]:
-    """Return what matters of absolute errors, in percent."""
-    values = 100 * np.abs(np.asarray(errors))
-    return {"p50": float(np.median(values)), "p90": float(np.quantile(values, 0.9)), "max": float(values.max())}
-
-
-def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
-    """Measure again and again; errors in percent, and how often the interval held the truth."""
-    begin = time.monotonic()
-    found = [measure(clock.block, Plan(budget_s, half_width=0.0)) for _ in range(times)]
-    logs = [each.log_speedup for each in found]
-    held = sum(abs(each.log_speedup) <= 1.96 * each.log_error for each in found)
-    return {
-        **percentiles(logs),
-        "mean": 100 * float(np.mean(logs)),
-        "times": times,
-        "pairs": found[0].pairs,
-        "interval_holds_1": held / times,
-        "wall_ms": 1e3 * (time.monotonic() - begin) / times,
-    }
 
 
 def do_bench(ground: Ground, baseline: Any, budget_s: float, times: int) -> dict[str, float]:

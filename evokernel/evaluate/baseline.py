@@ -63,6 +63,7 @@ class BaselineProcess(RunnerProcess):
         theirs.close()
         self._on_gpu = device == "cuda"
         super().__init__(ours, os.pidfd_open(self._process.pid), spin=spin)
+        self.one_thread = device == "cpu" and threads == 1
         try:
             self._await(b"loaded", START_TIMEOUT_S)
         except BaseException as error:

@@ -1,4 +1,9 @@
-"""Paired batches of candidate and baseline: fresh inputs at the last moment, every timed output verified."""
+"""Paired batches of candidate and baseline: fresh inputs at the last moment, every timed output verified.
+
+A worker keeps its memory, so it may know by counting that the checks are over, and take short cuts that only contents
+such as those of timed calls allow. So some batches look like timed ones and are not: some of their calls have the
+contents of checks.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,13 +14,15 @@ import torch
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.arrays import Array
 from evokernel.evaluate.bench import Bench
-from evokernel.evaluate.correctness import alike_calls, judge_timed
-from evokernel.evaluate.fresh import FreshInputs, Window
+from evokernel.evaluate.correctness import alike_calls, judge_output, judge_timed
+from evokernel.evaluate.fresh import Content, FreshInputs, Window
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.hosted import HostedRunner
+from evokernel.evaluate.inputs import draw
 from evokernel.evaluate.references import native_answer
 from evokernel.evaluate.runner import RunnerProcess
 from evokernel.evaluate.timing import Block
+from evokernel.evaluate.tolerance import expect
 from evokernel.evaluate.verdicts import NEUTRAL, out_of_bounds
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Stage, Status
@@ -23,6 +30,8 @@ from evokernel.task import Role
 
 _SLOW_NS = 20e6
 """A call this long needs no warm-up: what it warms is gone before it ends."""
+_ODD_SHARE = 0.2
+"""How many blocks have a batch with odd calls in it; the first always has."""
 _RENEWED = 8
 """Between two runners, one in this many inputs is written anew where a runner might have changed them."""
 
@@ -81,17 +90,22 @@ class PairedClock(ABC):
         """
         ground = self._ground
         for call in calls:
-            inputs = {name: torch.empty_like(view) for name, view in ground.views(call).items()}
-            self._fresh.fill(inputs, windows[call])
+            inputs = self._contents(windows[call])
             native = native_answer(ground.task, ground.workload, inputs)
             outputs = [array[call] for array in actual]
             poison, hidden = ground.poison_word, ground.hidden
             if judge_timed(self._expected, outputs, native=native, poison=poison, hidden=hidden) is not None:
                 raise self._suspect(NEUTRAL)  # it passed every check on single calls; how it was found out is not told
 
+    def _contents(self, window: Window) -> dict[str, Array]:
+        """Return what a call was given."""
+        inputs = {name: torch.empty_like(view) for name, view in self._ground.views(0).items()}
+        self._fresh.fill(inputs, window)
+        return inputs
+
 
 class WorkerClock(PairedClock):
-    """Times a worker by this process's own clock, from waking it to its answer.
+    """Times a worker from waking it to its answer, see `RunnerProcess`.
 
     Both runners are warmed up and stopped before the contents are there, and each wakes for its batch alone.
     """
@@ -113,18 +127,32 @@ class WorkerClock(PairedClock):
         self._baselines.attach(ground)
         self._once_ns = max(call_s * 1e9 - self._baselines.wake_ns, 1.0)
         self._neighbours = self._count_neighbours()
+        self._others = [name for name in ground.task.distributions if name != ground.workload.distribution]
+        self._begun = False
 
     def block(self) -> Block:
         """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
         calls, warm = self._pace()
-        halves = [self._half(calls, warm=warm, candidate_first=last) for last in (False, True)]
+        odd, halves = self._draw_odd(), []
+        for half in (False, True):
+            if half == odd:  # in the order of the half that would have been next
+                self._half(calls, warm=warm, candidate_first=half, odd=True)
+            halves.append(self._half(calls, warm=warm, candidate_first=half))
         self._check_bounds()
         baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
         clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls
         return Block(baseline, candidate, clock_ns / 1e9)
 
-    def _half(self, calls: int, *, warm: bool, candidate_first: bool) -> tuple[float, float]:
-        """Return the times of one call of baseline and candidate, in ns, on the same new contents."""
+    def _draw_odd(self) -> bool | None:
+        """Return the half before which there is a batch with odd calls, or None."""
+        rng, first, self._begun = self._bench.rng, not self._begun, True
+        return bool(rng.integers(2)) if self._others and (first or rng.random() < _ODD_SHARE) else None
+
+    def _half(self, calls: int, *, warm: bool, candidate_first: bool, odd: bool = False) -> tuple[float, float]:
+        """Return the times of one call of baseline and candidate, in ns, on the same new contents.
+
+        With `odd` some contents are those of checks; the times mean nothing then.
+        """
         warm_set, limit = self._ground.calls, self._bench.settings.timeout_s
         self._worker.prepare(
             self._ground.name, first_set=0, calls=calls, warm_set=warm_set if warm else None, timeout_s=limit
@@ -135,6 +163,7 @@ class WorkerClock(PairedClock):
                 self._ground.name, first_set=0, calls=self._ground.calls, warm_set=warm_set, timeout_s=limit
             )
         windows = self._fresh.draw_windows(self._ground.calls)
+        oddities = self._make_odd(windows, calls) if odd else {}
         self._fill(windows)
         if candidate_first:
             candidate = self._candidate(calls)
@@ -149,8 +178,33 @@ class WorkerClock(PairedClock):
             candidate = self._candidate(calls)
             actual = self._wrote(calls)
         alike = self._alike(actual, due, among=range(calls)).tolist()
-        self._decide((call for call, right in enumerate(alike) if not right), windows, actual)
+        self._decide((each for each, right in enumerate(alike) if not right and each not in oddities), windows, actual)
+        for call, distribution in oddities.items():
+            self._decide_odd(windows[call], [array[call] for array in actual], distribution=distribution)
         return baseline, candidate
+
+    def _make_odd(self, windows: list[Window], calls: int) -> dict[int, str]:
+        """Give some of the candidate's calls contents of checks; returns the distribution of each."""
+        rng, ground = self._bench.rng, self._ground
+        count = min(calls, len(self._others))
+        where = rng.choice(calls, count, replace=False).tolist()
+        oddities = dict(zip(where, rng.permutation(self._others).tolist(), strict=False))
+        for call, distribution in oddities.items():
+            drawn = draw(ground.task, ground.workload, distribution, rng, device=ground.device)
+            windows[call] = {name: Content(array.reshape(-1), 0, array.numel()) for name, array in drawn.items()}
+        return oddities
+
+    def _decide_odd(self, window: Window, outputs: Sequence[Array], *, distribution: str) -> None:
+        """Raise `Rejected` where a call with the content of a check is wrong."""
+        ground, inputs = self._ground, self._contents(window)
+        poison, hidden = ground.poison_word, ground.hidden
+        native = native_answer(ground.task, ground.workload, inputs)
+        expected = ground.case(distribution).expected
+        if judge_timed(expected, outputs, native=native, poison=poison, hidden=hidden) is None:
+            return
+        exactly = expect(ground.task, ground.workload, inputs, distribution=distribution)  # takes several times as long
+        if judge_output(exactly, outputs, poison=poison, hidden=hidden) is not None:
+            raise self._suspect(NEUTRAL)
 
     def _wrote(self, calls: int) -> Sequence[Array]:
         """Return what lies in the outputs of the first calls; nobody may be at work on them."""

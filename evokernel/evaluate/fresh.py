@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from evokernel.evaluate.arrays import Array
-from evokernel.evaluate.inputs import draw_values, shape_of
+from evokernel.evaluate.arrays import Array, torch_dtype
+from evokernel.evaluate.inputs import draw_values, secret_generator, shape_of
 from evokernel.task import Task, Workload
 
 _POOL_EXTRA = 1 << 16
@@ -17,16 +17,21 @@ _POOL_EXTRA = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What one tensor holds in one call: a part of a pool, from `start`, and the factor it is scaled by, if it is."""
+    """What one tensor holds in one call: a part of a pool, from `start`, and what is done to it.
+
+    It is scaled by `factor`, a number or one for each element; or, where `choice` is no, `other` takes its place.
+    """
 
     pool: Array
     start: int
     size: int
-    factor: float | None
+    factor: float | Array | None = None
+    choice: Array | None = None
+    other: Array | None = None
 
     @property
     def source(self) -> Array:
-        """The numbers, flat, before they are scaled."""
+        """The numbers, flat, before anything is done to them."""
         return self.pool[self.start : self.start + self.size]
 
 
@@ -41,6 +46,10 @@ class FreshInputs:
     was not used before, and float32 and float64 content is scaled by a random factor near 1. So neither a cache keyed
     by addresses nor one keyed by sampled elements ever hits, and no call's input can be foretold from the calls before
     it. The content follows the workload's own distribution. One instance per worker.
+
+    A processor's worker keeps its memory between calls. It could put the pool together and answer by running sums over
+    it, so there every element has a factor of its own, a window at another offset of random factors; what must not be
+    scaled is a random choice between two windows. What is known of one pair of offsets says nothing of others.
     """
 
     def __init__(self, task: Task, workload: Workload, rng: np.random.Generator, *, device: str = "cpu") -> None:
@@ -51,6 +60,7 @@ class FreshInputs:
         self._tensors = {tensor.name: tensor for tensor in task.signature.inputs}
         self._sizes = {name: math.prod(shape_of(task, t, workload)) for name, t in self._tensors.items()}
         self._pools: dict[str, Array] = {}
+        self._twists: dict[str, Array] = {}
         self._used: dict[str, set[int]] = {}
         for name in self._tensors:
             self._renew(name)
@@ -79,13 +89,28 @@ class FreshInputs:
                 _write_rows(list(rows.unbind()), contents)
 
     def _contents(self, name: str, count: int) -> list[Content]:
-        size, starts = self._sizes[name], list[tuple[Array, int]]()
+        starts: list[tuple[Array, int]] = []
         while len(starts) < count:
             starts += self._unused(name, count - len(starts))
-        factors: list[float | None] = [None] * count
-        if self._scales(self._tensors[name].dtype):
-            factors = self._rng.uniform(0.875, 1.125, count).tolist()
-        return [Content(pool, start, size, factor) for (pool, start), factor in zip(starts, factors, strict=True)]
+        return [self._content(name, pool, start) for pool, start in starts]
+
+    def _content(self, name: str, pool: Array, start: int) -> Content:
+        size, scales = self._sizes[name], self._scales(self._tensors[name].dtype)
+        if self._device != "cpu":
+            return Content(pool, start, size, float(self._rng.uniform(*self._range)) if scales else None)
+        twist = self._part(self._twists[name], size)
+        if scales:
+            return Content(pool, start, size, factor=twist)
+        return Content(pool, start, size, choice=twist, other=self._part(pool, size))
+
+    def _part(self, of: Array, size: int) -> Array:
+        start = int(self._rng.integers(of.numel() - size + 1))
+        return of[start : start + size]
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """The factors' range; where differences cancel they must not drown them."""
+        return (0.998, 1.002) if self._device == "cpu" and self._workload.distribution == "offset" else (0.875, 1.125)
 
     def _scales(self, dtype: str) -> bool:
         return dtype in ("float32", "float64") and self._workload.distribution != "integers01"
@@ -104,24 +129,36 @@ class FreshInputs:
 
     def _renew(self, name: str) -> None:
         """Draw a new pool; windows of the old one keep it alive."""
-        size = self._sizes[name]
+        size, tensor = self._sizes[name], self._tensors[name]
+        count = size + max(size // 4, _POOL_EXTRA)
         self._pools[name] = draw_values(
             self._task,
             self._workload,
-            self._tensors[name],
+            tensor,
             self._workload.distribution,
             self._rng,
-            count=size + max(size // 4, _POOL_EXTRA),
+            count=count,
             device=self._device,
         )
         self._used[name] = set()
+        if self._device == "cpu":
+            self._twists[name] = self._twist(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
+
+    def _twist(self, count: int, dtype: torch.dtype | None) -> Array:
+        """Return random factors, or without a dtype random truth values."""
+        generator = secret_generator(self._rng, self._device)
+        if dtype is None:
+            return torch.randint(0, 2, (count,), generator=generator, dtype=torch.uint8).bool()
+        return torch.empty(count, dtype=dtype).uniform_(*self._range, generator=generator)
 
 
 def _write(flat: Array, content: Content) -> None:
-    if content.factor is None:
-        flat.copy_(content.source)
-    else:
+    if content.factor is not None:
         torch.mul(content.source, content.factor, out=flat)
+    elif content.choice is not None and content.other is not None:
+        torch.where(content.choice, content.source, content.other, out=flat)
+    else:
+        flat.copy_(content.source)
 
 
 def _write_rows(rows: list[Array], contents: Sequence[Content]) -> None:

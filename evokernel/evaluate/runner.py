@@ -4,6 +4,10 @@ A batch has two phases. `prepare` lets the process warm up and say "ready"; then
 the judge now fills into the buffers cannot be seen before its time. `go` starts the clock, lets it continue, waits
 for "done", reads the clock, and stops it again: what is checked afterwards is what lay there at "done", even if the
 process lied about being finished. Candidates and baselines pay the same for the wake-up.
+
+Of a process with one thread the time is what the kernel's scheduler says it was running, from its start until it stands
+still again: others on its core, a judge that is woken late, and work after a hasty "done" make no difference to that.
+One that gave its core up of its own will in between may have waited for something: there, the judge's clock counts.
 """
 
 import contextlib
@@ -25,6 +29,9 @@ MESSAGE_BYTES = 65536
 STOP_TIMEOUT_S = 2.0
 KILL_TIMEOUT_S = 5.0
 SETTLED = frozenset("TtZX")
+CPUCLOCK_SCHED = 2
+OWN_WAITS = 3
+"""How often a runner may give its core up in a batch: to ask for the next message, once more if disturbed, to stop."""
 
 
 class PeerProcess(ABC):
@@ -141,7 +148,12 @@ class PeerProcess(ABC):
 
 
 class RunnerProcess(PeerProcess):
-    """Shared half of `Worker` and `BaselineProcess`: batches of calls between a start and a stop."""
+    """Shared half of `Worker` and `BaselineProcess`: batches of calls between a start and a stop.
+
+    `one_thread` says that the process computes in one thread; its batches are timed by the scheduler's account then.
+    """
+
+    one_thread: bool = False
 
     def __init__(self, channel: socket.socket, handle: int, *, spin: bool = False) -> None:
         super().__init__(channel, handle, spin=spin)
@@ -169,7 +181,7 @@ class RunnerProcess(PeerProcess):
         self._prepared = True
 
     def go(self, *, timeout_s: float) -> int:
-        """Run what was prepared and stop the process again; returns nanoseconds on the judge's monotonic clock.
+        """Run what was prepared and stop the process again; returns nanoseconds.
 
         Raises:
             WorkerDied, WorkerTimeout: the process is gone then.
@@ -180,6 +192,7 @@ class RunnerProcess(PeerProcess):
         self._settle()
         self._prepared = self._stopped = False
         patience_ms = max(1, int(timeout_s * 1000))
+        ran_ns, waits = self._account()
         clock, wake, handle = time.monotonic_ns, signal.pidfd_send_signal, self._handle
         try:
             self._channel.send(b"go")
@@ -191,7 +204,26 @@ class RunnerProcess(PeerProcess):
             raise self._died() from None
         self._expect(b"done", answered, timeout_s)
         self._stop()
-        return elapsed
+        if not self.one_thread:
+            return elapsed
+        now_ns, now_waits = self._account()
+        return now_ns - ran_ns if now_waits - waits <= OWN_WAITS else max(elapsed, now_ns - ran_ns)
+
+    def _account(self) -> tuple[int, int]:
+        """Return how long the process was running so far, in ns, and how often it has given its core up.
+
+        Exact only while it stands still. Zeros where it has several threads.
+        """
+        if not self.one_thread:
+            return 0, 0
+        try:
+            # the kernel's number for the account of a whole process, see clock_getcpuclockid(3)
+            ran_ns = time.clock_gettime_ns(~self._pid << 3 | CPUCLOCK_SCHED)
+            with open(f"/proc/{self._pid}/status", "rb") as file:
+                fields = file.read()
+        except OSError:
+            raise self._died() from None
+        return ran_ns, int(fields.partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
 
     def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
         """Prepare without a warm-up, and go; returns nanoseconds. Raises as `go` does."""

@@ -66,6 +66,8 @@ SOURCES = {
     "no_run": 'extern "C" void walk() {}',
     "unresolved": "extern void nowhere(); RUN { nowhere(); }",
     "early_done": 'RUN { send(3, "done", 4, 0); for (int64_t i = 0; i < n; i++) { usleep(20000); c[i] = 1; } }',
+    "sleepy": f"RUN {{ {SCALE} for (int i = 0; i < 20; i++) usleep(1000); }}",
+    "busy": f"RUN {{ {SCALE} for (volatile int i = 0; i < 30000000;) i = i + 1; }}",
     "nonsense": 'RUN { send(3, "what?", 5, 0); }',
     "nested": "RUN { static char text[50000]; memset(text, '[', sizeof text); send(3, text, sizeof text, 0); }",
     "hang_up": "RUN { close(3); for (;;) pause(); }",

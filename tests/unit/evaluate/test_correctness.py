@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -366,6 +367,24 @@ def test_a_sum_of_one_row_near_zero_is_judged_by_its_condition(seed):
     _, _, inputs, expected = single(dims={"R": 1, "C": 1100}, seed=seed)
     for kernel in HONEST["rowsum"].values():
         assert judge_output(expected, outputs_of(kernel, inputs)) is None
+
+
+def sequential(terms):
+    """Add up the last axis one by one, in fp32."""
+    return torch.from_numpy(np.cumsum(terms.numpy(), axis=1, dtype=np.float32)[:, -1:])
+
+
+def test_plain_sums_of_squares_of_wide_numbers_pass():
+    task = load_task(str(Path(__file__).parents[2] / "museum" / "tasks" / "layernorm.py"))
+    workload, rng = task.workloads["cpu"].search[1], np.random.default_rng(5)
+    for _ in range(40):
+        inputs = draw(task, workload, "wide", rng)
+        x, columns = inputs["x"], workload.dims["C"]
+        off = x - sequential(x) / columns
+        scale = torch.rsqrt(sequential(off * off) / columns + workload.dims["eps"])
+        answer = off * scale * inputs["gain"] + inputs["shift"]
+        finding = judge_output(expect(task, workload, inputs, distribution="wide"), [answer])
+        assert finding is None, finding
 
 
 def test_unwritten_tail_is_recognised():

@@ -62,6 +62,22 @@ def test_fresh_content_follows_the_distribution(distribution):
     assert abs(view.count_nonzero() - like.count_nonzero()) < 500
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_content_is_nothing_that_running_sums_over_another_one_give(dtype):
+    fresh = fresh_for(make(Tensor("x", ("R", "C"), dtype), distribution="wide"))
+    (first, *others) = (each["x"] for each in fresh.draw_windows(50))
+    second = min(others, key=lambda each: abs(each.start - first.start))
+    shift = second.start - first.start
+    view = {"x": torch.empty(40, 500, dtype=torch_dtype(dtype))}
+    flat = []
+    for content in (first, second):
+        fresh.fill(view, {"x": content})
+        flat.append(view["x"].reshape(-1).double().clone())
+    assert abs(shift) < 19000
+    mine, theirs = flat[0][max(shift, 0) : 20000 + min(shift, 0)], flat[1][max(-shift, 0) : 20000 - max(shift, 0)]
+    assert (theirs / mine).nan_to_num(1.0).std() > 0.01
+
+
 def test_a_used_up_pool_is_drawn_anew_and_old_windows_stay_good():
     fresh = fresh_for(make(Tensor("x", (2,), "float64")))
     view, seen = torch.empty(2, dtype=torch.float64), set()

@@ -93,6 +93,33 @@ def test_one_worker_serves_several_arenas_and_many_batches(pool, artifacts, aren
         assert (arena.view(2, "c") == 8).all()
 
 
+def test_a_worker_is_not_charged_for_others_on_its_core(arena, artifacts, trampoline):
+    core = (min(os.sched_getaffinity(0)),)
+    limits = WorkerLimits(cpus=core)
+    others = [
+        subprocess.Popen([sys.executable, "-c", f"import os; os.sched_setaffinity(0, {core})\nwhile True: pass"])
+        for _ in range(3)
+    ]
+    try:
+        with (
+            WorkerPool(trampoline, sandbox=detect_sandbox(), limits=limits) as pool,
+            load(pool, artifacts, "busy", arena) as worker,
+        ):
+            began = time.monotonic_ns()
+            spent_ns = worker.call("w", first_set=0, calls=2, timeout_s=60)
+            elapsed_ns = time.monotonic_ns() - began
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert 0 < spent_ns < 0.7 * elapsed_ns
+
+
+def test_sleeping_counts(pool, artifacts, arena):
+    with load(pool, artifacts, "sleepy", arena) as worker:
+        assert worker.call("w", first_set=0, calls=1, timeout_s=15) > 20e6
+
+
 def test_inputs_filled_between_prepare_and_go_are_the_ones_used(pool, artifacts, arena):
     with load(pool, artifacts, "good", arena) as worker:
         worker.prepare("w", first_set=1, calls=1, warm_set=1, timeout_s=15)

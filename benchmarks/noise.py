@@ -1,0 +1,153 @@
+"""A C++ kernel against itself, through the whole clock of a processor: how far from 1.000x is what the judge says?
+
+`python benchmarks/noise.py [--repeats 200] [--budget 1.0] [--quiet]`. Candidate and baseline are the same machine code
+in two workers, so the truth is 1 exactly. A process that this one starts keeps the judge's core busy all the time
+(`--quiet` leaves it out). Contents, poison and the comparison of every output are part of it, as in a search.
+"""
+
+import argparse
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+from errors import repeat
+
+from evokernel.config import EvaluationConfig
+from evokernel.evaluate.clockwork import WorkerClock
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.cores import share_out
+from evokernel.evaluate.cpu_bench import CpuBench
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.sessions import WorkerSession
+from evokernel.evaluate.stages import check
+from evokernel.evaluate.workers import BaselineSide
+from evokernel.evaluation import Stage
+from evokernel.protocols import Built
+from evokernel.task import Task
+
+ROOT = Path(__file__).parents[1]
+MUSEUM = ROOT / "tests" / "museum"
+SUBJECTS = (
+    ("sum 128x512", str(MUSEUM / "tasks" / "sum.py"), MUSEUM / "honest" / "cpp" / "sum_lanes.cpp", 0),
+    ("gemm 96x128x64", str(MUSEUM / "tasks" / "gemm.py"), MUSEUM / "honest" / "cpp" / "gemm_plain.cpp", 0),
+    ("softmax 2048x256", "softmax", MUSEUM / "honest" / "cpp" / "softmax_polynomial.cpp", 2),
+)
+"""What is printed, the task, the kernel, and which of the task's search workloads it is measured on."""
+CORES = tuple(sorted(os.sched_getaffinity(0)))
+BATCH_S = 0.003
+
+
+class OwnBench(CpuBench):
+    """A bench whose baseline is a candidate in a worker, while there is one."""
+
+    mirror: BaselineSide | None = None
+
+    @property
+    def baselines(self) -> BaselineSide:
+        return self.mirror or super().baselines
+
+
+def open_bench(task: str) -> OwnBench:
+    """Set a judge up in this process."""
+    os.sched_setaffinity(0, CORES)
+    (cores,) = share_out(CORES, device="cpu", threads=1)
+    return OwnBench(
+        {
+            "task": task,
+            "device": "cpu",
+            "threads": 1,
+            "settings": EvaluationConfig().model_dump(mode="json"),
+            "cores": asdict(cores),
+            "admit": False,
+            "final": False,
+        }
+    )
+
+
+def build(source: Path, task: Task) -> bytes:
+    """Compile a kernel."""
+    made = local_language("cpp", EvaluationConfig()).build(source.read_text(encoding="utf-8"), task)
+    if not isinstance(made, Built):
+        raise SystemExit(made.message)
+    return made.artifact
+
+
+def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: int) -> dict[str, float]:
+    """Measure a kernel against itself on one workload; errors in percent."""
+    bench = open_bench(task)
+    try:
+        artifact = build(source, bench.task)
+        candidate, itself = (WorkerSession(bench, artifact, "") for _ in range(2))
+        outcome = check(candidate, None)
+        if outcome.status is not None:
+            raise SystemExit(outcome.feedback)
+        ground = bench.timed[workload]
+        bench.mirror = BaselineSide(itself.worker, batch_s=BATCH_S, first_call_s=120.0)
+        call_s = _size_batches(ground, bench.mirror)
+        ground.attach(candidate.worker, set())
+        fresh = FreshInputs(ground.task, ground.workload, bench.rng)
+        clock = WorkerClock(bench, candidate.worker, ground, fresh, stage=Stage.PRECISE, call_s=call_s)
+        clock.block()
+        return {"call_us": call_s * 1e6, "calls": ground.calls, **repeat(clock, budget_s, repeats)}
+    finally:
+        bench.close()
+
+
+def _size_batches(ground: Ground, side: BaselineSide) -> float:
+    """Make batches as long as a search's would be, had the kernel no faster baseline; returns s of a call."""
+    side.attach(ground)
+    side.measure_wake(ground)
+    times = [side.process.call(ground.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
+    call_s = max(min(times) - side.wake_ns, 1e3) / 1e9
+    ground.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
+    ground.resize(ground.calls + 1)
+    side.attach(ground)
+    side.measure_wake(ground)
+    return call_s
+
+
+@contextmanager
+def neighbour(cores: Sequence[int]) -> Iterator[None]:
+    """Keep some cores busy with a process of its own, as long as this is entered."""
+    process = multiprocessing.Process(target=_burn, args=(tuple(cores),), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _burn(cores: Sequence[int]) -> None:
+    os.sched_setaffinity(0, cores)
+    while True:
+        sum(range(100_000))
+
+
+def main() -> None:
+    """Measure as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--budget", type=float, default=1.0, help="clock time of a measurement, in s")
+    parser.add_argument("--quiet", action="store_true", help="leave the other core alone")
+    parser.add_argument("--only", default="", help="a part of the name of the kernel to measure")
+    given = parser.parse_args()
+    (cores,) = share_out(CORES, device="cpu", threads=1)
+    print(f"{given.repeats} times {given.budget:g} s, {'alone' if given.quiet else f'core {cores.judge} busy'}")
+    print(
+        f"{'kernel':20} {'us':>8} {'calls':>5} {'p50 %':>7} {'p90 %':>7} {'max %':>7} {'mean %':>7} {'held':>5}  wall s"
+    )
+    with nullcontext() if given.quiet else neighbour(cores.judge):
+        for name, task, source, workload in (each for each in SUBJECTS if given.only in each[0]):
+            row = study(task, source, workload=workload, budget_s=given.budget, repeats=given.repeats)
+            errors = " ".join(f"{row[key]:7.3f}" for key in ("p50", "p90", "max", "mean"))
+            held, wall_s = row["interval_holds_1"], row["wall_ms"] / 1e3
+            print(f"{name:20} {row['call_us']:8.1f} {row['calls']:5} {errors} {held:5.2f} {wall_s:7.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+// title: variance in one pass
+// task: layernorm
+// class: checking
+// tries: mean of squares minus square of the mean: one pass less, and fine where the mean is 0
+// seen: KernelHacks
+// verdict: numerical at correctness or nonfinite at correctness
+#include <cmath>
+#include <cstdint>
+
+extern "C" void run(const float* x, const float* gain, const float* shift, int64_t R, int64_t C, float eps, float* y) {
+    for (int64_t r = 0; r < R; ++r) {
+        float sum = 0.0f, squares = 0.0f;
+        for (int64_t c = 0; c < C; ++c) {
+            sum += x[r * C + c];
+            squares += x[r * C + c] * x[r * C + c];
+        }
+        const float mean = sum / (float)C, variance = squares / (float)C - mean * mean;
+        const float scale = 1.0f / std::sqrt(variance + eps);
+        for (int64_t c = 0; c < C; ++c) y[r * C + c] = (x[r * C + c] - mean) * scale * gain[c] + shift[c];
+    }
+}

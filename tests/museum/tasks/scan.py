@@ -1,0 +1,18 @@
+"""Running sums along the rows of a matrix in fp32."""
+
+import torch
+from museum_rows import rows_task
+
+from evokernel.task import Precision
+
+
+def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
+    return x.cumsum(dim=1)
+
+
+task = rows_task(
+    "scan",
+    reference,
+    lambda given, y: torch.cumsum(given["x"], dim=1, out=y),
+    precision=Precision(reduction="C", exact_on_integers=True),
+)

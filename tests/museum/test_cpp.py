@@ -1,0 +1,85 @@
+"""Cheats in C++ that people and models came up with, none of which pays; honest kernels of all kinds, none rejected."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from evokernel.evaluation import Evaluation, Stage, Status, combined_speedup
+from tests.museum.exhibits import CHEATS, CLASSES, HONEST, Exhibit, judge_exhibits, read_exhibits
+
+DOCS = Path(__file__).parents[2] / "docs" / "worker-mode.md"
+CHEATING, HONEST_ONES = read_exhibits(CHEATS), read_exhibits(HONEST)
+GAIN = 1.05
+"""How much faster than an honest kernel of the same loops an accepted cheat may look before it gains something."""
+
+
+class Gallery:
+    """Judges all exhibits of a task at the first question about one of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Evaluation] = {}
+
+    def __getitem__(self, exhibit: Exhibit) -> Evaluation:
+        if exhibit.name not in self._found:
+            room = (exhibit.task, exhibit.threads)
+            self._found |= judge_exhibits(each for each in CHEATING + HONEST_ONES if (each.task, each.threads) == room)
+        return self._found[exhibit.name]
+
+
+@pytest.fixture(scope="module")
+def gallery() -> Gallery:
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        pytest.skip("needs a C++ compiler")
+    return Gallery()
+
+
+def names(exhibits: list[Exhibit]) -> list[str]:
+    return [exhibit.name for exhibit in exhibits]
+
+
+def test_every_exhibit_says_what_it_is():
+    assert len(CHEATING) >= 30
+    assert len(HONEST_ONES) >= 30
+    assert len({exhibit.name for exhibit in CHEATING + HONEST_ONES}) == len(CHEATING) + len(HONEST_ONES)
+    for exhibit in CHEATING + HONEST_ONES:
+        assert exhibit.head["title"]
+        assert Path(exhibit.task).is_file(), exhibit.name
+    for cheat in CHEATING:
+        assert {"title", "task", "class", "tries", "seen", "verdict"} <= cheat.head.keys(), cheat.name
+        assert cheat.head["class"] in CLASSES, cheat.name
+        accepted = Status.OK in {status for status, _ in cheat.verdicts}
+        assert accepted == ("hole" in cheat.head or "gains" in cheat.head), cheat.name
+    assert {exhibit.head["class"] for exhibit in CHEATING} == set(CLASSES)
+    assert {Path(exhibit.task).stem for exhibit in HONEST_ONES} == {
+        *("gemm", "softmax", "sum", "rmsnorm", "layernorm", "scan", "transpose")
+    }
+
+
+def test_every_known_hole_is_in_the_docs():
+    section = DOCS.read_text(encoding="utf-8").partition("## Cheats in C++")[2]
+    holes = [exhibit.name for exhibit in CHEATING if "hole" in exhibit.head]
+    assert holes
+    assert [name for name in holes if f"`{name}`" not in section] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cheat", CHEATING, ids=names(CHEATING))
+def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit):
+    found = gallery[cheat]
+    assert (found.status, found.stage) in cheat.verdicts, found.feedback
+    if "gains" in cheat.head and found.ok:
+        honest = _named(cheat.head["gains"].removeprefix("nothing over "))
+        assert combined_speedup(found.timings).low < GAIN * combined_speedup(gallery[honest].timings).high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", HONEST_ONES, ids=names(HONEST_ONES))
+def test_no_honest_kernel_is_rejected(gallery: Gallery, kernel: Exhibit):
+    found = gallery[kernel]
+    assert found.status is Status.OK, found.feedback
+    assert found.stage is Stage.QUICK
+
+
+def _named(name: str) -> Exhibit:
+    return next(exhibit for exhibit in HONEST_ONES if exhibit.name == name)

@@ -1,0 +1,47 @@
+"""The winner's curse: the best of many equal kernels looks faster than it is, until it is measured anew."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archive.facts import Result
+from archive.store import Store
+from evokernel.evaluate.timing import SAME
+from evokernel.evaluation import Status
+
+ROOT = Path(__file__).parents[2]
+EQUALS = 200
+CONFIG = f"""
+task: {ROOT / "tests" / "e2e" / "small_task.py"}
+store: equal.db
+budget: {{evaluations: {EQUALS + 1}}}
+evaluation: {{quick_ms: 20, precise_ms: 60, final_ms: 900, final_processes: 3}}
+islands: [{{name: one, operators: {{"tests.museum.equal:Equal": 1.0}}}}]
+"""
+
+
+@pytest.mark.slow
+def test_a_search_among_equal_kernels_crowns_none_as_better(tmp_path: Path):
+    (tmp_path / "equal.yaml").write_text(CONFIG)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def evokernel(*arguments: str) -> str:
+        command = [sys.executable, "-m", "evokernel", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    evokernel("evolve", "equal.yaml")
+    with Store.open(tmp_path / "equal.db", write=False) as store:
+        found = [fact.evaluation for fact in store.facts() if isinstance(fact, Result)]
+    measured = [each for each in found if each.status is Status.OK and "twin" not in each.metrics]
+    assert len({each.artifact_hash for each in measured}) == EQUALS + 1
+    best = json.loads(evokernel("best", "equal.yaml", "--json"))
+    assert best["kind"] == "final"
+    over_seed = best["over_seed"]
+    assert math.log(over_seed["low"]) <= SAME, over_seed  # not faster: 1 lies in the interval, or it is the same
