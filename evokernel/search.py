@@ -33,6 +33,7 @@ from evokernel.protocols import (
     Progress,
     Proposed,
 )
+from evokernel.reuse import only_our_faults
 from evokernel.standing import Standing
 from evokernel.state import State, Surroundings
 from evokernel.steps import Draft, Noted, Selection, Unusable
@@ -311,9 +312,9 @@ class Search:
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
-        known = self.state.archipelago.memory.known
+        known, store = self.state.archipelago.memory.known, self._parts.store
         for candidate in self._seeds:
-            if candidate.id not in known:
+            if candidate.id not in known or only_our_faults(store, candidate, self.state.program_hash(candidate)):
                 step = self._parts.store.next_step()
                 self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
         for proposal in self._parts.store.open_leases():
