@@ -298,7 +298,7 @@ def set_aside(path: Path | str) -> Path | None:
     try:
         _fold_log(path)
         target = dated(path)
-        for suffix in reversed(SUFFIXES):  # the file last: until it has gone, the store is where it was
+        for suffix in SUFFIXES:  # the file first: a log that is left alone is refused, a file without its log is not
             part = path.with_name(path.name + suffix)
             if part.exists():
                 part.rename(target.with_name(target.name + suffix))
