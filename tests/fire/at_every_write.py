@@ -1,7 +1,8 @@
 """Does one thing to a store again and again, and has its process ended, or the disk refuse, at the 1st, 2nd, ... write.
 
-`at_every_write.py MODE ACTION TEMPLATE OUT`, preloaded with the library of `interpose.py`. Each time the files in the
+`at_every_write.py MODE ACTION TEMPLATE OUT STRIDE`, preloaded with the library of `interpose.py`. Each time the files in the
 folder TEMPLATE are copied to OUT/N and a forked child is let loose on the store there. OUT/N/told holds what it raised.
+With a STRIDE of 3 only the 1st, 4th, ... write is looked at.
 Ends with the first child that comes through.
 """
 
@@ -63,8 +64,8 @@ def child(folder: Path, mode: int, number: int, action: Callable[[Path], None]) 
     os._exit(0)
 
 
-def main(mode: str, action: str, template: str, out: str) -> None:
-    for number in count(1):
+def main(mode: str, action: str, template: str, out: str, stride: str) -> None:
+    for number in count(1, int(stride)):
         folder = Path(out, str(number))
         shutil.copytree(template, folder)
         process = os.fork()

@@ -18,16 +18,16 @@ SCRIPT = Path(__file__).with_name("at_every_write.py")
 
 pytestmark = pytest.mark.slow
 
-At = Callable[[str, str, Path], list[Path]]
+At = Callable[..., list[Path]]
 
 
 @pytest.fixture
 def at_every_write(tmp_path: Path, interposer: Path) -> Iterator[At]:
     """Returns the folders that are left, one for each write; the last is of the child that came through."""
 
-    def start(mode: str, action: str, template: Path) -> list[Path]:
+    def start(mode: str, action: str, template: Path, *, stride: int = 1) -> list[Path]:
         out = tmp_path / "out"
-        command = [sys.executable, str(SCRIPT), mode, action, str(template), str(out)]
+        command = [sys.executable, str(SCRIPT), mode, action, str(template), str(out), str(stride)]
         done = subprocess.run(
             command, env=environment(LD_PRELOAD=str(interposer)), capture_output=True, text=True, check=False
         )
@@ -114,7 +114,7 @@ def test_a_fork_can_be_made_again(at_every_write: At, template: Path, tmp_path: 
         best = store.best()[0].candidate.candidate.id
     fork(template / "source.db", tmp_path / "whole.db", candidate=best)
     whole = sound_facts(tmp_path / "whole.db")
-    for folder in at_every_write(mode, "fork_best", template):
+    for folder in at_every_write(mode, "fork_best", template, stride=3):
         assert sound_facts(folder / "source.db") == before
         path = folder / STORE
         if not path.exists() or not sound_facts(path):
@@ -126,7 +126,7 @@ def test_a_fork_can_be_made_again(at_every_write: At, template: Path, tmp_path: 
 def test_a_fresh_start_loses_nothing_of_the_old_store(at_every_write: At, template: Path, mode: str) -> None:
     old_store("v1_killed", template)
     before = sound_facts(template / STORE)
-    for folder in at_every_write(mode, "start_over", template):
+    for folder in at_every_write(mode, "start_over", template, stride=2):
         kept = [sound_facts(path) for path in folder.glob("*.db") if path.stat().st_size]
         assert before in kept
         set_aside(folder / STORE)
