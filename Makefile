@@ -26,6 +26,7 @@ install: $(VENV)/ready
 # The .pth is for a $(PYTHON) that lives in a virtual environment itself: its packages are no system site packages.
 SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 $(VENV)/ready: pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): minutes on a slow line, most of them in silence."
 	$(PYTHON) -m venv --system-site-packages $(VENV)
 	if $(PYTHON) -c '$(HAS_TORCH)' 2>/dev/null; then \
 	    $(BIN)/python -c '$(HAS_TORCH)' 2>/dev/null || \

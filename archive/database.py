@@ -32,9 +32,10 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
         )
     advice = {
         _NAMES["FULL"]: "the disk is full: free some space and run the same command again; no finished result is lost",
-        _NAMES["IOERR"]: "the disk refused a write or read (full, over quota, or failing): "
+        _NAMES["IOERR"]: "the disk refused a write or read (full, over quota, made read-only, or failing): "
         "see to it and run the same command again; no finished result is lost",
-        _NAMES["READONLY"]: "it is read-only: make the file and its folder writable, or name another store",
+        _NAMES["READONLY"]: "it is read-only: make the file, the one ending in -wal and their folder writable, "
+        "or name another store",
         _NAMES["CANTOPEN"]: "it cannot be opened: check that the folder exists and that you may read and write there; "
         "on a read-only disk, copy the file and the one ending in -wal beside it to a writable folder",
         _NAMES["PERM"]: "access was denied: check the permissions of the file and its folder",
@@ -137,9 +138,10 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
 
     Raises:
         StoreCorrupt: the file is damaged or no database.
-        StoreError: it is missing or cannot be opened.
+        StoreError: it is missing or cannot be opened, or only its log is left.
     """
-    if not create and not path.is_file():
+    found = refuse_unfit(path)
+    if not create and not found:
         raise StoreError(f"there is no store at {path}; check the name, or start a run that writes one")
     mode = "ro" if not write else "rwc" if create else "rw"
     try:
@@ -151,6 +153,30 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
         if not write and code in (_NAMES["CANTOPEN"], _NAMES["READONLY"]) and not _has_log(path):
             return _immutable(path)
         raise translated(error, path) from error
+
+
+def refuse_unfit(path: Path) -> bool:
+    """Return whether there is a file at the path, after looking for what SQLite would pass over in silence.
+
+    It takes a log beside an empty or missing file for a left-over, and removes it; for us that log holds results.
+
+    Raises:
+        StoreError: the path is a folder, cannot be looked at, or only the log of a store is left.
+    """
+    try:
+        size = path.stat().st_size if path.exists() else None
+        if size is not None and not path.is_file():
+            what = "a folder" if path.is_dir() else "no ordinary file"
+            raise StoreError(f"{path} is {what}, and a store is one file: name another, for example {path}.db")
+        if not size and _has_log(path):
+            state = "is missing" if size is None else "is empty"
+            raise StoreError(
+                f"{path} {state}, but {path.name}-wal beside it is not, and holds results: put the file back that it "
+                "belongs to, or start over with --fresh, which moves the log aside"
+            )
+    except OSError as error:
+        raise StoreError(f"cannot look at {path}: {error.strerror}; check the permissions of its folder") from error
+    return size is not None
 
 
 def _has_log(path: Path) -> bool:
@@ -165,19 +191,38 @@ def _immutable(path: Path) -> Database:
         raise translated(error, path) from error
 
 
+def glance(path: Path) -> Database | None:
+    """Open a file for reading without checking that it is sound; None where that does not work, or it is empty."""
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return None
+        return _opened(path, "mode=ro", write=False)
+    except (sqlite3.Error, OSError):
+        return None
+
+
 def _checked(path: Path, options: str, *, write: bool) -> Database:
+    database = _opened(path, options, write=write)
+    try:
+        found = [row[0] for row in database.connection.execute("PRAGMA quick_check(3)")]
+        if found != ["ok"]:
+            raise StoreCorrupt(
+                f"{path} is damaged ({'; '.join(found)}); keep a copy of it, "
+                "then restore a backup or start over with --fresh, which moves it aside"
+            )
+    except BaseException:
+        database.connection.close()
+        raise
+    return database
+
+
+def _opened(path: Path, options: str, *, write: bool) -> Database:
     name = quote(os.fspath(path.absolute()))
     connection = sqlite3.connect(f"file:{name}?{options}", uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
         connection.row_factory = sqlite3.Row
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
-        found = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
-        if found != ["ok"]:
-            raise StoreCorrupt(
-                f"{path} is damaged ({'; '.join(found)}); keep a copy of it, "
-                "then restore a backup or start over with --fresh, which moves it aside"
-            )
     except BaseException:
         connection.close()
         raise

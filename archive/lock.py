@@ -17,7 +17,7 @@ class EngineLock:
     The file is never removed: unlinking a lock file lets two processes hold two files of one name.
     """
 
-    __slots__ = ("__weakref__", "_file", "path")
+    __slots__ = ("__weakref__", "_file", "_store", "path")
 
     def __init__(self, store: Path) -> None:
         """Take the lock.
@@ -27,29 +27,46 @@ class EngineLock:
             StoreError: the lock file cannot be written.
         """
         self.path = store.with_name(store.name + ".lock")
+        self._store = store
+        self._file: int | None = None
+        self._take()
+        _held.add(self)
+
+    def keep(self) -> None:
+        """Take the lock anew where its file was removed or replaced, so that other engines go on finding it.
+
+        Raises:
+            StoreLocked: another engine was quicker.
+            StoreError: the lock file cannot be written.
+        """
+        if self._file is not None and _is_at(self.path, self._file):
+            return
+        self.release()
+        self._take()
+
+    def _take(self) -> None:
         try:
-            self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StoreError(
-                f"cannot write {self.path}: {error.strerror}; a run needs a folder it may write to"
+                f"cannot write {self.path}: {error.strerror}; "
+                "a run needs a folder it may write to, and this file, if it is there, writable"
             ) from error
         try:
-            self._take(store)
+            self._lock(self._file)
         except BaseException:
             self.release()
             raise
-        _held.add(self)
 
-    def _take(self, store: Path) -> None:
-        assert self._file is not None
+    def _lock(self, file: int) -> None:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
-            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "of unknown id"
+            holder = os.pread(file, 32, 0).decode("ascii", "replace").strip() or "of unknown id"
             raise StoreLocked(
-                f"another evokernel (process {holder}) is writing {store}; "
+                f"another evokernel (process {holder}) is writing {self._store}; "
                 "wait for it, stop it with SIGINT, or name another store"
             ) from None
         except OSError as error:
@@ -62,6 +79,15 @@ class EngineLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"cannot look at {path}: {error.strerror}") from error
 
 
 def _drop_in_child() -> None:

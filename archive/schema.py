@@ -2,10 +2,11 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from archive.database import Database
-from evokernel.errors import SchemaTooNew, StoreCorrupt
+from archive.database import Database, glance
+from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
 VERSION = 3
@@ -34,6 +35,28 @@ def refuse_newer(database: Database, version: int, known: int = VERSION) -> None
             f"{database.path} has schema {version}, and this evokernel knows up to {known}: "
             "install the release that wrote it, or a later one; the file was left as it is"
         )
+
+
+def look_first(path: Path) -> None:
+    """Refuse a newer store or somebody else's database before it is opened for writing.
+
+    The last one to close a file it may write folds the log into it, and of these files nothing is ours to change.
+
+    Raises:
+        SchemaTooNew: a later release wrote it.
+        StoreCorrupt: it is an SQLite database of something else.
+    """
+    database = glance(path)
+    if database is None:
+        return
+    try:
+        refuse_newer(database, version_of(database))
+    except (SchemaTooNew, StoreCorrupt):
+        raise
+    except StoreError:
+        return  # opening it for writing says better what is wrong
+    finally:
+        database.close()
 
 
 def upgrade(database: Database, steps: Sequence[Callable[[Any], None]] | None = None) -> None:

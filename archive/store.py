@@ -1,6 +1,5 @@
 """The store of one run: the only state a search has. Facts are added, never changed; replaying them is resuming."""
 
-import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -9,10 +8,11 @@ from typing import Any, Self
 from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive.calls import Calls
-from archive.database import Database, connect, folder_for
+from archive.database import Database, connect, folder_for, refuse_unfit
 from archive.facts import Fact, InboxEntry, Result, read_facts, read_results
 from archive.identity import RunIdentity
 from archive.lock import EngineLock
+from archive.presence import SUFFIXES, Presence, dated
 from archive.records import Barren, StoredCandidate, StoredEvaluation
 from archive.sessions import Spent
 from archive.verify import verify
@@ -34,6 +34,7 @@ class Store:
     def __init__(self, database: Database, lock: EngineLock | None) -> None:
         self.database = database
         self._lock = lock
+        self._presence = None if lock is None else Presence(database)
         self._session: int | None = None
         self._paid: Spending | None = None
 
@@ -52,6 +53,7 @@ class Store:
         path = Path(path)
         if not write:
             return cls(_for_reading(path), None)
+        refuse_unfit(path)
         folder_for(path)
         lock = EngineLock(path)
         try:
@@ -203,7 +205,13 @@ class Store:
         return self._session
 
     def heartbeat(self, seconds: float) -> None:
-        """Note how long the session has lasted, so that the time of a killed one counts too."""
+        """Note how long the session has lasted, so that the time of a killed one counts too.
+
+        Raises `StoreError` where the files of the store, or its lock, have been taken from under this engine.
+        """
+        if self._lock is not None and self._presence is not None:
+            self._presence.check()
+            self._lock.keep()
         sessions.heartbeat(self.database, self._in_session(), seconds)
 
     def session_end(self, reason: str, *, seconds: float | None = None) -> int:
@@ -307,9 +315,11 @@ def _for_reading(path: Path) -> Database:
 
 
 def _for_writing(path: Path) -> Database:
+    schema.look_first(path)
     database = connect(path, write=True, create=True)
     try:
         schema.upgrade(database)
+        database.rows("PRAGMA wal_checkpoint(PASSIVE)")  # what a killed session left in the log goes into the file
     except BaseException:
         database.close()
         raise
@@ -324,13 +334,15 @@ def set_aside(path: Path | str) -> Path | None:
         StoreError: it cannot be moved.
     """
     path = Path(path)
-    if not path.exists():
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder, and a store is one file: name another")
+    if not any(path.with_name(path.name + suffix).exists() for suffix in SUFFIXES):
         return None
     lock = EngineLock(path)
     try:
         _fold_log(path)
-        target = _dated(path)
-        for suffix in ("-wal", "-shm", ""):  # the file last: until it has gone, the store is where it was
+        target = dated(path)
+        for suffix in SUFFIXES:  # the file first: a log that is left alone is refused, a file without its log is not
             part = path.with_name(path.name + suffix)
             if part.exists():
                 part.rename(target.with_name(target.name + suffix))
@@ -350,9 +362,3 @@ def _fold_log(path: Path) -> None:
             database.close()
     except StoreError:
         return  # a damaged file is moved aside as it is, with its log
-
-
-def _dated(path: Path) -> Path:
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    names = (f"{path.stem}.{stamp}{extra}{path.suffix}" for extra in ("", *(f"-{n}" for n in range(2, 1000))))
-    return next(path.with_name(name) for name in names if not path.with_name(name).exists())

@@ -2,6 +2,7 @@
 
 from archive.records import StoredEvaluation
 from archive.store import Store
+from evokernel.candidate import Candidate
 from evokernel.evaluation import Budget, Status
 from evokernel.protocols import EvaluatorIdentity
 
@@ -17,3 +18,11 @@ def stored_verdict(
     found = map(store.find_evaluation, identity.keys(program_hash, budget))
     usable = (stored for stored in found if stored is not None)
     return next((stored for stored in usable if stored.evaluation.status is not Status.STATIC_REJECT), None)
+
+
+def only_our_faults(store: Store, candidate: Candidate, program_hash: str) -> bool:
+    """Whether our own machinery failed each time a candidate was to be judged, and nobody is to judge it again."""
+    if any(proposal.candidate.id == candidate.id for proposal in store.open_leases()):
+        return False
+    stored = store.evaluations_of(program_hash)
+    return bool(stored) and all(each.evaluation.status is Status.HARNESS_ERROR for each in stored)

@@ -33,6 +33,7 @@ from evokernel.protocols import (
     Progress,
     Proposed,
 )
+from evokernel.reuse import only_our_faults
 from evokernel.session_time import HEARTBEAT_S, SessionTime
 from evokernel.standing import Standing
 from evokernel.state import State, Surroundings
@@ -306,9 +307,9 @@ class Search:
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
-        known = self.state.archipelago.memory.known
+        known, store = self.state.archipelago.memory.known, self._parts.store
         for candidate in self._seeds:
-            if candidate.id not in known:
+            if candidate.id not in known or only_our_faults(store, candidate, self.state.hashes(candidate).program):
                 step = self._parts.store.next_step()
                 self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
         for proposal in self._parts.store.open_leases():

@@ -1,8 +1,6 @@
 """What the prompts are made of: a context in words, cut into the sections that templates place."""
 
-import inspect
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from evokernel.conversation import InsightKind, KnownInsight
@@ -13,6 +11,7 @@ from evokernel.task import Task, Tensor, Workload
 from operators.portraits import broken_portrait, foreign_portrait, portrait, standing, tuned
 from operators.prompting import Group, Section
 from operators.quoting import fence, middle_cut, one_line, quantities
+from operators.references import reference_source
 
 GROUPS: Mapping[str, Group] = {
     "task": Group("", "part"),
@@ -79,20 +78,13 @@ def _task(task: Task) -> str:
         f"## The task: {task.name}",
         task.description,
         "`run` must compute what this PyTorch function computes:",
-        fence(_reference(task), "python"),
+        fence(reference_source(task), "python"),
         "Speed is measured on these inputs; what counts is the weighted geometric mean of the speed-ups:",
         "\n".join(_workload(task, workload) for each in task.workloads.values() for workload in each.search),
         "Winners are measured again on sizes that are not shown here, so do not write code for these sizes alone.",
         _precision(task),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _reference(task: Task) -> str:
-    try:
-        return textwrap.dedent(inspect.getsource(task.reference))
-    except (OSError, TypeError):
-        return f"# its source cannot be read: {one_line(task.description or task.name)}"
 
 
 def _workload(task: Task, workload: Workload) -> str:

@@ -12,7 +12,7 @@ from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
 from evokernel.config import RunConfig
 from evokernel.evaluation import Evaluation
-from evokernel.protocols import Event, Judged, LanguageModel, Note, Operator
+from evokernel.protocols import Event, Judged, Language, LanguageModel, Note, Operator
 from evokernel.search import Parts, Search
 from evokernel.state import State, replay_store
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -75,16 +75,17 @@ def toy_search(
     handed_in_only: bool = False,
     clock: Callable[[], float] = time.monotonic,
     replayed: Mapping[int, Replayed] | None = None,
+    task: Task = TASK,
+    language: Language | None = None,
 ) -> Search:
     """Return an engine on an open store; `operators` take the place of those with their names.
 
     With an empty `source` there is no seed; `others` are further ones. Two operators may wait for the model at once.
     """
     operators = all_operators(config, operators)
-    language = ToyLanguage()
     parts = Parts(
-        task=TASK,
-        language=language,
+        task=task,
+        language=language or ToyLanguage(),
         store=store,
         archipelago=make_archipelago(config, operators),
         operators=operators,

@@ -32,6 +32,9 @@ constexpr int B = 3;  // tune: 1 2 3 4 5 6
 extern "C" void run() {}
 """
 
+WIDE_TOY = TOY.replace("1 2 4 8 16", " ".join(map(str, range(1, 60)))).replace("A * B <= 64", "A * B <= 10000")
+"""A toy with more points than a test tries."""
+
 
 def toy_speed(source: str) -> float | None:
     """The speed-up of a toy: best at A = 8, B = 4; A = 16 is wrong."""
@@ -74,12 +77,15 @@ class InstantEvaluator:
         *,
         holds: Callable[[str], bool] = lambda source: True,
         fails: Callable[[EvaluationRequest], Exception | None] = lambda request: None,
+        identity: EvaluatorIdentity = EvaluatorIdentity(  # noqa: B008 - frozen
+            "task", "toy device", "toy", "1", Mode.WORKER, {"peak_gflops": 1.0}, "none"
+        ),
     ) -> None:
         self.asked: list[EvaluationRequest] = []
         self._speed = speed
         self._holds = holds
         self._fails = fails
-        self._identity = EvaluatorIdentity("task", "toy device", "toy", "1", Mode.WORKER, {"peak_gflops": 1.0}, "none")
+        self._identity = identity
 
     async def start(self) -> EvaluatorIdentity:
         return self._identity

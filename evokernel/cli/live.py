@@ -168,7 +168,8 @@ class PlainView:
         elif isinstance(event, Judged) and event.improved:
             found = improvement(event)
             why = one_line(reason(found.operator, found.rationale), width=_WHY)
-            speedup = f"{times(found.speedup)} ({found.mode} mode)"
+            low = combined_speedup(event.evaluation.timings).low  # what decides who is best
+            speedup = f"{times(found.speedup)} (at least {times(low)}, {found.mode} mode)"
             self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 
     def tick(self, snapshot: Snapshot) -> None:

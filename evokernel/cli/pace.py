@@ -32,11 +32,13 @@ class Pace:
     def left_s(self, now: float, remaining: float | None) -> float | None:
         """Return the seconds left, or None until the budget has visibly shrunk since the first result.
 
+        None, too, once it is used: how long the winners are measured anew is in no budget.
+
         Args:
             now: the time in seconds.
             remaining: the share of the budget left, 0 to 1.
         """
-        if remaining is None or not self._begun:
+        if not remaining or not self._begun:
             return None
         if self._first is None:
             self._first = (now, remaining)

@@ -1,6 +1,9 @@
 """How languages start their compilers: in the sandbox."""
 
+import errno
+import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,10 +28,15 @@ TOOLBOXES: Mapping[str, Toolbox] = {
 """By language, what Python does for it in the sandbox."""
 
 
+ROOM_BYTES = 64 << 20
+_NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+
+
 def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Confined:
     """Return the runner that a language compiles with; its folder is all that a compiler may write.
 
-    `read_only` is what it sees beside the system's own folders: a tool chain that is installed elsewhere.
+    `read_only` is what it sees beside the system's own folders: a tool chain that is installed elsewhere. A command
+    that fails on a full disk is no failure of the source: the runner raises `HarnessError`.
     """
 
     def run(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
@@ -43,9 +51,29 @@ def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Conf
             )
         except HarnessError as error:
             raise LanguageError(f"cannot run {argv[0]!r} in the sandbox: {error}") from None
+        if done.exit_code != 0 and any(words in done.stderr for words in _NO_ROOM):
+            refuse_full(workdir.parent)
         return Completed(done.exit_code, done.signal, done.stdout, done.stderr, done.timed_out)
 
     return run
+
+
+def refuse_full(folder: Path) -> None:
+    """Raise `HarnessError` where there is no room for what compilers write.
+
+    What a command says of a full disk may be the source's own words, so the disk itself is asked.
+    """
+    disk = os.statvfs(folder)
+    try:
+        if disk.f_bavail * disk.f_frsize < ROOM_BYTES:  # less than root may use, and compilers are not root
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
+    except OSError as error:
+        raise HarnessError(
+            f"compilers find no room in {folder} ({error.strerror}): free {ROOM_BYTES >> 20} MiB there and run the "
+            "same command again, or name another folder with TMPDIR"
+        ) from None
 
 
 def sandbox_for(settings: EvaluationConfig) -> Sandbox:

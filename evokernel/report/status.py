@@ -157,7 +157,8 @@ def _state(store: Store) -> RunState:
         return RunState.NEW
     if row["ended"]:
         return RunState.STOPPED
-    return RunState.RUNNING if time.time() - row["last_seen"] < SILENT_S else RunState.KILLED
+    # A clock that was set back shows a dead engine's last sign of life in the future; a living one gives another.
+    return RunState.RUNNING if abs(time.time() - row["last_seen"]) < SILENT_S else RunState.KILLED
 
 
 _JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"

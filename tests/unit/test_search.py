@@ -117,6 +117,19 @@ def test_a_seed_that_is_wrong_is_a_clear_error_and_can_be_mended(path: Path) -> 
         run(path, InstantEvaluator(speed=lambda source: None))
 
 
+def test_a_seed_that_our_own_machinery_failed_on_is_judged_again_by_the_next_session(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"harness_error: no room"):
+        run(path, InstantEvaluator(fails=lambda request: HarnessError("no room")))
+    reason, search = run(path, InstantEvaluator())
+    assert (reason, search.standing.results) == ("budget of 12 evaluations used", 12)
+    again = InstantEvaluator()
+    run(path, again)
+    assert again.asked == []
+    with Store.open(path, write=False) as store:
+        assert store.verify() == []
+        assert sum(isinstance(fact, Result) and fact.proposal.operator == "seed" for fact in store.facts()) == 2
+
+
 def test_another_task_in_the_same_store_is_refused(path: Path) -> None:
     run(path, InstantEvaluator())
     with pytest.raises(RunMismatch, match=r"--fresh"):

@@ -162,10 +162,6 @@ def test_a_missing_file_is_named(path):
     with pytest.raises(StoreError, match="no store"):
         Store.inbox_put(path, "hint", {})
     assert not path.exists()
-    with pytest.raises(StoreError, match="no store"):
-        Store.open(path.parent, write=False)
-    with pytest.raises(StoreError):
-        Store.open(path.parent, write=True)
 
 
 def test_folders_are_made_and_odd_names_work(tmp_path):

@@ -117,7 +117,7 @@ def test_plain_lines() -> None:
             view.tick(snapshot(remaining=1 - second / 100))
     lines = output(target).splitlines()
     assert lines[0].endswith("gemm")
-    assert "new best 2.00x" in lines[1]
+    assert "new best 2.00x (at least 1.96x, worker mode)" in lines[1]
     assert "rewrite: tile: by 8" in lines[1]
     assert "nothing" not in output(target)
     assert "warning: [bold red]gotcha[/] [2J abc second line" in lines[2]
@@ -160,5 +160,6 @@ def test_pace() -> None:
     assert pace.left_s(0.0, 0.9) is None
     assert pace.left_s(10.0, 0.8) == pytest.approx(80.0)
     assert pace.left_s(10.0, None) is None
+    assert pace.left_s(10.0, 0.0) is None
     assert Pace().valid_share() is None
     assert Pace().per_second(0.0, since=0.0) == 0.0

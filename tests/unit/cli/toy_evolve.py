@@ -1,4 +1,4 @@
-"""A process that evolves a toy as `evokernel evolve` does: `toy_evolve.py STORE SECONDS_PER_EVALUATION`."""
+"""A process that evolves a toy as `evokernel evolve` does: `toy_evolve.py STORE SECONDS_EACH [EVALUATIONS]`."""
 
 import asyncio
 import sys
@@ -7,16 +7,21 @@ from pathlib import Path
 from archive.store import Store
 from evokernel.budget import stopper_from
 from evokernel.cli.evolve import show_end
+from evokernel.cli.group import Refused
 from evokernel.cli.live import make_view
 from evokernel.cli.session import Ended, let_go_of_stdout, run_session
 from evokernel.cli.snapshot import Watch
 from evokernel.cli.text import stdout
+from evokernel.errors import EvokernelError
 from evokernel.evaluation import Evaluation
 from evokernel.protocols import EvaluationRequest
 from evokernel.report.best import find_best
 from evokernel.report.status import run_facts
 from tests.engine import toy_config, toy_search
-from tests.fakes import TOY, InstantEvaluator
+from tests.fakes import TOY, WIDE_TOY, InstantEvaluator
+
+FEW = 12
+"""As many as a toy without an extra argument evaluates."""
 
 
 class SlowEvaluator(InstantEvaluator):
@@ -27,15 +32,16 @@ class SlowEvaluator(InstantEvaluator):
         self._seconds = seconds
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
-        if request.candidate.source != TOY:
+        if request.candidate.source not in (TOY, WIDE_TOY):
             await asyncio.sleep(self._seconds)
         return await super().evaluate(request)
 
 
-async def evolve(path: Path, seconds: float) -> Ended:
-    config, view = toy_config(), make_view(stdout(), title="toy")
+async def evolve(path: Path, seconds: float, evaluations: int) -> Ended:
+    config, view = toy_config(budget={"evaluations": evaluations}), make_view(stdout(), title="toy")
+    source = TOY if evaluations <= FEW else WIDE_TOY
     with Store.open(path, write=True) as store:
-        engine = toy_search(store, config, SlowEvaluator(seconds), heard=view)
+        engine = toy_search(store, config, SlowEvaluator(seconds), source=source, heard=view)
         watch = Watch(engine, store, stopper_from(config.budget))
         with view:
             ended = await run_session(engine, view, watch.snapshot)
@@ -47,5 +53,14 @@ async def evolve(path: Path, seconds: float) -> Ended:
     return ended
 
 
+def main(path: str, seconds: str, evaluations: str = str(FEW)) -> int:
+    try:
+        return asyncio.run(evolve(Path(path), float(seconds), int(evaluations))).exit_code
+    except EvokernelError as error:
+        refused = Refused(str(error))
+        refused.show()
+        return refused.exit_code
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(evolve(Path(sys.argv[1]), float(sys.argv[2]))).exit_code)
+    sys.exit(main(*sys.argv[1:]))

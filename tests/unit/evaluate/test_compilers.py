@@ -1,6 +1,8 @@
 """Compilers in the sandbox: those that are not where the system keeps them, and those that are Python."""
 
+import errno
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,12 @@ SCALE = Task(
     },
     flops="N",
 )
+
+
+def test_a_source_that_speaks_of_a_full_disk_is_still_a_source_that_fails() -> None:
+    built = local_language("cpp", EvaluationConfig()).build(f"#error {os.strerror(errno.ENOSPC)}\n")
+    assert isinstance(built, BuildFailure)
+    assert "No space left" in built.message
 
 
 def test_a_compiler_installed_elsewhere_works_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
