@@ -8,6 +8,7 @@ in two workers, so the truth is 1 exactly. A process that this one starts keeps 
 import argparse
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -22,6 +23,7 @@ from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.cpu_bench import CpuBench
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.sessions import WorkerSession
 from evokernel.evaluate.stages import check
 from evokernel.evaluate.workers import BaselineSide
@@ -123,6 +125,7 @@ def neighbour(cores: Sequence[int]) -> Iterator[None]:
 
 
 def _burn(cores: Sequence[int]) -> None:
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.sched_setaffinity(0, cores)
     while True:
         sum(range(100_000))
