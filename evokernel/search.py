@@ -235,10 +235,10 @@ class Search:
             self._parts.store.heartbeat(time.monotonic() - self._started)
             return
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-        self._parts.store.heartbeat(time.monotonic() - self._started)
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
             raise failures[0]
+        self._parts.store.heartbeat(time.monotonic() - self._started)
 
     async def _drop_tasks(self) -> None:
         """End what is still in flight; its leases stay open."""
@@ -256,6 +256,7 @@ class Search:
                 self._parts.store.heartbeat(time.monotonic() - self._started)
         finally:
             task.cancel()
+            await asyncio.gather(task, return_exceptions=True)  # where both fail, one is told
         await task
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
@@ -307,8 +308,6 @@ class Search:
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
             self._tell(Judged(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
-
-    # ------------------------------------------------------------------------------------------------ state
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
