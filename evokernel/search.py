@@ -240,10 +240,10 @@ class Search:
             _started(self._time).beat()
             return
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-        _started(self._time).beat()
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
             raise failures[0]
+        _started(self._time).beat()
 
     async def _drop_tasks(self) -> None:
         """End what is still in flight; its leases stay open."""
@@ -302,8 +302,6 @@ class Search:
             self._tell(Judged(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
             _started(self._images).take()
-
-    # ------------------------------------------------------------------------------------------------ state
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""

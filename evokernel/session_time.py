@@ -42,6 +42,7 @@ class SessionTime:
                 self.beat()
         finally:
             task.cancel()
+            await asyncio.gather(task, return_exceptions=True)  # where both fail, one is told
         await task
 
     def _elapsed_s(self) -> float:

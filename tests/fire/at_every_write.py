@@ -2,8 +2,7 @@
 
 `at_every_write.py MODE ACTION TEMPLATE OUT STRIDE`, preloaded with the library of `interpose.py`. Each time the files
 in the folder TEMPLATE are copied to OUT/N and a forked child is let loose on the store there. OUT/N/told holds what it
-raised. With a STRIDE of 3 only the 1st, 4th, ... write is looked at.
-Ends with the first child that comes through.
+raised. With a STRIDE of 3 only the 1st, 4th, ... write is looked at. Ends with the first child that comes through.
 """
 
 import ctypes
