@@ -23,16 +23,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A contiguous, row-major, 64-byte aligned buffer that overlaps no other; dimensions are integer expressions."""
+    """A contiguous, row-major, 64-byte aligned buffer that overlaps no other; dimensions are integer expressions.
+
+    An input of integers may say that all its values are from 0 to `below` - 1: indices, labels, bins.
+    """
 
     name: str
     shape: tuple[str | int, ...]
     dtype: str = "float32"
     role: Role = Role.INPUT
+    below: str | int | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise TaskError(f"tensor {self.name!r}: dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        if self.below is not None and ("float" in self.dtype or self.role is Role.OUTPUT):
+            raise TaskError(f"tensor {self.name!r}: `below` is for inputs of integers")
 
     def shape_at(self, dims: Mapping[str, int]) -> tuple[int, ...]:
         """Return the concrete shape for given dimensions."""
@@ -115,8 +121,8 @@ class WorkloadSet:
     """The workloads of one device class: `search` drives fitness, `holdout` judges winners.
 
     `probe` gives the inclusive range each dimension is drawn from, by a secret seed, for hidden correctness checks.
-    `dtype` replaces that of the signature's floating-point tensors on this class of devices, and `baselines` the
-    task's, where they are given.
+    `dtype` replaces that of the signature's floating-point tensors on this class of devices, and `baselines` and
+    `bytes_moved` the task's, where they are given.
     """
 
     search: tuple[Workload, ...]
@@ -125,6 +131,7 @@ class WorkloadSet:
     probes: int = 4
     dtype: str | None = None
     baselines: Mapping[str, "Baseline"] | None = None
+    bytes_moved: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +220,7 @@ class Task:
             signature=self.signature if chosen.dtype is None else self.signature.with_floats(chosen.dtype),
             workloads={device_class: chosen},
             baselines=self.baselines if chosen.baselines is None else chosen.baselines,
+            bytes_moved=self.bytes_moved if chosen.bytes_moved is None else chosen.bytes_moved,
         )
 
     def flops_at(self, workload: Workload) -> int:

@@ -60,9 +60,10 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
     """Return what was tried on a task on a device (as torch calls it), about a second's work.
 
     Empty answers (zeros, ones, the mean, inputs passed through, the result for other inputs, rolled and shuffled
-    elements, a left-out tail of any input, 16-bit operands under a 32-bit task) must each be rejected on at least one
-    shape and distribution; honest answers (the native operation, in chunks of rows and with permuted sums where the
-    reference allows it, fp64 rounded) must pass on all. Shapes: hidden ones and the smallest search workload.
+    elements, a left-out tail of any input, zeros in one of several outputs, 16-bit operands under a 32-bit task) must
+    each be rejected on at least one shape and distribution; honest answers (the native operation, in chunks of rows and
+    with permuted sums where the reference allows it, fp64 rounded) must pass on all. Shapes: hidden ones and the
+    smallest search workload.
 
     Raises:
         TaskError: an empty answer would pass, an honest one fails, an input is ignored, results vary from call to
@@ -234,9 +235,16 @@ def _empty_answers(case: _Case, rng: np.random.Generator) -> dict[str, Callable[
         for axis, extent in enumerate(tensor.shape):
             name = f"the answer without the tail of {tensor.name} along {extent}"
             answers[name] = partial(_truncated, case, tensor, axis)
+    for index, output in enumerate(result_tensors(task) if len(native) > 1 else ()):
+        blank = torch.zeros_like(native[index])
+        answers[f"right answers but for zeros in {output.name}"] = partial(_with_other, native, index, blank)
     for dtype in _downcasts(task):
         answers[_DOWNCAST[dtype]] = partial(_downcast, case, dtype)
     return answers
+
+
+def _with_other(answers: _Answers, index: int, other: Array) -> _Answers:
+    return (*answers[:index], other, *answers[index + 1 :])
 
 
 def _attempt(task: Task, workload: Workload, inputs: Mapping[str, Array]) -> _Answers | None:

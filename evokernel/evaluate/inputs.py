@@ -9,6 +9,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.arrays import Array, is_float, store
+from evokernel.expressions import evaluate
 from evokernel.task import DISTRIBUTIONS, Role, Task, Tensor, Workload
 
 _NARROW_RANGE = ("float16",)
@@ -22,8 +23,11 @@ def draw(
 
     normal is N(0,1); offset N(100,1), where differences cancel; wide log-uniform magnitudes 1e-4..1e4 with a sign;
     integers01 holds 0 and 1; needles zeros with one value of magnitude 10..1000 per row and 1/256 more, so that the
-    mass sits in places nobody can guess. float16 gets smaller magnitudes. Integer tensors beside floating-point ones
-    are taken for indices and stay below the extents of those (below the ones they do not share, where there are
+    mass sits in places nobody can guess. float16 gets smaller magnitudes.
+
+    Integers that say what they stay `below` are uniform in normal and offset, the more frequent the smaller in wide
+    (each power of two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point
+    ones are taken for indices and stay below the extents of those (below the ones they do not share, where there are
     such: the columns, for one label per row); alone they are signed numbers up to 1000.
 
     Raises:
@@ -54,6 +58,8 @@ def draw_values(
     source = _Source.seeded(rng, device, torch.float64 if tensor.dtype == "float64" else torch.float32)
     if is_float(tensor.dtype):
         values = _floats(distribution, count, row, source, narrow=tensor.dtype in _NARROW_RANGE)
+    elif tensor.below is not None:
+        values = _bounded(distribution, count, row, source, bound=_said_bound(task, workload, tensor))
     else:
         values = _integers(distribution, count, row, source, bound=_index_bound(task, workload, tensor))
     return store(values, tensor.dtype)
@@ -142,6 +148,31 @@ def _integers(distribution: str, count: int, row: int, source: _Source, *, bound
     if distribution == "needles":
         return source.needles(count, row, lambda size: source.integers(10, 1000, size))
     return source.integers(-8, 9, count).add_(0 if distribution == "normal" else 100)
+
+
+def _bounded(distribution: str, count: int, row: int, source: _Source, *, bound: int) -> Array:
+    """Return integers from 0 to `bound` - 1, the largest of them at least once but in integers01."""
+    if distribution == "integers01":
+        return source.integers(0, min(bound, 2), count)
+    if distribution == "wide":
+        parts = source.integers(0, 1 << 24, count, dtype=source.real).div_(1 << 24)
+        values = torch.pow(float(bound + 1), parts).sub_(1).long().clamp_(0, bound - 1)
+    elif distribution == "needles":
+        values = source.needles(count, row, lambda size: source.integers(0, bound, size))
+    else:
+        values = source.integers(0, bound, count)
+    values[source.integers(0, count, 1)] = bound - 1
+    return values
+
+
+def _said_bound(task: Task, workload: Workload, tensor: Tensor) -> int:
+    try:
+        bound = evaluate(tensor.below or 0, workload.sizes)
+    except ValueError as error:
+        raise TaskError(f"task {task.name!r}: what {tensor.name!r} stays below: {error}") from None
+    if bound < 1:
+        raise TaskError(f"task {task.name!r}: {tensor.name!r} would have to stay below {bound}; it must be at least 1")
+    return bound
 
 
 def _index_bound(task: Task, workload: Workload, index: Tensor) -> int | None:

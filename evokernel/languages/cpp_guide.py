@@ -1,6 +1,7 @@
 """What an author of a C++ kernel must know: the signature of `run` in C++ and the contract around it."""
 
 from evokernel.errors import LanguageError
+from evokernel.languages.triton_guide import range_of
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 C_TYPES = {
@@ -83,4 +84,4 @@ def _describe(argument: Tensor | Scalar) -> str:
     shape = ", ".join(str(extent) for extent in argument.shape)
     role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
     bits = " as its 16 bits" if argument.dtype == "bfloat16" else ""
-    return f"- {argument.name}[{shape}]: {argument.dtype}{bits}, {role}"
+    return f"- {argument.name}[{shape}]: {argument.dtype}{bits}, {role}{range_of(argument)}"

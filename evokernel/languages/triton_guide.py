@@ -75,4 +75,9 @@ def describe_argument(argument: Tensor | Scalar) -> str:
         return f"- {argument.name}: {'int' if argument.dtype == 'int64' else 'float'}"
     shape = ", ".join(str(extent) for extent in argument.shape)
     role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
-    return f"- {argument.name}[{shape}]: torch.{argument.dtype}, {role}"
+    return f"- {argument.name}[{shape}]: torch.{argument.dtype}, {role}{range_of(argument)}"
+
+
+def range_of(tensor: Tensor) -> str:
+    """Return what a tensor says of its values, as the end of a line on it; nothing where it says nothing."""
+    return "" if tensor.below is None else f", all values from 0 to {tensor.below} - 1"

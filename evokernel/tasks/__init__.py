@@ -1,14 +1,17 @@
 """Built-in tasks and the loading of a user's own. A task is a Python file with a module-level `task = Task(...)`."""
 
+import ast
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from evokernel.errors import TaskError
 from evokernel.task import Task
 
 _HERE = Path(__file__).parent
+_BESIDE = "evokernel.tasks."
 
 
 def builtin_tasks() -> tuple[str, ...]:
@@ -32,8 +35,40 @@ def task_path(spec: str) -> Path:
 
 
 def task_hash(spec: str) -> str:
-    """Return 16 hex digits over the text of the task file."""
-    return hashlib.sha256(task_path(spec).read_bytes()).hexdigest()[:16]
+    """Return 16 hex digits over the text of the task file and, where it imports some, of our modules beside the tasks.
+
+    These may hold what it computes or compares with: a task made from another one, a baseline that several share.
+    """
+    path = task_path(spec)
+    texts = {path: path.read_bytes()}
+    open_ends = [path]
+    while open_ends:
+        for found in _imported_beside(texts[open_ends.pop()]):
+            if found not in texts:
+                texts[found] = found.read_bytes()
+                open_ends.append(found)
+    own, *others = texts
+    digest = hashlib.sha256(texts[own])
+    for other in sorted(others):
+        digest.update(texts[other])
+    return digest.hexdigest()[:16]
+
+
+def _imported_beside(text: bytes) -> Iterator[Path]:
+    """Yield the files of the modules `evokernel.tasks.…` that a text imports; none where it is not Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # whoever loads it is told
+        return
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+        for name in names:
+            if name.startswith(_BESIDE):
+                path = _HERE.joinpath(*name.removeprefix(_BESIDE).split(".")).with_suffix(".py")
+                if path.is_file():
+                    yield path
 
 
 def load_task(spec: str) -> Task:

@@ -1,13 +1,12 @@
 """The loss of a language model's last layer: cross-entropy of each row of logits with a large vocabulary."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.tasks.compiled import compiled
 
 _SEEDS = Path(__file__).parent / "seeds"
 
@@ -21,22 +20,6 @@ def reference(logits: torch.Tensor, labels: torch.Tensor, **_: int) -> torch.Ten
 def torch_loss(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
     """Let torch compute in fp32."""
     outputs[0].copy_(cross_entropy(inputs["logits"].float(), inputs["labels"], reduction="none"))
-
-
-def compiled_loss(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
-    """Let torch's compiler do the same in one pass."""
-    _compiled()(inputs["logits"], inputs["labels"], outputs[0])
-
-
-@functools.cache
-def _compiled() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
-    """Compile at the first call: importing the compiler takes seconds."""
-
-    def loss_into(logits: torch.Tensor, labels: torch.Tensor, loss: torch.Tensor) -> None:
-        loss.copy_(cross_entropy(logits.float(), labels, reduction="none"))
-
-    compiled: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None] = torch.compile(loss_into, dynamic=False)
-    return compiled
 
 
 def _size(rows: int, vocabulary: int, weight: float = 1.0) -> Workload:
@@ -58,7 +41,7 @@ task = Task(
             holdout=(_size(4096, 32000), _size(2048, 128256), _size(3000, 30522)),
             probe={"R": (1, 70), "V": (2, 9000)},
             probes=3,
-            baselines={"torch": torch_loss, "torch.compile": compiled_loss},
+            baselines={"torch": torch_loss, "torch.compile": compiled(torch_loss)},
         ),
     },
     flops="4 * R * V",

@@ -1,0 +1,164 @@
+"""The built-in tasks as a set: each can judge kernels, and says of itself what is so."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.evaluate.admission import admit
+from evokernel.evaluate.baseline import panel_functions
+from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.inputs import draw
+from evokernel.evaluate.poison import draw_poison, poison_like
+from evokernel.evaluate.probes import probe_workloads
+from evokernel.evaluate.tolerance import expect
+from evokernel.task import Task, Workload
+from evokernel.tasks import builtin_tasks, load_task, task_hash, task_path
+
+TASKS = builtin_tasks()
+CPU = [name for name in TASKS if "cpu" in load_task(name).workloads]
+CONFIGS = Path(__file__).parents[2] / "configs"
+EMPTY = {"zeros", "ones", "the result for other inputs", "shuffled elements"}
+POISON = draw_poison(np.random.default_rng(0))
+
+
+def on_small(name: str, device_class: str, seed: int = 5) -> tuple[Task, Workload]:
+    """The task on a class of devices, its search workload as small as a hidden shape, for tensors on a processor."""
+    task = load_task(name).on(device_class)
+    workloads = task.workloads[device_class]
+    small = probe_workloads(workloads, np.random.default_rng(seed))[1]
+    small = replace(small, name="small", distribution=workloads.search[0].distribution)
+    return replace(task, workloads={device_class: replace(workloads, search=(small,))}), small
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_tasks_for_a_processor_are_admitted(name: str) -> None:
+    task = load_task(name).on("cpu")
+    admission = admit(task, "cpu", rng=np.random.default_rng(0))
+    assert admission.rejected.keys() >= EMPTY
+    assert {f"{tensor.name} passed through" for tensor in task.signature.inputs} <= admission.rejected.keys()
+    if len(task.signature.outputs) > 1:
+        blank = {f"right answers but for zeros in {tensor.name}" for tensor in task.signature.outputs}
+        assert blank <= admission.rejected.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_for_a_gpu_are_admitted_in_their_precision(name: str) -> None:
+    task, _ = on_small(name, "cuda")
+    admission = admit(task, "cuda", rng=np.random.default_rng(0))
+    assert admission.rejected.keys() >= EMPTY
+    assert {"the native operation", "fp64 computed, then rounded"} <= set(admission.passed)
+
+
+def _device_only(name: str, baseline: str) -> bool:
+    # torch has no histogram of integers on a processor
+    return (name, baseline) == ("histogram", "torch")
+
+
+BASELINES = [
+    pytest.param(name, device, baseline, marks=[pytest.mark.slow] if baseline == "torch.compile" else [])
+    for name in TASKS
+    for device in load_task(name).workloads
+    for baseline in panel_functions(load_task(name).on(device))
+    if not (device == "cuda" and _device_only(name, baseline))
+]
+
+
+@pytest.mark.filterwarnings("default")  # torch's compiler warns of its own workings
+@pytest.mark.parametrize(("name", "device", "baseline"), BASELINES)
+def test_baselines_compute_what_the_task_says(name: str, device: str, baseline: str) -> None:
+    task, small = on_small(name, device)
+    for seed, distribution in enumerate(task.distributions[:2]):
+        inputs = draw(task, small, distribution, np.random.default_rng(seed))
+        before = {key: array.clone() for key, array in inputs.items()}
+        expected = expect(task, small, inputs, distribution=distribution)
+        wrote = [poison_like(output.native, POISON) for output in expected.outputs]
+        with torch.no_grad():
+            panel_functions(task)[baseline]({**inputs, **small.dims}, tuple(wrote))
+        # a baseline is no candidate: eager torch may round a sum to 16 bits before it goes on with it
+        slack = replace(task, precision=replace(task.precision, slack=16.0))
+        lenient = expect(slack, small, inputs, distribution=distribution)
+        found = judge_output(lenient, wrote, poison=POISON)
+        assert found is None, found.feedback
+        assert all(torch.equal(before[key], inputs[key]) for key in inputs)
+
+
+def test_histogram_counts_on_a_gpu_as_on_a_processor() -> None:
+    """The one operation that a processor lacks, on numbers of a kind that it has."""
+    task, small = on_small("histogram", "cuda")
+    inputs = draw(task, small, "wide", np.random.default_rng(0))
+    counts = torch.full((small.sizes["B"],), -1, dtype=torch.int32)
+    panel_functions(task)["torch"]({"x": inputs["x"].float(), **small.dims}, (counts,))
+    assert torch.equal(counts, task.reference(**inputs, **small.dims))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_work_of_every_workload_is_counted(name: str) -> None:
+    for device in load_task(name).workloads:
+        task = load_task(name).on(device)
+        workloads = task.workloads[device]
+        every = (*workloads.search, *workloads.holdout)
+        assert len({workload.name for workload in every}) == len(every)
+        for workload in every:
+            outputs = sum(tensor.bytes_at(workload.sizes) for tensor in task.signature.outputs)
+            touched = sum(tensor.bytes_at(workload.sizes) for tensor in task.signature.tensors)
+            assert outputs < task.bytes_at(workload) <= touched
+            assert task.flops_at(workload) >= 0
+
+
+def test_flops_are_those_of_the_textbook() -> None:
+    """Small enough to count by hand: two sequences of three, 1 + 2 + 3 pairs each; a 1x1 image meets one weight."""
+    attention, convolution = load_task("attention"), load_task("conv2d_bias_relu")
+    assert attention.flops_at(Workload("w", {"B": 2, "H": 1, "S": 3, "D": 8})) == 2 * 6 * (2 * 8 + 2 * 8)
+    assert convolution.flops_at(Workload("w", {"N": 1, "C": 1, "H": 1, "W": 1, "K": 1})) == 2
+    assert convolution.flops_at(Workload("w", {"N": 1, "C": 5, "H": 2, "W": 2, "K": 7})) == 2 * 5 * 7 * 4 * 4
+
+
+def test_embedding_counts_the_rows_that_are_read() -> None:
+    task = load_task("embedding").on("cuda")
+    (workload, *_) = task.workloads["cuda"].search
+    tokens = draw(task, replace(workload, dims={**workload.dims, "C": 1}), "normal", np.random.default_rng(0))["tokens"]
+    rows, columns = tokens.unique().numel(), workload.sizes["C"]
+    moved = 8 * tokens.numel() + 2 * columns * (tokens.numel() + rows)
+    assert 0.97 * moved < task.bytes_at(workload) < moved
+    many = Workload("many", {"T": 900, "V": 1, "C": 7})
+    assert task.bytes_at(many) == 900 * 8 + 900 * 7 * 2
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_has_a_config_and_a_seed_for_each_class(name: str) -> None:
+    assert (CONFIGS / f"{name}.yaml").is_file()
+    task = load_task(name)
+    assert task.name == name
+    assert task.description
+    languages = {"cpu": {"cpp"}, "cuda": {"triton"}}
+    for device in task.workloads:
+        assert languages[device] <= task.seeds.keys()
+    assert all(path.is_file() for path in task.seeds.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "beside"),
+    [
+        ("import torch", ()),
+        ("from evokernel.tasks.compiled import compiled", ("compiled.py",)),
+        ("import evokernel.tasks.gemm.task", ("gemm/task.py",)),
+        ("from evokernel.tasks.gemm import task", ("gemm/task.py",)),
+        ("from evokernel.tasks.softmax.task import task", ("compiled.py", "softmax/task.py")),
+        ("from evokernel.tasks.nowhere import task", ()),
+        ("this is no Python (", ()),
+    ],
+)
+def test_the_hash_of_a_task_covers_what_it_imports_beside_it(
+    line: str, beside: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A change to a shared baseline, or to the task another one is made from, makes it another task."""
+    own = tmp_path / "own.py"
+    own.write_text(line, encoding="utf-8")
+    folder = task_path("gemm").parents[1]
+    texts = [own.read_bytes(), *((folder / name).read_bytes() for name in beside)]
+    assert task_hash(str(own)) == hashlib.sha256(b"".join(texts)).hexdigest()[:16]
