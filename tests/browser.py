@@ -129,7 +129,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=path.absolute().as_uri())
         until = time.monotonic() + SAFETY_NET_S
-        while self.run("document.readyState + document.documentElement.dataset.ready") != "completeyes":
+        while self.run("document.readyState + document.documentElement?.dataset.ready") != "completeyes":
             assert time.monotonic() < until, f"the page did not draw itself: {self.faults}"
             time.sleep(0.05)
         self.settle()

@@ -69,6 +69,7 @@ def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
     lines, cut = shown_lines(best.candidate.source)
     return {
         "ceiling": _ceiling(best.evaluation),
+        "panel": bool(best.evaluation.panel),
         "floors": {t.workload: t.floor_us for t in best.evaluation.timings if t.floor_us},
         "lines": lines,
         "cut": cut,

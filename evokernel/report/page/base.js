@@ -16,7 +16,7 @@ function el(tag, options, ...children) {
   }
   for (const [name, value] of Object.entries(css || {})) made.style.setProperty(name, value);
   for (const [name, heard] of Object.entries(on || {})) made.addEventListener(name, heard);
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== "") made.append(child);
   }
   return made;
@@ -77,7 +77,7 @@ function choice(label, choices, chosen, heard) {
 function table(caption, columns, rows) {
   const head = el("tr", null, columns.map(([text, kind]) => el("th", { scope: "col", class: kind, text })));
   const body = rows.map((cells) => el("tr", null, cells.map((cell, place) =>
-    el("td", { class: columns[place][1], "data-label": columns[place][0] }, cell instanceof Node ? cell : String(cell)))));
+    el("td", { class: `${columns[place][1]} ${cell === "–" || cell === "0" ? "none" : ""}`, "data-label": columns[place][0] }, cell instanceof Node ? cell : String(cell)))));
   return el("div", { class: "wide" }, el("table", null, el("caption", { text: caption }), el("thead", null, head), el("tbody", null, body)));
 }
 

@@ -1,5 +1,5 @@
 // What operators, models and islands gave and cost; what failed, at which stage, and what it was told.
-const share = (value) => el("span", { class: "share" }, el("i", { css: { width: `${Math.round((value || 0) * 100)}%` } }), el("span", { text: percent(value) }));
+const share = (value) => el("span", { class: "share" }, el("span", { class: "track" }, el("i", { css: { width: `${Math.round((value || 0) * 100)}%` } })), el("span", { text: percent(value) }));
 const some = (rows, name) => rows.some((row) => row[name]);
 
 function operators() {

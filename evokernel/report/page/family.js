@@ -1,5 +1,5 @@
 // The family tree: all candidates and who came from whom. Drawn in a few large strokes, so that 20,000 stay quick.
-const family = { by: "fitness", layout: "kin", failures: true, chosen: -1 };
+const family = { by: "fitness", layout: "kin", failures: true, chosen: -1, view: [[0, 100], [0, 100]] };
 
 function bestLine() {
   const line = new Set(), index = best ? all.id.indexOf(best.candidate.slice(0, 10)) : -1;
@@ -7,21 +7,38 @@ function bestLine() {
   return line;
 }
 
+// A whole large family at once would be a blot: edges to those without children wait until few enough are in view.
+const EDGES_IN_VIEW = 3000;
+const isParent = new Uint8Array(total);
+for (const parent of all.parent) if (parent >= 0) isParent[parent] = 1;
+
 const shown = (i) => (family.layout === "kin" ? family.failures || all.speedup[i] !== null : all.speedup[i] !== null);
 const height = (i) => (family.layout === "kin" ? all.lane[i] : all.speedup[i]);
 
+/** Edges to the candidates in view, which is a share from and to of the steps and of the heights, in percent. */
+function edgesOf(view) {
+  let inView = 0, low = Infinity, high = -Infinity, last = 1;
+  for (let i = 0; i < total; i += 1) if (shown(i)) { low = Math.min(low, height(i)); high = Math.max(high, height(i)); last = Math.max(last, all.step[i]); }
+  const x = view[0].map((share) => (share / 100) * last), y = view[1].map((share) => low + (share / 100) * (high - low));
+  const seen = (i) => shown(i) && all.step[i] >= x[0] && all.step[i] <= x[1] && height(i) >= y[0] && height(i) <= y[1];
+  for (let i = 0; i < total; i += 1) inView += seen(i);
+  const everyone = inView <= EDGES_IN_VIEW, ends = [];
+  for (let i = 0; i < total; i += 1) {
+    const parent = all.parent[i];
+    if (parent >= 0 && seen(i) && shown(parent) && (everyone || isParent[i])) ends.push(2, all.step[parent], height(parent), all.step[i], height(i));
+  }
+  return Float32Array.from(ends);
+}
+
 function familyOption(c) {
   const groups = colouring(family.by), line = bestLine();
-  const points = groups.labels.map(() => []), failed = [], edges = [], trunk = [];
+  const points = groups.labels.map(() => []), failed = [], trunk = [];
   for (let i = 0; i < total; i += 1) {
     if (!shown(i)) continue;
     const group = groups.of(i), at = [all.step[i], height(i)];
     if (all.speedup[i] === null) failed.push(at); else points[group].push(at);
     const parent = all.parent[i];
-    if (parent >= 0 && shown(parent)) {
-      const ends = [all.step[parent], height(parent), ...at];
-      if (line.has(i)) trunk.push({ coords: [ends.slice(0, 2), at] }); else edges.push(2, ...ends);
-    }
+    if (parent >= 0 && shown(parent) && line.has(i)) trunk.push({ coords: [[all.step[parent], height(parent)], at] });
   }
   const size = total > 5000 ? 3 : total > 500 ? 5 : 9;
   const dots = (name, data, colour) => ({ type: "scatter", name, data, silent: true, symbolSize: size, large: total > 2000, largeThreshold: 2000, progressive: 0, itemStyle: { color: colour, opacity: total > 5000 ? 0.8 : 1 } });
@@ -33,9 +50,9 @@ function familyOption(c) {
     legend: { top: 2, type: "scroll", textStyle: { color: c.ink }, inactiveColor: c.fail, icon: "circle", itemWidth: 10, itemHeight: 10, pageTextStyle: { color: c.dim } },
     xAxis: axis(c, "step", { type: "value", min: 0, max: all.step.reduce((most, step) => Math.max(most, step), 1), splitLine: { show: false }, nameGap: 24 }),
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "speed-up", { type: "value", scale: true, nameGap: 42 }),
-    dataZoom: [{ type: "inside", xAxisIndex: 0, ...zoom }, { type: "inside", yAxisIndex: 0, ...zoom }],
+    dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [
-      { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: Float32Array.from(edges), dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: 0.7, opacity: 1 }, z: 1 },
+      { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: edgesOf(family.view), dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: total > 5000 ? 0.4 : 0.8, opacity: 1 }, z: 1 },
       ...(failed.length ? [dots("failed", failed, c.fail)] : []),
       ...points.map((each, group) => dots(groups.labels[group], each, groups.colour(group))).filter((each) => each.data.length),
       { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: trunk, lineStyle: { color: c.bad, width: 2, opacity: 0.9 }, z: 4 },
@@ -79,26 +96,32 @@ function drawFamily() {
   const side = el("aside", { class: "side", "aria-live": "polite" });
   const kept = chart(place, familyOption);
   const choose = (i) => { family.chosen = i; side.replaceChildren(...candidateView(i, choose)); again(); };
-  const again = () => {
-    const old = kept.chart ? kept.chart.getOption().dataZoom : [];
-    kept.draw();
-    if (kept.layout === family.layout) old.forEach((each, at) => kept.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: at, start: each.start, end: each.end }));
-    kept.layout = family.layout;
+  const again = () => kept.draw();
+  const zoom = (factor) => {
+    family.view = family.view.map(([start, end]) => {
+      const half = Math.min(50, Math.max(0.05, ((end - start) / 2) * factor)), from = Math.min(Math.max(0, (start + end) / 2 - half), 100 - 2 * half);
+      return [from, from + 2 * half];
+    });
+    again();
   };
-  const zoom = (factor) => kept.chart.getOption().dataZoom.forEach((each, at) => {
-    const middle = (each.start + each.end) / 2, half = Math.min(50, Math.max(0.05, ((each.end - each.start) / 2) * factor));
-    const start = Math.min(Math.max(0, middle - half), 100 - 2 * half);
-    kept.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: at, start, end: start + 2 * half });
-  });
-  const set = (name) => (value) => { family[name] = value; again(); };
-  const search = el("input", { type: "search", placeholder: "id", "aria-label": "Find a candidate by the beginning of its id", maxlength: "16", on: { change: (event) => {
+  const set = (name) => (value) => {
+    family[name] = value;
+    if (name !== "by") family.view = [[0, 100], [0, 100]];
+    again();
+  };
+  const search = el("input", { type: "search", placeholder: "find an id", "aria-label": "Find a candidate by the beginning of its id", maxlength: "16", on: { change: (event) => {
     const wanted = event.currentTarget.value.trim().toLowerCase().slice(0, 10), found = wanted ? all.id.findIndex((id) => id.startsWith(wanted)) : -1;
     choose(found);
   } } });
   const button = (text, label, heard) => el("button", { type: "button", text, title: label, "aria-label": label, on: { click: heard } });
   drawFamily.choose = choose;
   drawFamily.ready = () => {
-    kept.layout = family.layout;
+    let waiting = 0;
+    kept.chart.on("datazoom", () => {
+      family.view = kept.chart.getOption().dataZoom.map((each) => [each.start, each.end]);
+      clearTimeout(waiting);
+      if (total > EDGES_IN_VIEW) waiting = setTimeout(again, 200);
+    });
     const pointer = kept.chart.getZr();
     pointer.on("click", (event) => { const i = nearest(kept.chart, event.offsetX, event.offsetY); if (i >= 0) choose(i); });
     pointer.on("mousemove", (event) => pointer.setCursorStyle(nearest(kept.chart, event.offsetX, event.offsetY) >= 0 ? "pointer" : "default"));

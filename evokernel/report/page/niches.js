@@ -12,13 +12,14 @@ function heat(map, x, y) {
     cells.set(key, { tried: before.tried + cell.tried, best: better ? cell.best : before.best });
   }
   const speeds = [...cells.values()].map((cell) => Math.log(all.speedup[cell.best]));
-  const low = Math.min(...speeds), high = Math.max(...speeds);
+  // What is slower than a quarter of the best is pale: a seed, a hundred times slower, would take all the colours.
+  const high = Math.max(...speeds), low = Math.max(Math.min(...speeds), high - Math.log(4));
   const across = bins(map.axes[x].edges), down = y === x ? [""] : bins(map.axes[y].edges);
   const head = el("tr", null, el("th", { text: "" }), across.map((text) => el("th", { scope: "col", text })));
   const rows = down.map((text, row) => el("tr", null, el("th", { scope: "row", text }), across.map((_, column) => {
     const cell = cells.get(y === x ? `${column},${column}` : `${column},${row}`);
     if (!cell) return el("td", { class: "empty", text: "·" });
-    const share = high > low ? (Math.log(all.speedup[cell.best]) - low) / (high - low) : 1;
+    const share = high > low ? Math.max(0, (Math.log(all.speedup[cell.best]) - low) / (high - low)) : 1;
     return el("td", { class: share > 0.55 ? "hot" : "", css: { "--heat": `${Math.round(8 + 92 * share)}%` } },
       el("button", { type: "button", title: `Show ${all.id[cell.best]} in the family tree`, on: { click: () => goTo(cell.best) } },
         el("b", { text: times(all.speedup[cell.best]) }), el("small", { text: `${count(cell.tried)} tried` })));
