@@ -48,6 +48,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "show": Entry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
         "diff": Entry("evokernel.cli.diff", "command", "What differs between two candidates."),
         "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
+        "report": Entry("evokernel.cli.report", "command", "All about a run as one HTML file."),
     },
     "Tools": {
         "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),

@@ -1,38 +1,16 @@
-"""Text on its way to a terminal: consoles without markup, and words of strangers made harmless."""
+"""Text on its way to a terminal: consoles without markup, numbers with their units."""
 
 import math
-import unicodedata
 
 from rich.console import Console
 from rich.text import Text
 
 from evokernel.evaluation import Speedup
+from evokernel.report.plain import clean as clean
+from evokernel.report.plain import one_line as one_line
+from evokernel.report.plain import reason as reason
 
-_STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 GOOD, BAD, DIM, STRONG, WARN = "green", "red", "dim", "bold", "yellow"
-
-
-def clean(text: str) -> str:
-    """Return the text without characters that steer a terminal or reorder a line; tabs become spaces."""
-    if text.isascii() and text.isprintable():
-        return text
-    kept = (" " if c in "\u2028\u2029" else c for c in text.replace("\r\n", "\n").expandtabs(4) if _harmless(c))
-    return "".join(kept)
-
-
-def _harmless(character: str) -> bool:
-    return character == "\n" or unicodedata.category(character) not in _STEERING
-
-
-def one_line(text: str, *, width: int = 0) -> str:
-    """Return the cleaned text on one line, cut at a width in characters (0 for as long as it is)."""
-    flat = " ".join(clean(text).split())
-    return flat if not width or len(flat) <= width else flat[: width - 1].rstrip() + "…"
-
-
-def reason(operator: str, rationale: str) -> str:
-    """Return a rationale without the name of its operator in front, which stands beside it anyway."""
-    return rationale.removeprefix(f"{operator}:").strip() or rationale
 
 
 class PlainConsole(Console):

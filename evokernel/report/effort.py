@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
 from archive.store import Store
 from evokernel.conversation import CallStatus
-from evokernel.evaluation import Budget, Status
+from evokernel.report.timed import timed_programs
 
 _MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # who answers elsewhere need not say who they are
 STEP_MODELS = (
@@ -169,22 +169,14 @@ def _yields(store: Store, name: str) -> dict[str, _Yield]:
 
 def best_gains(store: Store) -> dict[str, float]:
     """Return, by operator, the highest speed-up of a right candidate over its first parent, both as in the search."""
-    identity = store.identity()
-    here: str = ""
-    values: tuple[str, ...] = ()
-    if identity is not None:  # what a fork brought from another task or device says nothing of this run
-        here, values = "task_hash = ? AND device = ? AND ", (identity.task_hash, identity.device)
-    # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
+    timed, values = timed_programs(store)
     rows = store.database.rows(
-        "WITH timed AS (SELECT program_hash, speedup, max((budget = ?) * 1000000000 + seq) FROM evaluations "
-        f"WHERE {here} status = ? AND budget <> ? GROUP BY 1), "
-        f"refuted AS (SELECT program_hash FROM evaluations WHERE {here} status NOT IN (?, ?)) "
-        "SELECT p.operator AS name, max(child.speedup / parent.speedup) AS gain FROM results r "
+        f"WITH {timed} SELECT p.operator AS name, max(child.speedup / parent.speedup) AS gain FROM results r "
         "JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
         "JOIN parents e ON e.step = p.step AND e.ordinal = 0 AND e.kind = 'parent' "
         "JOIN candidates q ON q.id = e.candidate JOIN timed child ON child.program_hash = c.program_hash "
         "JOIN timed parent ON parent.program_hash = q.program_hash "
         "WHERE c.program_hash NOT IN (SELECT program_hash FROM refuted) GROUP BY 1",
-        (*(Budget.PRECISE.value, *values, Status.OK.value, Budget.FINAL.value), *values, "ok", "harness_error"),
+        values,
     )
     return {row["name"]: row["gain"] for row in rows if row["gain"] is not None}

@@ -1,0 +1,34 @@
+"""`evokernel report`: everything about a run as one HTML file."""
+
+import webbrowser
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from evokernel.cli.locate import open_store, store_argument
+from evokernel.cli.text import DIM, STRONG, clean, stdout
+
+
+@click.command()
+@store_argument
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write; beside the store if left out."
+)
+@click.option("--open", "show", is_flag=True, help="Show it in the browser.")
+def command(store: Path | None, out: Path | None, show: bool) -> None:
+    """Write all about a run as one HTML file: the answer, how it came about, what it cost, what failed.
+
+    The file needs no network and nothing beside it; it may be made while the run goes on. An older report at the same
+    place is replaced, anything else is left alone.
+    """
+    from evokernel.report.html import report_page, write_page
+
+    with open_store(store) as opened:
+        source = opened.database.path
+        text = report_page(opened)
+    path = out or source.with_suffix(".html")
+    size = write_page(text, path)
+    stdout().print(Text.assemble(clean(str(path)), (f"  {size / 1e6:.1f} MB", DIM), style=STRONG), soft_wrap=True)
+    if show and not webbrowser.open(path.absolute().as_uri()):
+        raise click.ClickException("no browser was found here; open the file in one")

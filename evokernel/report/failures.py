@@ -1,0 +1,76 @@
+"""What went wrong: failed candidates by stage with examples, and steps that gave none with their reasons."""
+
+from dataclasses import dataclass
+
+from archive.store import Store
+
+EXAMPLES = 3
+REASONS = 12
+_CUT = 4000  # characters of a text that a query brings; what is shown of it is shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One failed candidate and what it was told."""
+
+    candidate: str
+    operator: str
+    island: str
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Candidates that failed at one stage with one status; the examples differ in their feedback, newest first."""
+
+    stage: str
+    status: str
+    count: int
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Why steps of one operator gave no candidate, and how many ended so."""
+
+    operator: str
+    reason: str
+    count: int
+
+
+_FAILED = (
+    "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation "
+    "WHERE e.status <> 'ok'"
+)
+
+
+def failures_of(store: Store) -> tuple[Failures, ...]:
+    """Return the failures of candidates by stage and status, the most frequent first."""
+    counted = store.database.rows(f"SELECT e.stage, e.status, count(*) AS count {_FAILED} GROUP BY 1, 2")
+    examples = store.database.rows(
+        "SELECT stage, status, candidate, operator, island, feedback FROM (SELECT *, row_number() OVER "
+        "(PARTITION BY stage, status ORDER BY seq DESC) AS place FROM ("
+        f"SELECT e.stage, e.status, e.candidate, p.operator, p.island, substr(e.feedback, 1, {_CUT}) AS feedback, "
+        f"max(e.seq) AS seq {_FAILED} GROUP BY 1, 2, 6)) WHERE place <= ? ORDER BY seq DESC",
+        (EXAMPLES,),
+    )
+    found: dict[tuple[str, str], list[Example]] = {}
+    for row in examples:
+        example = Example(row["candidate"], row["operator"], row["island"], row["feedback"])
+        found.setdefault((row["stage"], row["status"]), []).append(example)
+    rows = sorted(counted, key=lambda row: (-row["count"], row["stage"], row["status"]))
+    return tuple(
+        Failures(row["stage"], row["status"], row["count"], tuple(found.get((row["stage"], row["status"]), ())))
+        for row in rows
+    )
+
+
+def nothing_of(store: Store) -> tuple[Nothing, ...]:
+    """Return why steps gave neither a candidate nor words that were kept, the most frequent reasons first."""
+    rows = store.database.rows(
+        f"SELECT p.operator, substr(p.rationale, 1, {_CUT}) AS reason, count(*) AS count FROM results r "
+        "JOIN proposals p ON p.step = r.step WHERE r.evaluation IS NULL AND r.seq NOT IN (SELECT seq FROM insights) "
+        "GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?",
+        (REASONS,),
+    )
+    return tuple(Nothing(row["operator"], row["reason"], row["count"]) for row in rows)

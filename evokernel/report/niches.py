@@ -1,0 +1,73 @@
+"""Niches as a map: what behaviour was measured, how often, and the best candidate of each cell."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from archive.niches import GridArchive
+from archive.store import Store
+from evokernel.report.points import Point
+
+
+@dataclass(slots=True)
+class Cell:
+    """One niche: how many right candidates fell into it, and the position of the best one's point."""
+
+    tried: int = 0
+    best: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NicheMap:
+    """The cells of islands that share their axes; a cell's key holds a bin number for each axis, in order."""
+
+    islands: tuple[str, ...]
+    axes: Mapping[str, tuple[float, ...]]
+    cells: dict[tuple[int, ...], Cell] = field(default_factory=dict)
+
+
+def niche_maps(store: Store, points: Sequence[Point]) -> list[NicheMap]:
+    """Return a map for each set of axes in the config; none where no config is stored.
+
+    Candidates are placed by the descriptor of their newest right evaluation in the search. A candidate that belongs
+    to no island in particular (a seed) is on every map.
+    """
+    maps = _empty_maps(store.meta("config") or "")
+    descriptors = _descriptors(store) if maps else {}
+    for found in maps:
+        grid = GridArchive(found.axes)
+        for position, point in enumerate(points):
+            if point.low is None or (point.island not in found.islands and point.island != "*"):
+                continue
+            cell = found.cells.setdefault(grid.niche(descriptors.get(point.candidate, {})), Cell())
+            cell.tried += 1
+            if cell.best < 0 or point.low > (points[cell.best].low or 0.0):
+                cell.best = position
+    return [found for found in maps if found.cells]
+
+
+def _empty_maps(config: str) -> list[NicheMap]:
+    try:
+        read: Any = yaml.safe_load(config)
+        islands = [(str(island["name"]), island["niches"]["axes"]) for island in read["islands"]]
+        axes = [
+            (name, {str(axis): tuple(map(float, edges)) for axis, edges in given.items()}) for name, given in islands
+        ]
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError):
+        return []  # a store of a test, or of another release: there is nothing to draw
+    sharing: dict[str, list[str]] = {}
+    for name, each in axes:
+        sharing.setdefault(json.dumps(each), []).append(name)
+    shared = {json.dumps(each): each for _, each in axes if each}
+    return [NicheMap(tuple(sharing[key]), each) for key, each in shared.items()]
+
+
+def _descriptors(store: Store) -> dict[str, dict[str, float]]:
+    rows = store.database.rows(
+        "SELECT c.id, e.descriptor, max(e.seq) FROM candidates c JOIN evaluations e ON e.program_hash = c.program_hash "
+        "WHERE e.status = 'ok' AND e.budget <> 'final' GROUP BY c.id"
+    )
+    return {row["id"]: {name: float(value) for name, value in json.loads(row["descriptor"]).items()} for row in rows}

@@ -1,0 +1,115 @@
+// The answer first: how fast, is that true, under what conditions, at what cost.
+function verdict() {
+  const { speedup } = best;
+  if (speedup.low > 1) return ["faster", "is faster than the fastest baseline on each workload, taken together."];
+  if (speedup.high < 1) return ["slower", "is still slower than the fastest baseline on each workload, taken together."];
+  return ["even", "is neither clearly faster nor slower than the fastest baseline on each workload, taken together."];
+}
+
+const HOLDOUT = {
+  passed: ["good", "right on held-out inputs"],
+  failed: ["bad", "fails on held-out inputs"],
+  pending: ["warn", "held-out inputs: pending"],
+};
+
+/** An interval on a logarithmic scale with a mark where the baseline is. */
+function whisker(speedup, low, high) {
+  const at = (value) => `${(100 * Math.log(value / low)) / Math.log(high / low)}%`;
+  const from = parseFloat(at(speedup.low)), to = parseFloat(at(speedup.high));
+  const kind = speedup.low > 1 ? "good" : speedup.high < 1 ? "bad" : "even";
+  return el("span", { class: `whisker ${kind}`, role: "img", "aria-label": `${times(speedup.value)}, 95 % interval ${between(speedup)}` },
+    el("i", { class: "one", css: { left: at(1) } }),
+    el("i", { class: "span", css: { left: `${from}%`, width: `${Math.max(to - from, 0.6)}%` } }),
+    el("i", { class: "dot", css: { left: at(speedup.value) } }));
+}
+
+function reach(speedups) {
+  const low = Math.min(0.9, ...speedups.map((each) => each.low)), high = Math.max(1.1, ...speedups.map((each) => each.high));
+  return [low / 1.06, high * 1.06];
+}
+
+function workloads() {
+  const [low, high] = reach(best.workloads.map((each) => each.speedup));
+  const floors = data.answer.floors, known = Object.keys(floors).length > 0;
+  const columns = [["workload", ""], ["kernel", "number"], ["fastest baseline", "number"], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"]];
+  if (known) columns.push(["of the floor", "number"]);
+  const rows = best.workloads.map((each) => {
+    const baseline = el("span", null, microseconds(each.baseline_us), " ", el("small", { text: each.baseline }));
+    const cells = [each.name, microseconds(each.candidate_us), baseline, whisker(each.speedup, low, high),
+      el("b", { text: times(each.speedup.value) }), between(each.speedup)];
+    if (known) cells.push(floors[each.name] ? percent(floors[each.name] / each.candidate_us) : "–");
+    return cells;
+  });
+  return table("Each workload, against the fastest baseline on it", columns, rows);
+}
+
+function comparisons() {
+  const everywhere = data.answer.panel || Object.keys(best.baselines).length === 1;
+  const rows = Object.entries(best.baselines).map(([name, each]) => [everywhere ? name : `${name}, where it is fastest`, { value: each.speedup, low: each.low, high: each.high }, best.kind]);
+  if (rows.length !== 1) rows.push(["fastest on each workload", best.speedup, best.kind]);
+  if (best.over_seed) {
+    const seed = best.over_seed;
+    rows.push([`seed ${short(seed.seed)}${seed.mode === best.mode ? "" : ` (${seed.mode} mode)`}`, seed, seed.kind]);
+  }
+  if (best.holdout_speedup) rows.push(["fastest baseline, held-out workloads", best.holdout_speedup, best.kind]);
+  // A seed is often a hundred times slower: on one scale with it no other interval could be read.
+  const [low, high] = reach(rows.filter((row) => !row[0].startsWith("seed ")).map((row) => row[1]));
+  return table("All workloads together", [["compared with", ""], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"], ["measured", ""]],
+    rows.map(([name, each, kind]) => [name, each.low >= low && each.high <= high ? whisker(each, low, high) : "", el("b", { text: times(each.value) }), between(each),
+      kind === "final" ? "anew" : "in the search"]));
+}
+
+const fact = (name, value, note) => (value ? el("div", null, el("dt", { text: name }), el("dd", null, value, note ? el("small", { text: note }) : "")) : "");
+
+function facts() {
+  const right = status.results ? `${percent(status.correct / status.results)} right` : "";
+  const elsewhere = Object.values(status.models).reduce((sum, row) => sum + row.calls, 0);
+  const models = status.calls ? `${many(status.calls, "call")}, ${tokens(status.tokens)} tokens` : elsewhere ? `${many(elsewhere, "reply", "replies")} from elsewhere` : "no model was asked";
+  return el("dl", { class: "facts" },
+    fact("judged", many(status.results, "candidate"), right),
+    fact("time", duration(status.seconds), status.state === "running" ? "so far, running" : status.last_stop || status.state),
+    fact("cost", dollars(status.cost_usd), models),
+    best && best.floor_share ? fact("of what the device allows", percent(best.floor_share), data.answer.ceiling ? `the floor is at ${times(data.answer.ceiling)}` : "") : "");
+}
+
+function conditions() {
+  const rows = [["task", status.task], ["language", status.language], ["device", best ? best.device : status.device],
+    ["environment", best ? best.environment : status.environment], ["mode", best ? best.mode : status.mode],
+    ["sandbox", (best && best.sandbox) || status.sandbox], ["run", status.run_id], ["forked from", status.forked_from],
+    ["store", status.store]];
+  return el("dl", { class: "sheet" }, rows.filter((row) => row[1]).map(([name, value]) => [el("dt", { text: name }), el("dd", { text: value })]));
+}
+
+function next() {
+  const target = data.target, lines = [];
+  if (!best) lines.push([`evokernel status ${target}`, "see what the search is doing"]);
+  else {
+    if (best.holdout === "passed") lines.push([`evokernel export ${target}`, "take the kernel home, judged anew once more"]);
+    lines.push([`evokernel show best -s ${target}`, "its source and every evaluation"]);
+    lines.push([`evokernel lineage -s ${target}`, "this story in the terminal"]);
+  }
+  return el("div", { class: "next" }, el("h3", { text: "What next" }),
+    lines.map(([text, why]) => el("p", null, command(text), el("small", { text: why }))));
+}
+
+function drawAnswer() {
+  const head = document.getElementById("head");
+  head.append(el("p", { class: "brand", text: "evokernel report" }), el("h1", { text: status.task || "No run yet" }),
+    el("p", { class: "where", text: [status.language, best ? best.device : status.device, data.made].filter(Boolean).join(" · ") }));
+  if (!best) {
+    return section("answer", "The answer", "No correct kernel yet.", facts(), conditions(), next());
+  }
+  const [kind, sentence] = verdict();
+  const [mark, said] = HOLDOUT[best.holdout];
+  const measured = best.kind === "final" ? badge("measured anew", "good") : badge("search numbers: they selected it and flatter it", "warn");
+  const hero = el("div", { class: `hero ${kind}` },
+    el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: "the speed of the fastest baseline" }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
+    el("div", { class: "said" }, el("p", { class: "sentence" }, "Kernel ", el("code", { text: best.candidate }), ` ${sentence}`),
+      el("p", null, badge(said, mark), measured, badge(`${best.mode} mode`)),
+      best.contender ? el("p", { class: "note", text: `${best.contender} looks faster, but was not measured anew yet.` }) : ""));
+  const source = el("details", null, el("summary", { text: `Source of the kernel (${many(data.answer.lines.length, "line")})` }),
+    el("pre", { class: "source", tabindex: "0", text: data.answer.lines.join("\n") }),
+    data.answer.cut ? el("p", { class: "note", text: "Long lines or the end are cut here; `evokernel show best --source` prints every byte." }) : "");
+  return section("answer", "The answer", "", hero, facts(), workloads(), comparisons(), source,
+    el("details", null, el("summary", { text: "Under what conditions this holds" }), conditions()), next());
+}

@@ -1,0 +1,61 @@
+// What all charts share: colours of the current scheme, life with the size of the window, and printing.
+const charts = [];
+let paper = false;
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+const LIGHT = {
+  ink: "#1c2330", dim: "#677184", line: "#e3e7ee", card: "#ffffff", accent: "#0b6e69", fail: "#c9cfd9", good: "#0b7a53", bad: "#b3372f", edge: "rgba(90,104,128,.28)",
+  names: ["#0b6e69", "#c2571a", "#5b4fc4", "#a8326e", "#3f7d20", "#1f6fb2", "#8a6508", "#6b7280", "#b3372f", "#0e7490"],
+  scale: ["#e4ecf4", "#bcd7e3", "#8dbfcd", "#57a3ae", "#23848a", "#0a5f63", "#053e44"],
+};
+const DARK = {
+  ink: "#e7ebf3", dim: "#98a3b7", line: "#2b3342", card: "#171c26", accent: "#4fd1c5", fail: "#3f4859", good: "#4cc38a", bad: "#f0766c", edge: "rgba(152,163,183,.28)",
+  names: ["#4fd1c5", "#f4a261", "#a79bff", "#f07fb4", "#96d26d", "#6cb6f5", "#e3c04d", "#a3adbd", "#f0766c", "#67d4ea"],
+  scale: ["#2a3446", "#29495c", "#276472", "#2a8286", "#3aa398", "#6cc8ae", "#c0efcf"],
+};
+const colours = () => (dark.matches && !paper ? DARK : LIGHT);
+const named = (number) => colours().names[number % colours().names.length];
+
+/** Keep a chart: `draw` returns its option in the colours of now. */
+function chart(place, draw) {
+  const made = { chart: null, draw: () => {}, place };
+  made.draw = () => {
+    if (!made.chart) made.chart = echarts.init(place, null, { renderer: "canvas" });
+    made.chart.setOption({ animation: false, textStyle: { fontFamily: "inherit", color: colours().dim }, ...draw(colours()) }, { notMerge: true });
+  };
+  charts.push(made);
+  return made;
+}
+
+const tip = (c) => ({ renderMode: "richText", confine: true, backgroundColor: c.card, borderColor: c.line, textStyle: { color: c.ink, fontSize: 12 }, extraCssText: "" });
+const axis = (c, name, more) => ({ name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: c.dim }, axisLine: { lineStyle: { color: c.line } },
+  axisTick: { show: false }, axisLabel: { color: c.dim, hideOverlap: true }, splitLine: { lineStyle: { color: c.line } }, ...more });
+
+const redraw = () => charts.forEach((each) => each.draw());
+const fit = () => charts.forEach((each) => each.chart && each.chart.resize());
+
+function watchCharts() {
+  dark.addEventListener("change", redraw);
+  new ResizeObserver(fit).observe(document.getElementById("page"));
+  const print = (now) => () => {
+    paper = now;
+    document.body.classList.toggle("paper", now);
+    redraw();
+    fit();
+  };
+  window.addEventListener("beforeprint", print(true));
+  window.addEventListener("afterprint", print(false));
+}
+
+/** Groups of a colouring: for each candidate a group number (-1: it failed), and the groups' labels and colours. */
+function colouring(by) {
+  if (by !== "fitness") {
+    const labels = all.names[by];
+    return { of: (i) => all[by][i], labels, colour: (group) => named(group) };
+  }
+  const timed = all.speedup.filter((value) => value !== null).sort((a, b) => a - b);
+  const edges = [0.25, 0.5, 0.75, 0.9, 0.97, 0.995].map((share) => timed[Math.min(timed.length - 1, Math.floor(share * timed.length))]);
+  const group = (value) => { let place = 0; while (place < edges.length && value >= edges[place]) place += 1; return place; };
+  const labels = edges.length && timed.length ? [`below ${times(edges[0])}`, ...edges.map((edge) => `from ${times(edge)}`)] : [];
+  return { of: (i) => (all.speedup[i] === null ? -1 : group(all.speedup[i])), labels, colour: (place) => colours().scale[place] };
+}

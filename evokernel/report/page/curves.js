@@ -1,0 +1,75 @@
+// Best so far against what was spent: each island a line, each candidate a dot, baselines below, the floor above.
+const AXES = { evaluations: "evaluations", hours: "hours of search", dollars: "dollars for models" };
+const MINUTES = all.hours.every((value) => value < 2);
+
+/** What was spent until each candidate: hours in minutes where the whole search was short. */
+const spentUntil = (by) => (by === "hours" && MINUTES ? all.hours.map((value) => value * 60) : all[by]);
+const spentName = (by) => (by === "hours" && MINUTES ? "minutes of search" : AXES[by]);
+
+function baselineLines() {
+  // Only a crowned kernel was paired with every baseline on every workload.
+  if (!best) return [];
+  if (!data.answer.panel) return [["fastest baseline on each workload", 1]];
+  const lines = [["fastest baseline", 1]];
+  for (const [name, each] of Object.entries(best.baselines)) {
+    const at = best.speedup.value / each.speedup;
+    if (Math.abs(at - 1) > 0.02) lines.push([name, at]);
+  }
+  return lines;
+}
+
+function curveOption(c, by, logarithmic) {
+  const x = spentUntil(by), last = x.reduce((most, value) => Math.max(most, value), 0);
+  const ceiling = data.answer && data.answer.ceiling;
+  const steps = (lead) => {
+    const path = [];
+    lead.points.forEach((i, at) => {
+      if (at) path.push([x[i], path.at(-1)[1]]);
+      path.push([x[i], all.speedup[i]]);
+    });
+    if (path.length) path.push([last, path.at(-1)[1]]);
+    return path;
+  };
+  const dots = [];
+  for (let i = 0; i < total; i += 1) if (all.speedup[i] !== null) dots.push([x[i], all.speedup[i], i]);
+  const rule = (name, at, colour, kind, position) => ({ yAxis: at, name, lineStyle: { color: colour, type: kind, width: 1.2 },
+    label: { formatter: `${name.slice(0, 40)} ${times(at)}`, position, color: colour, fontSize: 11 } });
+  const marks = baselineLines().map(([name, at]) => rule(name, at, c.dim, "dashed", "insideEndBottom"));
+  const highest = Math.max(0, ...dots.map((dot) => dot[1]), ...baselineLines().map((line) => line[1]));
+  const seen = ceiling && (logarithmic ? true : ceiling < highest * 3);
+  if (seen) marks.push(rule("the floor of the device, at", ceiling, c.bad, "solid", "insideStartTop"));
+  const lowest = Math.min(1, ...dots.map((dot) => dot[1]));
+  const tidy = (value) => Number(value.toPrecision(2));
+  const islands = data.leads.slice(1).filter((lead) => lead.points.length);
+  const number = (name) => Math.max(0, all.names.island.indexOf(name));
+  return {
+    grid: { left: 58, right: 18, top: 44, bottom: 62 },
+    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
+    tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
+    xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
+    yAxis: axis(c, "speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, highest) : highest || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
+    dataZoom: [{ type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
+    series: [
+      { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },
+      ...islands.map((lead) => ({ type: "line", name: lead.island, silent: true, data: steps(lead), showSymbol: false, lineStyle: { width: 1.6, color: named(number(lead.island)), opacity: 0.9 }, itemStyle: { color: named(number(lead.island)) } })),
+      { type: "scatter", name: "the run", data: data.leads[0].points.map((i) => [x[i], all.speedup[i], i]), symbolSize: 7, z: 6, itemStyle: { color: c.ink } },
+      { type: "line", name: "the run", silent: true, data: steps(data.leads[0]), z: 5, showSymbol: false, lineStyle: { width: 3, color: c.ink }, itemStyle: { color: c.ink },
+        markLine: { silent: true, symbol: "none", data: marks } },
+    ],
+  };
+}
+
+function drawCurves() {
+  let by = "evaluations", logarithmic = false;
+  const place = el("div", { class: "chart", role: "img", "aria-label": "Best speed-up so far, by what was spent" });
+  const kept = chart(place, (c) => curveOption(c, by, logarithmic));
+  const spent = Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
+  const ceiling = data.answer && data.answer.ceiling;
+  return section("curves", "How it got there",
+    "What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval.",
+    el("div", { class: "controls" },
+      choice("against", spent.map((name) => [name, name === "hours" && MINUTES ? "minutes" : name]), by, (value) => { by = value; kept.draw(); }),
+      choice("scale", [["even", "even"], ["log", "logarithmic"]], "even", (value) => { logarithmic = value === "log"; kept.draw(); })),
+    place,
+    el("p", { class: "note", text: ceiling ? `The floor, the least time the device could need, would be ${times(ceiling)}; where it is far above everything, the logarithmic scale shows it.` : "The floor of this device is not known for every workload, so there is no ceiling to draw." }));
+}

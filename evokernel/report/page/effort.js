@@ -1,0 +1,54 @@
+// What operators, models and islands gave and cost; what failed, at which stage, and what it was told.
+const share = (value) => el("span", { class: "share" }, el("span", { class: "track" }, el("i", { css: { width: `${Math.round((value || 0) * 100)}%` } })), el("span", { text: percent(value) }));
+const some = (rows, name) => rows.some((row) => row[name]);
+
+function operators() {
+  const rows = Object.entries(status.operators).map(([name, row]) => ({ name, ...row }));
+  if (!rows.length) return "";
+  const columns = [["operator", "", (row) => row.name], ["judged", "number", (row) => count(row.results)], ["right", "", (row) => share(row.validity)],
+    ["best gain", "number", (row) => times(row.best_gain)], ["new best", "number", (row) => count(row.improvements)],
+    ["insights", "number", (row) => count(row.insights), "insights"], ["no use", "number", (row) => count(row.unusable), "unusable"],
+    ["had nothing", "number", (row) => count(row.barren), "barren"], ["calls", "number", (row) => count(row.calls), "calls"],
+    ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => dollars(row.cost_usd), "cost_usd"]];
+  const used = columns.filter((column) => !column[3] || some(rows, column[3]));
+  return table("Operators", used, rows.map((row) => used.map((column) => column[2](row))));
+}
+
+function models() {
+  const rows = Object.entries(status.models).map(([name, row]) => ({ name, ...row }));
+  if (!rows.length) return "";
+  return table("Models", [["model", ""], ["calls", "number"], ["failed", "number"], ["tokens", "number"], ["cost", "number"], ["judged", "number"], ["right", ""], ["insights", "number"], ["$ per right one", "number"]],
+    rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), dollars(row.cost_usd), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
+}
+
+function islands() {
+  const rows = Object.entries(status.islands);
+  if (!rows.length) return "";
+  return table("Islands", [["island", ""], ["judged", "number"], ["right", ""], ["best found there", "number"]],
+    rows.map(([name, row]) => [name, count(row.results), share(row.results ? row.correct / row.results : null), times(row.best_speedup)]));
+}
+
+function drawEffort() {
+  const parts = [operators(), models(), islands()].filter(Boolean);
+  return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent.", parts) : null;
+}
+
+function failure(found, most) {
+  const name = found.status === "harness_error" ? "a fault of ours, not the candidate's" : words(found.status);
+  return el("details", { class: "failure" },
+    el("summary", null, el("span", { class: "stage", text: found.stage }), el("b", { text: name }),
+      el("span", { class: "bar" }, el("i", { css: { width: `${(100 * found.count) / most}%` } })), el("span", { class: "number", text: count(found.count) })),
+    found.examples.map((each) => el("div", { class: "example" },
+      el("p", { class: "note" }, el("code", { text: short(each.candidate) }), ` ${each.operator} on ${each.island}`),
+      el("pre", { tabindex: "0", text: each.feedback || "no words" }))));
+}
+
+function drawFailures() {
+  if (!data.failures.length && !data.nothing.length) return null;
+  const most = Math.max(1, ...data.failures.map((each) => each.count));
+  const lost = data.failures.reduce((sum, each) => sum + each.count, 0);
+  return section("failures", "What failed", data.failures.length ? `${many(lost, "candidate")} of ${count(status.results)}, by the stage that found out. Open one for examples of what was said.` : "No candidate failed.",
+    data.failures.map((each) => failure(each, most)),
+    data.nothing.length ? table("Steps without a candidate", [["operator", ""], ["why", "long"], ["steps", "number"]],
+      data.nothing.map((each) => [each.operator, each.reason || "not said", count(each.count)])) : "");
+}

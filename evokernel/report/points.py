@@ -1,0 +1,151 @@
+"""Every candidate of a run in one pass: when it came, what it cost until then, what it is worth, from whom it is."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from archive.calls import COST_USD, WITHOUT_CALLS
+from archive.store import Store
+from evokernel.report.effort import STEP_MODELS
+from evokernel.report.timed import timed_programs
+
+NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One candidate. `evaluations`, `hours` and `dollars` are what the run had used when its first result was in.
+
+    `speedup` and `low`, the low end of its interval, are what is known now: None for one that was not timed, or that
+    any evaluation found wrong. `status` is then the newest that says so, and `not judged` while nothing does.
+    """
+
+    candidate: str
+    step: int
+    operator: str
+    island: str
+    model: str
+    rationale: str
+    predicted: float | None
+    parent: str
+    status: str
+    speedup: float | None
+    low: float | None
+    evaluations: int
+    hours: float
+    dollars: float
+
+
+def points_of(store: Store) -> list[Point]:
+    """Return every candidate in the order of its result, those that wait for one last."""
+    timed, values = timed_programs(store)
+    clock, spent = _Clock(store), _Dollars(store)
+    rows = store.database.rows(
+        f"WITH {timed}, "
+        "judged AS (SELECT r.step, r.seq, sum(p.origin = '' AND r.evaluation IS NOT NULL) OVER (ORDER BY r.seq) AS n "
+        "FROM results r JOIN proposals p ON p.step = r.step) "
+        "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
+        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.n, j.at, j.session, g.seq, "
+        "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) AS said "
+        "FROM candidates c JOIN proposals p ON p.step = c.born "
+        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
+        "LEFT JOIN parents e ON e.step = c.born AND e.ordinal = 0 AND e.kind = 'parent' "
+        "LEFT JOIN timed t ON t.program_hash = c.program_hash LEFT JOIN refuted f ON f.program_hash = c.program_hash "
+        "LEFT JOIN judged g ON g.step = c.born LEFT JOIN journal j ON j.seq = g.seq "
+        "ORDER BY g.seq IS NULL, g.seq, c.rowid",
+        values,
+    )
+    found: list[Point] = []
+    for row in rows:
+        right = row["status"] is None and row["speedup"] is not None
+        judged = row["seq"] is not None
+        found.append(
+            Point(
+                candidate=row["id"],
+                step=row["born"],
+                operator=row["operator"],
+                island=row["island"],
+                model=row["model"],
+                rationale=row["rationale"],
+                predicted=row["predicted_speedup"],
+                parent=row["parent"] or "",
+                status=row["status"] or ("ok" if right else row["said"] or NOT_JUDGED),
+                speedup=row["speedup"] if right else None,
+                low=row["speedup_low"] if right else None,
+                evaluations=row["n"] if judged else 0,
+                hours=clock.hours(row["session"], row["at"]) if judged else 0.0,
+                dollars=spent.until(row["at"]) if judged else 0.0,
+            )
+        )
+    return found
+
+
+class _Clock:
+    """Hours of search: a session that starts a week later goes on where the last one stopped."""
+
+    def __init__(self, store: Store) -> None:
+        rows = store.database.rows("SELECT id, started, seconds FROM sessions ORDER BY id")
+        before = accumulate((row["seconds"] for row in rows), initial=0.0)
+        self._sessions = {row["id"]: (row["started"], so_far) for row, so_far in zip(rows, before, strict=False)}
+
+    def hours(self, session: int | None, at: float) -> float:
+        started, so_far = self._sessions.get(session or 0, (at, 0.0))
+        return (so_far + max(at - started, 0.0)) / 3600
+
+
+class _Dollars:
+    """What models have cost until a time."""
+
+    def __init__(self, store: Store) -> None:
+        rows = store.database.rows(
+            f"SELECT at, {COST_USD} AS cost FROM calls UNION ALL SELECT at, cost_usd {WITHOUT_CALLS} AND cost_usd > 0 "
+            "ORDER BY 1"
+        )
+        self._at = [row["at"] for row in rows]
+        self._sums = list(accumulate((row["cost"] or 0.0 for row in rows), initial=0.0))
+
+    def until(self, at: float) -> float:
+        return self._sums[bisect_right(self._at, at)]
+
+
+def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:
+    """Return the positions of the points that took the lead of the run, or of an island, in order.
+
+    The lead is taken by the higher low end of the interval, as in the selection; what is known now counts, so that
+    one that was found wrong later never led.
+    """
+    found: list[int] = []
+    highest = 0.0
+    for position, point in enumerate(points):
+        if (island is None or point.island == island) and point.low is not None and point.low > highest:
+            highest = point.low
+            found.append(position)
+    return found
+
+
+def lanes(points: Sequence[Point]) -> list[float]:
+    """Return a height for each point so that families stand together: a leaf each, a parent amid its children.
+
+    Children follow their first parents; the order of steps decides among siblings.
+    """
+    place = {point.candidate: position for position, point in enumerate(points)}
+    children: list[list[int]] = [[] for _ in points]
+    roots: list[int] = []
+    for position in sorted(range(len(points)), key=lambda position: points[position].step):
+        parent = place.get(points[position].parent)
+        (roots if parent is None else children[parent]).append(position)
+    heights, leaves = [0.0] * len(points), 0
+    waiting = [(root, False) for root in reversed(roots)]
+    while waiting:
+        position, done = waiting.pop()
+        own = children[position]
+        if done:
+            heights[position] = sum(heights[child] for child in own) / len(own)
+        elif own:
+            waiting.append((position, True))
+            waiting.extend((child, False) for child in reversed(own))
+        else:
+            heights[position] = float(leaves)
+            leaves += 1
+    return heights
