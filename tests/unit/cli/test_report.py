@@ -1,5 +1,8 @@
 """`evokernel report` writes one file, where it is told to, and shows it where asked."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,14 @@ def test_report_is_shown_in_the_browser(
     monkeypatch.setenv("BROWSER", f"{browser} %s")
     assert call("report", "--open").exit_code == 0
     assert (project / "shown").read_text().strip() == (project / "runs" / "gemm.html").as_uri()
+
+
+def test_report_without_a_browser_is_written_all_the_same(ids: dict[str, str], project: Path) -> None:
+    environment = {"PATH": str(project / "nothing"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "evokernel", "report", "--open"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, (project / "runs" / "gemm.html").exists()) == (2, True)
+    assert "no browser was found" in done.stderr
 
 
 def test_report_of_nothing_is_refused(project: Path, call: Call) -> None:

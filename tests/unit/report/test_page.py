@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from archive.identity import RunIdentity
 from archive.store import Store
 from evokernel.evaluation import Status
-from evokernel.report.html import PageRefused, data_text, page_of, report_page, write_page
+from evokernel.report import html
+from evokernel.report.html import SCRIPTS, PageRefused, data_text, page_of, report_page, write_page
 from evokernel.report.whole import harmless, rationale_width, report_document
 from tests.stores import IDENTITY, StoreBuilder, fill_store
 
 EVIL = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)><!--<script>{{ 7 * 7 }} \x00\x1b[2J\u202e\u2028 &lt;"
 )
+FOLDER = Path(html.__file__).parent / "page"
+LIBRARY_SHA256 = "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
 ATTRIBUTES = ("onerror", "onload", "onclick", "style", "srcdoc")
 
 
@@ -111,11 +114,16 @@ def test_the_page_loads_nothing(evil: str) -> None:
         assert not {"src", "href", "action", "background", "poster"} & set(attributes)
 
 
-def test_our_scripts_write_text_and_never_markup() -> None:
-    import evokernel.report.html as html
+def test_the_library_is_as_it_was_published() -> None:
+    digest = hashlib.sha256((FOLDER / "echarts.min.js").read_bytes()).hexdigest()
+    assert digest == LIBRARY_SHA256  # dist/echarts.min.js of echarts 6.1.0 as published for npm
+    assert "Apache License" in (FOLDER / "echarts.LICENSE").read_text()
 
-    for name in html.SCRIPTS:
-        text = (Path(html.__file__).parent / "page" / name).read_text()
+
+def test_our_scripts_write_text_and_never_markup() -> None:
+    assert {path.name for path in FOLDER.glob("*.js")} == {*SCRIPTS, "echarts.min.js"}
+    for name in SCRIPTS:
+        text = (FOLDER / name).read_text()
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|fetch\(", text
         )
