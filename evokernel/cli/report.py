@@ -22,7 +22,7 @@ def command(store: Path | None, out: Path | None, show: bool) -> None:
     The file needs no network and nothing beside it; it may be made while the run goes on. An older report at the same
     place is replaced, anything else is left alone.
     """
-    from evokernel.report.html import report_page, write_page
+    from evokernel.report.html import PageRefused, report_page, write_page
 
     with open_store(store) as opened:
         source = opened.database.path
@@ -31,4 +31,4 @@ def command(store: Path | None, out: Path | None, show: bool) -> None:
     size = write_page(text, path)
     stdout().print(Text.assemble(clean(str(path)), (f"  {size / 1e6:.1f} MB", DIM), style=STRONG), soft_wrap=True)
     if show and not webbrowser.open(path.absolute().as_uri()):
-        raise click.ClickException("no browser was found here; open the file in one")
+        raise PageRefused(f"{path} is written, but no browser was found here; open it in one")

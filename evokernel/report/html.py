@@ -19,8 +19,18 @@ from evokernel.report.plain import one_line
 from evokernel.report.whole import report_document
 
 GENERATOR = "evokernel report"
-SCRIPTS = ("base.js", "answer.js", "charts.js", "curves.js", "story.js", "family.js", "niches.js", "effort.js", "main.js")
-_PAGE = files("evokernel.report") / "page"
+SCRIPTS = (
+    "base.js",
+    "answer.js",
+    "charts.js",
+    "curves.js",
+    "story.js",
+    "family.js",
+    "niches.js",
+    "effort.js",
+    "main.js",
+)
+_PAGE = files("evokernel.report") / "page"  # echarts.min.js is Apache ECharts 6.1.0, unchanged
 _HEAD_BYTES = 2000
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 

@@ -47,7 +47,7 @@ def points_of(store: Store) -> list[Point]:
         "FROM results r JOIN proposals p ON p.step = r.step) "
         "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
         "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.n, j.at, j.session, g.seq, "
-        "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) AS said "
+        "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) said "
         "FROM candidates c JOIN proposals p ON p.step = c.born "
         f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
         "LEFT JOIN parents e ON e.step = c.born AND e.ordinal = 0 AND e.kind = 'parent' "
@@ -87,7 +87,9 @@ class _Clock:
     def __init__(self, store: Store) -> None:
         rows = store.database.rows("SELECT id, started, seconds FROM sessions ORDER BY id")
         before = accumulate((row["seconds"] for row in rows), initial=0.0)
-        self._sessions = {row["id"]: (row["started"], so_far) for row, so_far in zip(rows, before, strict=False)}
+        self._sessions: dict[int, tuple[float, float]] = {
+            row["id"]: (row["started"], so_far) for row, so_far in zip(rows, before, strict=False)
+        }
 
     def hours(self, session: int | None, at: float) -> float:
         started, so_far = self._sessions.get(session or 0, (at, 0.0))
@@ -102,8 +104,8 @@ class _Dollars:
             f"SELECT at, {COST_USD} AS cost FROM calls UNION ALL SELECT at, cost_usd {WITHOUT_CALLS} AND cost_usd > 0 "
             "ORDER BY 1"
         )
-        self._at = [row["at"] for row in rows]
-        self._sums = list(accumulate((row["cost"] or 0.0 for row in rows), initial=0.0))
+        self._at: list[float] = [row["at"] for row in rows]
+        self._sums: list[float] = list(accumulate((float(row["cost"] or 0.0) for row in rows), initial=0.0))
 
     def until(self, at: float) -> float:
         return self._sums[bisect_right(self._at, at)]

@@ -86,7 +86,7 @@ def _ceiling(evaluation: Evaluation) -> float | None:
 def _columns(points: Sequence[Point]) -> dict[str, Any]:
     """Return the candidates column by column; names and rationales are numbers into lists, each text there once."""
     place = {point.candidate: position for position, point in enumerate(points)}
-    width = min(RATIONALE, max(SHORTEST_RATIONALE, ALL_RATIONALES // max(len(points), 1)))
+    width = rationale_width(len(points))
     operators, islands, models, statuses, rationales = (_Names() for _ in range(5))
     return {
         "id": [point.candidate[:10] for point in points],
@@ -113,6 +113,11 @@ def _columns(points: Sequence[Point]) -> dict[str, Any]:
             "why": rationales.texts,
         },
     }
+
+
+def rationale_width(candidates: int) -> int:
+    """Return how many characters of a rationale each of so many candidates may show."""
+    return min(RATIONALE, max(SHORTEST_RATIONALE, ALL_RATIONALES // max(candidates, 1)))
 
 
 def _island(name: str) -> str:

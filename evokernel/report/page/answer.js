@@ -84,7 +84,8 @@ function next() {
   const target = data.target, lines = [];
   if (!best) lines.push([`evokernel status ${target}`, "see what the search is doing"]);
   else {
-    if (best.holdout === "passed") lines.push([`evokernel export ${target}`, "take the kernel home, judged anew once more"]);
+    const judged = best.holdout === "passed" ? "take the kernel home, judged anew once more" : "judge it anew on held-out inputs, and take it home if it holds";
+    if (best.holdout !== "failed") lines.push([`evokernel export ${target}`, judged]);
     lines.push([`evokernel show best -s ${target}`, "its source and every evaluation"]);
     lines.push([`evokernel lineage -s ${target}`, "this story in the terminal"]);
   }

@@ -49,6 +49,7 @@ const percent = (share) => (share === null || share === undefined ? "–" : `${M
 const dollars = (value) => (value === 0 || value >= 0.1 ? `$${plain(value, 2)}` : `$${plain(value, 4)}`);
 const count = (value) => plain(value, 0);
 const many = (value, one, more) => `${count(value)} ${value === 1 ? one : more || one + "s"}`;
+const highest = (values, least) => values.reduce((most, value) => Math.max(most, value), least);
 const short = (id) => id.slice(0, 8);
 const words = (text) => text.replaceAll("_", " ");
 

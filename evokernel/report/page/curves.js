@@ -19,7 +19,7 @@ function baselineLines() {
 }
 
 function curveOption(c, by, logarithmic) {
-  const x = spentUntil(by), last = x.reduce((most, value) => Math.max(most, value), 0);
+  const x = spentUntil(by), last = highest(x, 0);
   const ceiling = data.answer && data.answer.ceiling;
   const steps = (lead) => {
     const path = [];
@@ -35,10 +35,10 @@ function curveOption(c, by, logarithmic) {
   const rule = (name, at, colour, kind, position) => ({ yAxis: at, name, lineStyle: { color: colour, type: kind, width: 1.2 },
     label: { formatter: `${name.slice(0, 40)} ${times(at)}`, position, color: colour, fontSize: 11 } });
   const marks = baselineLines().map(([name, at]) => rule(name, at, c.dim, "dashed", "insideEndBottom"));
-  const highest = Math.max(0, ...dots.map((dot) => dot[1]), ...baselineLines().map((line) => line[1]));
-  const seen = ceiling && (logarithmic ? true : ceiling < highest * 3);
+  const top = highest([...dots, ...baselineLines()].map((each) => each[1]), 0);
+  const seen = ceiling && (logarithmic ? true : ceiling < top * 3);
   if (seen) marks.push(rule("the floor of the device, at", ceiling, c.bad, "solid", "insideStartTop"));
-  const lowest = Math.min(1, ...dots.map((dot) => dot[1]));
+  const lowest = -highest(dots.map((dot) => -dot[1]), -1);
   const tidy = (value) => Number(value.toPrecision(2));
   const islands = data.leads.slice(1).filter((lead) => lead.points.length);
   const number = (name) => Math.max(0, all.names.island.indexOf(name));
@@ -47,7 +47,7 @@ function curveOption(c, by, logarithmic) {
     legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
-    yAxis: axis(c, "speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, highest) : highest || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
+    yAxis: axis(c, "speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
       { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },

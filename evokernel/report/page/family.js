@@ -48,7 +48,7 @@ function familyOption(c) {
   return {
     grid: { left: family.layout === "kin" ? 14 : 56, right: 14, top: 40, bottom: 44 },
     legend: { top: 2, type: "scroll", textStyle: { color: c.ink }, inactiveColor: c.fail, icon: "circle", itemWidth: 10, itemHeight: 10, pageTextStyle: { color: c.dim } },
-    xAxis: axis(c, "step", { type: "value", min: 0, max: all.step.reduce((most, step) => Math.max(most, step), 1), splitLine: { show: false }, nameGap: 24 }),
+    xAxis: axis(c, "step", { type: "value", min: 0, max: highest(all.step, 1), splitLine: { show: false }, nameGap: 24 }),
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [

@@ -1,0 +1,202 @@
+"""The report in a real browser: it draws itself without a complaint, every part answers, no stranger's words run."""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from archive.store import Store
+from evokernel.candidate import Usage
+from evokernel.report.html import report_page, write_page
+from tests.browser import CHROMIUM, Browser
+from tests.stores import StoreBuilder
+from tests.unit.report.test_page import evil_store
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
+]
+WIDTHS = (400, 1600)
+Page = Callable[[Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(tmp_path: Path, browser: Browser) -> Page:
+    """Return a way from what fills a store to its report; what the browser complained of before is forgotten."""
+    browser.faults.clear()
+    browser.requests.clear()
+
+    def make(fill: Callable[[Path], object]) -> Path:
+        fill(tmp_path / "run.db")
+        with Store.open(tmp_path / "run.db", write=False) as store:
+            write_page(report_page(store), tmp_path / "run.html")
+        return tmp_path / "run.html"
+
+    return make
+
+
+def search(path: Path) -> None:
+    """Fill a store with a search of 120 candidates on two islands, with a crowned best and dollars."""
+    axes = {"vector_bits": [128.0, 256.0], "spills": [1.0], "code_bytes": [1024.0]}
+    islands = [{"name": name, "niches": {"axes": axes}} for name in ("builders", "tuners")]
+    rng = random.Random(3)
+    with StoreBuilder(path) as builder:
+        builder.store.set_meta("config", yaml.safe_dump({"islands": islands}, sort_keys=False))
+        family = [(builder.seed(speedup=0.2), 0.2)]
+        for number in range(120):
+            parent, speed = max(rng.sample(family, min(4, len(family))), key=lambda each: each[1])
+            right, speed = rng.random() < 0.7, speed * math.exp(rng.gauss(0.02, 0.08))
+            name = builder.add(
+                f"// candidate {number}\nvoid run() {{ int x = {number}; }}\n",
+                speedup=speed if right else None,
+                parents=(parent,),
+                operator=rng.choice(("mutate", "rewrite", "tune")),
+                island=rng.choice(("builders", "tuners")),
+                predicted_speedup=1.1,
+                usage=Usage(model="small", prompt_tokens=100, completion_tokens=50, cost_usd=0.01),
+                feedback="" if right else "element 3 differs",
+            )
+            family += [(name, speed)] if right else []
+        best = max(family, key=lambda each: each[1])
+        builder.final(best[0], speedup=best[1], panel={"torch": best[1], "compiled": best[1] * 1.2})
+        builder.store.session_end("enough", seconds=4000.0)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_draws_itself_and_loads_nothing(browser: Browser, page: Page, width: int, dark: bool) -> None:
+    path = page(search)
+    browser.show(path, width=width, dark=dark)
+    assert browser.faults == []
+    assert browser.requests == [path.as_uri()]
+    assert browser.run("document.documentElement.scrollWidth") == width  # nothing hangs over the edge
+    headings = browser.run("[...document.querySelectorAll('h2')].map((each) => each.textContent)")
+    assert len(headings) == 7
+    painted = "[...document.querySelectorAll('canvas')].map((each) => each.width * each.height)"
+    assert len([area for area in browser.run(painted) if area > 10_000]) >= 2
+    assert not browser.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")
+
+
+def test_every_button_answers(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    for part, text in (
+        ("#curves", "hours"),
+        ("#curves", "minutes"),
+        ("#curves", "dollars"),
+        ("#curves", "logarithmic"),
+        ("#family", "operator"),
+        ("#family", "island"),
+        ("#family", "model"),
+        ("#family", "speed-up"),
+        ("#family", "hidden"),
+        ("#family", "kinship"),
+        ("#niches", "code bytes"),
+    ):
+        if browser.run(
+            f"[...document.querySelectorAll('{part} button')].some((b) => b.textContent.includes('{text}'))"
+        ):
+            browser.click(f"{part} button", text=text)
+            pressed = f"[...document.querySelectorAll('{part} [aria-pressed=true]')].map((b) => b.textContent)"
+            assert text in browser.run(pressed)
+        else:
+            assert text in ("hours", "minutes")
+    assert browser.faults == []
+
+
+def test_the_story_opens_its_changes(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    closed = browser.run("document.querySelectorAll('#story details.diff').length")
+    browser.click("#story .controls button")
+    assert browser.run("document.querySelectorAll('#story details.diff[open]').length") == closed > 0
+    assert "+// candidate" in browser.run("document.querySelector('#story pre').innerText")
+    browser.click("#failures summary")
+    assert "element 3 differs" in browser.run("document.querySelector('#failures details[open]').innerText")
+
+
+CHART = "echarts.getInstanceByDom(document.querySelector('#family .chart'))"
+SIDE = "document.querySelector('#family aside').innerText"
+
+
+def place_of(browser: Browser, i: int) -> tuple[float, float]:
+    """Return where a candidate stands in the window."""
+    x, y = browser.run(
+        "(() => { const at = document.querySelector('#family .chart'); at.scrollIntoView({block: 'center', "
+        "behavior: 'instant'}); const box = at.getBoundingClientRect(), all = "
+        f"JSON.parse(document.getElementById('data').textContent).candidates, to = {CHART}.convertToPixel('grid', "
+        f"[all.step[{i}], all.lane[{i}]]); return [box.x + to[0], box.y + to[1]]; }})()"
+    )
+    return x, y
+
+
+def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    names = browser.run("JSON.parse(document.getElementById('data').textContent).candidates.id")
+    browser.press(*place_of(browser, 20))
+    assert names[20] in browser.run(SIDE)
+    browser.click("#family aside button", text="parent")
+    assert names[20] not in browser.run(SIDE)
+    browser.run(
+        "(() => { const field = document.querySelector('#family input'); "
+        f"field.value = {names[33][:6]!r}; field.dispatchEvent(new Event('change')); }})()"
+    )
+    assert names[33] in browser.run(SIDE)
+    browser.click("#niches .heat button")
+    assert names[33] not in browser.run(SIDE)
+    assert "evokernel show" in browser.run(SIDE)
+
+
+def test_the_tree_zooms_and_comes_back(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    span = f"{CHART}.getOption().dataZoom.map((each) => Math.round(each.end - each.start))"
+    browser.click("#family button", text="+")
+    browser.click("#family button", text="+")
+    assert browser.run(span) == [25, 25]
+    browser.click("#family button", text="operator")
+    assert browser.run(span) == [25, 25]  # another colour is no other place
+    browser.click("#family button", text="all")
+    assert browser.run(span) == [100, 100]
+
+
+def test_words_of_strangers_are_shown_and_never_run(browser: Browser, page: Page) -> None:
+    path = page(evil_store)
+    for width in WIDTHS:
+        browser.show(path, width=width)
+        assert browser.faults == []
+        assert browser.run("document.querySelectorAll('img, iframe, #page script').length") == 0
+        assert browser.run("document.querySelectorAll('script').length") == 3
+        assert "<img src=x onerror=alert(2)>" in browser.run("document.querySelector('h1').textContent")
+        assert browser.run("document.documentElement.scrollWidth") == width
+    browser.click("#family button", text="operator")
+    browser.click("#story .controls button")
+    assert browser.faults == []
+    assert set(browser.requests) == {path.as_uri()}
+
+
+def test_the_policy_stops_what_would_run_all_the_same(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600)
+    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = 1\">')")
+    browser.run(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 2'}))"
+    )
+    browser.settle()
+    assert browser.run("window.ran === undefined")
+    assert browser.faults  # each attempt is in the console: so a page without faults made none
+
+
+def test_it_prints_in_light_colours(browser: Browser, page: Page) -> None:
+    browser.show(page(search), width=1600, dark=True)
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("getComputedStyle(document.body).getPropertyValue('--card').trim()") == "#fff"
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+    assert browser.run("getComputedStyle(document.body).getPropertyValue('--card').trim()") == "#171c26"
+    assert browser.printed().startswith(b"%PDF")
+    assert browser.faults == []
