@@ -96,6 +96,7 @@ class Plots:
             ax.annotate(node[:8], places[node], xytext=(4, -10), textcoords="offset points", fontsize="x-small")
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        ax.margins(x=0.12)
         ax.set(xlabel="step", ylabel="speed-up over the fastest baseline", title=f"how {wanted[:8]} came about")
         ax.legend(fontsize="small", loc="lower right")
         return ax
