@@ -25,6 +25,8 @@ _TITLES: Mapping[By, str] = {
     "dollars": "dollars for models",
 }
 _QUIET = "0.55"
+_MOST_NAMED = 30
+_OPERATORS = "SELECT c.id, p.operator FROM candidates c JOIN proposals p ON p.step = c.born"
 
 
 class Plots:
@@ -73,7 +75,7 @@ class Plots:
             ax.axhline(limit, color=_QUIET, linestyle=":", linewidth=1, label=f"device's limit ({limit:.3g}x)")
 
     def lineage(self, name: str = "best", ax: "Axes | None" = None) -> "Axes":
-        """Draw a candidate and its ancestors: speed-up by step, an arrow from each parent, the operator beside it.
+        """Draw a candidate and its ancestors: speed-up by step, a line from each parent, coloured by operator.
 
         The line of first parents is drawn strong. A candidate without a fitness has failed, and lies at the bottom.
         """
@@ -84,15 +86,17 @@ class Plots:
         bottom = min(speedups.values(), default=1.0) / 2
         places = {node: (graph.nodes[node]["step"], speedups.get(node, bottom)) for node in graph}
         strong = set(pairwise(line))
-        for parent, child in graph.edges:
-            style = {"color": "black" if (parent, child) in strong else _QUIET, "arrowstyle": "->", "shrinkB": 4.0}
-            ax.annotate("", xy=places[child], xytext=places[parent], arrowprops=style, zorder=1)
-        operators = {child: str(graph.edges[parent, child]["operator"]) for parent, child in graph.edges}
-        for operator in dict.fromkeys(operators.get(node, "seed") for node in graph):
-            at = [places[node] for node in graph if operators.get(node, "seed") == operator]
+        lines = [(places[parent], places[child]) for parent, child in graph.edges]  # steps grow: time runs to the right
+        colours = ["black" if edge in strong else _QUIET for edge in graph.edges]
+        ax.add_collection(
+            needed("matplotlib.collections").LineCollection(lines, colors=colours, linewidths=1, zorder=1)
+        )
+        made_by = {row["id"]: row["operator"] for row in self._store.database.rows(_OPERATORS)}
+        for operator in dict.fromkeys(made_by[node] for node in graph):
+            at = [places[node] for node in graph if made_by[node] == operator]
             steps, heights = zip(*at, strict=True)
             ax.scatter(steps, heights, s=40, label=_plain(operator), zorder=2)
-        for node in line:
+        for node in line if len(line) <= _MOST_NAMED else (line[0], line[-1]):
             ax.annotate(node[:8], places[node], xytext=(4, -10), textcoords="offset points", fontsize="x-small")
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")

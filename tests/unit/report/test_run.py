@@ -159,6 +159,14 @@ def test_plots_draw_on_the_axes_they_are_given(run: Run) -> None:
     assert {label.get_text() for label in places[1].get_yticklabels()} == {"rewrite", "tune", "seed"}
 
 
+def test_lineage_plot(run: Run, ids: dict[str, str]) -> None:
+    ax = run.plot.lineage(ids["best"][:8])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["seed", "rewrite", "tune"]
+    assert [text.get_text() for text in ax.texts] == [ids[name][:8] for name in ("seed", "tiled", "best")]
+    (lines,) = ax.collections[:1]
+    assert len(lines.get_paths()) == 3  # the best has two parents
+
+
 def test_names_that_look_like_formulas_are_drawn_as_they_are(tmp_path: Path) -> None:
     with StoreBuilder(tmp_path / "b.db") as builder:
         seed = builder.seed()

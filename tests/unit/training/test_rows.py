@@ -12,6 +12,7 @@ from evokernel.evaluation import Budget, EvaluationKey
 from evokernel.training.dataset import schema_text
 from evokernel.training.rows import Choice, rows_of
 from evokernel.training.turns import discounted
+from tests.stores import StoreBuilder
 from tests.unit.training.conftest import SAME, remeasure
 
 Rows = list[dict[str, Any]]
@@ -53,6 +54,17 @@ def test_preferences_are_between_kernels_whose_intervals_are_apart(path: Path, i
     compared = rows[0]["compared"]
     assert compared["chosen"]["speedup"]["low"] > compared["rejected"]["speedup"]["high"]
     assert (rows[0]["chosen"], rows[0]["rejected"]) == ("the reply: fast", "the reply: slow")
+
+
+def test_each_reply_is_held_against_the_nearest_faster_one_and_the_fastest(path: Path) -> None:
+    ids = {}
+    with StoreBuilder(path) as builder:
+        for name, speedup in (("one", 1.0), ("four", 4.0), ("two", 2.0), ("three", 3.0)):
+            builder.call(f"the reply: {name}", prompt=SAME)
+            ids[name] = builder.add(f"// {name}\n", speedup=speedup, operator="draft")
+    rows = read(path, "preference")
+    pairs = [*zip(names(rows, ids, "rejected_facts"), names(rows, ids, "chosen_facts"), strict=True)]
+    assert pairs == [("one", "two"), ("one", "four"), ("two", "three"), ("two", "four"), ("three", "four")]
 
 
 def test_the_largest_budget_that_both_were_given_decides(path: Path, ids: dict[str, str]) -> None:
