@@ -8,7 +8,7 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve evolve-llm install check test test-all test-gpu clean
+.PHONY: evolve evolve-llm install check test test-all test-gpu notebooks clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
@@ -58,6 +58,11 @@ test-all: $(VENV)/ready
 
 test-gpu: $(VENV)/ready
 	$(BIN)/python -m pytest -m gpu tests/gpu
+
+# The run that the notebooks show, and the notebooks executed on it: about five minutes.
+notebooks: $(VENV)/ready
+	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
+	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

@@ -140,11 +140,13 @@ class StoreBuilder:
         operator: str = "mutate",
         status: CallStatus | None = CallStatus.OK,
         cost_usd: float = 0.25,
+        prompt: str = "",
+        ordinal: int = 0,
     ) -> None:
         """Call a model for the next step: 300 tokens, or 1000 and a dollar where it stays open (no status)."""
         origin = Origin(self._step, "builders", operator)
-        prompt = (Message("user", f"step {self._step}"),)
-        number = self.store.calls.begin(Call(origin, 0, "code", model, prompt, {}, 0, 1000, 1.0))
+        messages = (Message("user", prompt or f"step {self._step}"),)
+        number = self.store.calls.begin(Call(origin, ordinal, "code", model, messages, {}, 0, 1000, 1.0))
         if status is not None:
             self.store.calls.end(number, CallResult(status, text, Usage(model, 200, 100, cost_usd, 2.0)))
 

@@ -1,6 +1,7 @@
-"""`evokernel export`: a kernel to take home."""
+"""`evokernel export`: a kernel to take home, or what a run can teach."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.text import Text
@@ -8,13 +9,14 @@ from rich.text import Text
 from evokernel.cli.locate import candidate_id, open_store, store_option
 from evokernel.cli.tables import put, sheet, workloads
 from evokernel.cli.text import GOOD, STRONG, clean, interval, stdout, times
+from evokernel.cli.training import check_training, export_training, training_options
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
 
 
 @click.command()
-@click.argument("place", required=False, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
 @click.option(
     "--id", "name", default="", metavar="ID", help="A candidate, or the beginning of its id; default: the best."
 )
@@ -22,16 +24,51 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
 )
 @store_option
-def command(place: Path | None, name: str, out: Path | None, store: Path | None) -> None:
+@training_options
+@click.pass_context
+def command(
+    context: click.Context, /, places: tuple[Path, ...], name: str, out: Path | None, store: Path | None, **asked: Any
+) -> None:
     """Write the best kernel, or another, as files that work without evokernel.
 
     It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported.
+
+    With --training the prompts and replies of one or more runs are written instead, with what became of them, as
+    rows for training models; --check says whether such rows are what their stores say (docs/training-data.md).
     """
+    training, check = asked.pop("training"), asked.pop("check")
+    _refuse_mixed(context, training=training is not None, check=check is not None)
+    stores: list[Path | None] = [*places, *([store] if store is not None else [])]
+    stores = stores or [None]
+    if check is not None:
+        context.exit(0 if check_training(check, stores) else 1)
+    if training is not None:
+        return export_training(training, stores, asked)
+    if len(stores) > 1:
+        raise click.UsageError("name one store, as an argument or with --store; only --training takes several")
+    return _kernel(stores[0], name, out)
+
+
+_OF_KERNELS = ("name", "out")
+_OF_TRAINING = ("min_speedup", "operators", "models", "holdout_passed", "discount")
+
+
+def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> None:
+    """Raise `UsageError` where an option was given that would be ignored."""
+    if training and check:
+        raise click.UsageError("--training writes and --check reads: give one of them")
+    ignored = (*(_OF_KERNELS if training or check else ()), *(() if training else _OF_TRAINING))
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in ignored and source is click.core.ParameterSource.COMMANDLINE:
+            where = "an export of a kernel" if option.name in _OF_KERNELS else "--training"
+            raise click.UsageError(f"{option.opts[0]} belongs to {where}")
+
+
+def _kernel(place: Path | None, name: str, out: Path | None) -> None:
     from evokernel.export import export
 
-    if place is not None and store is not None:
-        raise click.UsageError("name the store once: as an argument or with --store")
-    with open_store(place or store) as opened:
+    with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")
         made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"))
     put(

@@ -1,0 +1,170 @@
+"""Plots of a run. Each helper draws on the axes it is given, or on new ones, and returns them."""
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from archive.lineage import lineage_graph, main_line
+from archive.store import Store
+from evokernel.report import grid
+from evokernel.report.best import find_best
+from evokernel.report.extra import needed
+from evokernel.report.frame import candidates_frame, curve_frame
+from evokernel.report.hints import EVERYWHERE
+from evokernel.report.progress import By
+from evokernel.report.status import read_status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE = (8.0, 4.5)  # inches
+_TITLES: Mapping[By, str] = {
+    "evaluations": "evaluations",
+    "hours": "hours of searching",
+    "dollars": "dollars for models",
+}
+_QUIET = "0.55"
+_MOST_NAMED = 30
+_OPERATORS = "SELECT c.id, p.operator FROM candidates c JOIN proposals p ON p.step = c.born"
+
+
+class Plots:
+    """The plots of one run.
+
+    Args:
+        store: opened for reading.
+        id_of: returns the id that a name of a candidate means.
+    """
+
+    def __init__(self, store: Store, id_of: Callable[[str], str]) -> None:
+        self._store = store
+        self._id_of = id_of
+
+    def fitness(self, ax: "Axes | None" = None, *, by: By = "evaluations") -> "Axes":
+        """Draw the speed-up of the leader and of every right candidate; wrong ones are marked at the bottom.
+
+        The band below the leader reaches to the low end of its 95 % interval, which is its fitness. The line at 1 is
+        the fastest baseline of each workload, the upper one what the device's physical limit would allow the leader.
+        """
+        frame, curve, ax = candidates_frame(self._store), curve_frame(self._store), _axes(ax)
+        for island, rows in frame[frame["speedup"] > 0].groupby("island"):
+            label = "handed in" if island == EVERYWHERE else _plain(str(island))
+            ax.scatter(rows[by], rows["speedup"], s=14, alpha=0.6, label=label, zorder=2)
+        wrong = frame[frame["speedup"].isna()][by]
+        if len(wrong):
+            ax.plot(wrong, [0.015] * len(wrong), "x", color=_QUIET, transform=ax.get_xaxis_transform(), label="wrong")
+        if len(curve):
+            end = max(float(frame[by].max()), float(curve[by].max()))
+            x, speedup, low = ([*curve[name]] for name in (by, "speedup", "low"))
+            x, speedup, low = [*x, end], [*speedup, speedup[-1]], [*low, low[-1]]
+            ax.step(x, speedup, where="post", color="black", linewidth=1.5, label="leader", zorder=3)
+            ax.fill_between(x, low, speedup, step="post", color="black", alpha=0.15, linewidth=0)
+        ax.axhline(1.0, color=_QUIET, linestyle="--", linewidth=1, label="fastest baseline")
+        self._ceiling(ax)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        ax.set(xlabel=_TITLES[by], ylabel="speed-up over the fastest baseline")
+        ax.legend(fontsize="small", loc="lower right")
+        return ax
+
+    def _ceiling(self, ax: "Axes") -> None:
+        best = find_best(self._store)
+        if best is not None and best.floor_share:
+            limit = best.speedup.value / best.floor_share
+            ax.axhline(limit, color=_QUIET, linestyle=":", linewidth=1, label=f"device's limit ({limit:.3g}x)")
+
+    def lineage(self, name: str = "best", ax: "Axes | None" = None) -> "Axes":
+        """Draw a candidate and its ancestors: speed-up by step, a line from each parent, coloured by operator.
+
+        The line of first parents is drawn strong. A candidate without a fitness has failed, and lies at the bottom.
+        """
+        wanted = self._id_of(name)
+        graph, line, ax = lineage_graph(self._store, wanted), main_line(self._store, wanted), _axes(ax)
+        known = {node: graph.nodes[node]["fitness"] for node in graph}
+        speedups = {node: math.exp(fitness.log_speedup) for node, fitness in known.items() if fitness is not None}
+        bottom = min(speedups.values(), default=1.0) / 2
+        places = {node: (graph.nodes[node]["step"], speedups.get(node, bottom)) for node in graph}
+        strong = set(pairwise(line))
+        lines = [(places[parent], places[child]) for parent, child in graph.edges]  # steps grow: time runs to the right
+        colours = ["black" if edge in strong else _QUIET for edge in graph.edges]
+        ax.add_collection(
+            needed("matplotlib.collections").LineCollection(lines, colors=colours, linewidths=1, zorder=1)
+        )
+        made_by = {row["id"]: row["operator"] for row in self._store.database.rows(_OPERATORS)}
+        for operator in dict.fromkeys(made_by[node] for node in graph):
+            at = [places[node] for node in graph if made_by[node] == operator]
+            steps, heights = zip(*at, strict=True)
+            ax.scatter(steps, heights, s=40, label=_plain(operator), zorder=2)
+        for node in line if len(line) <= _MOST_NAMED else (line[0], line[-1]):
+            ax.annotate(node[:8], places[node], xytext=(4, -10), textcoords="offset points", fontsize="x-small")
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        ax.margins(x=0.12)
+        ax.set(xlabel="step", ylabel="speed-up over the fastest baseline", title=f"how {wanted[:8]} came about")
+        ax.legend(fontsize="small", loc="lower right")
+        return ax
+
+    def niches(self, ax: "Axes | None" = None, *, x: str = "", y: str = "", island: str = "") -> "Axes":
+        """Draw the best speed-up in each cell of two measured descriptors.
+
+        Args:
+            ax: where to draw.
+            x: a descriptor on the axes of the islands' niches; the one with the most bins in use if left out.
+            y: another one; the next if left out.
+            island: only the candidates of this island; of all if left out.
+
+        Raises:
+            StoreError: the run has no such descriptor, or fewer than two.
+        """
+        cells = grid.grid(candidates_frame(self._store), grid.axes(self._store, island), x=x, y=y, island=island)
+        ax = _axes(ax)
+        colours = needed("matplotlib.colors").LogNorm(*cells.span)
+        picture = ax.imshow(cells.best, origin="lower", aspect="auto", cmap="viridis", norm=colours)
+        for row, column, speedup, count in cells.cells():
+            dark = float(colours(speedup)) < 0.6
+            ax.text(
+                column, row, f"{speedup:.3g}x\n{count}", ha="center", va="center", fontsize="small",
+                color="white" if dark else "black",
+            )  # fmt: skip
+        ax.set_xticks(range(len(cells.columns)), cells.columns, fontsize="small")
+        ax.set_yticks(range(len(cells.rows)), cells.rows, fontsize="small")
+        ax.set(xlabel=cells.x, ylabel=cells.y, title="best speed-up and number of right candidates by niche")
+        bar = ax.figure.colorbar(picture, ax=ax, label="speed-up")
+        bar.set_ticks([*cells.span], labels=[f"{value:.3g}x" for value in cells.span], minor=False)
+        bar.set_ticks([], minor=True)
+        return ax
+
+    def operators(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw what each operator gave: right and wrong candidates, unusable replies, and its best gain."""
+        rows, ax = [*reversed(read_status(self._store).operators)], _axes(ax)
+        left = [0] * len(rows)
+        parts: dict[str, tuple[str, list[int]]] = {
+            "right": ("tab:green", [row.correct for row in rows]),
+            "wrong": ("tab:red", [row.results - row.correct for row in rows]),
+            "unusable reply": (_QUIET, [row.unusable for row in rows]),
+            "insight": ("tab:blue", [row.insights for row in rows]),
+        }
+        names = [_plain(row.name) for row in rows]
+        for label, (colour, widths) in parts.items():
+            if any(widths):
+                ax.barh(names, widths, left=left, color=colour, label=label)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+        for place, (row, end) in enumerate(zip(rows, left, strict=True)):
+            gain = f" best gain {row.best_gain:.3g}x" if row.best_gain is not None else ""
+            ax.annotate(gain, (end, place), va="center", fontsize="small")
+        ax.set(xlabel="steps", xlim=(0, 1.3 * max(left, default=1)))
+        ax.legend(fontsize="small", loc="lower right")
+        return ax
+
+
+def _axes(given: "Axes | None") -> "Axes":
+    if given is not None:
+        return given
+    _, made = needed("matplotlib.pyplot").subplots(figsize=_SIZE, layout="constrained")
+    return made  # type: ignore[no-any-return]
+
+
+def _plain(text: str) -> str:
+    """Return a name as a label that matplotlib takes for no formula and does not leave out."""
+    return text.replace("$", r"\$").lstrip("_") or "unnamed"

@@ -1,0 +1,118 @@
+"""A run as Python reads it: `open_store("runs/gemm.db").best()`. Only the store is read, and nothing is written."""
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from archive.lineage import lineage_graph
+from archive.store import Store
+from evokernel.candidate import Candidate
+from evokernel.errors import StoreError
+from evokernel.report.best import BestKernel, find_best, seeds
+from evokernel.report.frame import candidates_frame, curve_frame
+from evokernel.report.plots import Plots
+from evokernel.report.status import RunFacts, RunStatus, read_status, run_facts
+from evokernel.report.story import Chapter, Portrait, portrait, story
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+BEST, SEED = "best", "seed"
+
+
+class Run:
+    """A run that is read from its store; a context manager. To be used from the thread that opened it.
+
+    The search may go on meanwhile: every method says how things stand when it is called. Where a candidate is named,
+    its id will do, the beginning of one, `best` or `seed`. Every method may raise `StoreError`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        return f"Run({str(facts.path)!r}: {facts.task} in {facts.language} on {facts.device})"
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the run is: task, language, device, environment, seed, config."""
+        return run_facts(self._store)
+
+    def status(self) -> RunStatus:
+        """Return where the run stands: counts, cost, operators, models, islands."""
+        return read_status(self._store)
+
+    def best(self) -> BestKernel:
+        """Return the best kernel and what is proved of it. Raises `StoreError` where nothing is right yet."""
+        found = find_best(self._store)
+        if found is None:
+            raise StoreError(f"{self._store.database.path} holds no correct kernel yet")
+        return found
+
+    def candidate(self, name: str = BEST) -> Candidate:
+        """Return a candidate: `source`, `language`, `id`."""
+        return self._store.candidate(self.id_of(name)).candidate
+
+    def portrait(self, name: str = BEST) -> Portrait:
+        """Return everything known of a candidate: its proposal, how that was made, every evaluation."""
+        return portrait(self._store, self.id_of(name))
+
+    def story(self, name: str = BEST) -> list[Chapter]:
+        """Return the way from the seed to a candidate along first parents, a chapter for each."""
+        return story(self._store, self.id_of(name))
+
+    def lineage(self, name: str | None = BEST, *, inspirations: bool = False) -> "nx.DiGraph[str]":
+        """Return a candidate and its ancestors (with None: all candidates) as a graph from parent to child.
+
+        Nodes carry `step`, `language`, `program_hash` and `fitness`; edges `kind`, `operator`, `island`, `rationale`,
+        `predicted_speedup` and `gain`, the speed-up of the child over the parent.
+        """
+        wanted = None if name is None else self.id_of(name)
+        return lineage_graph(self._store, wanted, inspirations=inspirations)
+
+    def frame(self) -> "pd.DataFrame":
+        """Return one row for each judged candidate; docs/python.md describes the columns."""
+        return candidates_frame(self._store)
+
+    def curve(self) -> "pd.DataFrame":
+        """Return one row for each change of the leader, by evaluations, hours and dollars."""
+        return curve_frame(self._store)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots of the run; each returns the matplotlib axes it drew on."""
+        return Plots(self._store, self.id_of)
+
+    def id_of(self, name: str) -> str:
+        """Return the id meant by an id, the beginning of one, `best` or `seed`."""
+        if name == BEST:
+            return self.best().candidate.id
+        if name == SEED:
+            known = seeds(self._store)
+            if not known:
+                raise StoreError(f"{self._store.database.path} holds no seed yet")
+            return known[0]
+        return self._store.candidate(name).candidate.id
+
+
+def open_store(path: str | os.PathLike[str]) -> Run:
+    """Open the store of a run for reading; the search that writes it may be at work.
+
+    Raises:
+        StoreError: there is no store at the path, or it cannot be read.
+    """
+    return Run(Store.open(os.fspath(path), write=False))

@@ -1,0 +1,93 @@
+"""Turns: a prompt, the reply to it, and the judged candidate that it became."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from archive.calls import Calls
+from archive.store import Store
+from evokernel.conversation import CallStatus, StoredCall
+from evokernel.evaluation import Evaluation, Status, combined_speedup
+from evokernel.report.judged import Judged, read_judged
+
+CORRECT_SCORE = 0.3
+DISCOUNT = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply of a model that became a candidate. `gain` is the speed-up over the first parent in the search."""
+
+    call: StoredCall
+    reply: str
+    judged: Judged
+    gain: float | None
+
+    @property
+    def right(self) -> bool:
+        """Whether the candidate is right in all its evaluations."""
+        return self.judged.status is Status.OK
+
+    @property
+    def score(self) -> float:
+        """0.3 for being right, and the speed-up measured in the search; 0 for what is wrong.
+
+        As in "Kevin: Multi-Turn RL for Generating CUDA Kernels" (Baronio et al., 2025), over the fastest baseline.
+        """
+        search = self.judged.verdicts.search
+        return CORRECT_SCORE + combined_speedup(search.timings).value if self.right and search else 0.0
+
+    @property
+    def telling(self) -> Evaluation:
+        """The evaluation that says most: what it failed in, else the final one, else that of the search."""
+        verdicts = self.judged.verdicts
+        return verdicts.failure or verdicts.reported or self.judged.shown
+
+
+def read_turns(store: Store, *, until: int | None = None) -> list[Turn]:
+    """Return the turns of a run by step; with `until`, as they were known at that seq.
+
+    Left out are steps whose reply was cut off (the candidate is then made of two replies), candidates that another
+    step had proposed before, those that a fork brought along, and those that only a fault of ours has kept from a
+    verdict.
+    """
+    by_id = {each.candidate_id: each for each in read_judged(store, until=until)}
+    judged = {each.result.step: each for each in by_id.values() if not each.result.origin}
+    turns = []
+    for step, call in sorted(_calls(store.calls).items()):
+        found = judged.get(step)
+        if found is not None and call.result is not None and found.status is not Status.HARNESS_ERROR:
+            turns.append(Turn(call, call.result.text, found, _gain(found, by_id)))
+    return turns
+
+
+def discounted(scores: Sequence[float], discount: float) -> list[float]:
+    """Return for each turn its score and all later ones, each step further on weighted by `discount` once more."""
+    returns: list[float] = []
+    for score in reversed(scores):
+        returns.append(score + discount * (returns[-1] if returns else 0.0))
+    return returns[::-1]
+
+
+def _calls(calls: Calls) -> dict[int, StoredCall]:
+    """Return the call of each step that was answered in one whole reply: the newest one that could be used."""
+    first: dict[int, StoredCall] = {}
+    continued: set[int] = set()
+    for call in calls.all():
+        if call.result is None or call.result.status not in (CallStatus.OK, CallStatus.TRUNCATED):
+            continue
+        if call.call.ordinal:
+            continued.add(call.call.origin.step)
+        else:
+            first[call.call.origin.step] = call
+    whole = {step: call for step, call in first.items() if call.result and call.result.status is CallStatus.OK}
+    return {step: call for step, call in whole.items() if step not in continued}
+
+
+def _gain(judged: Judged, by_id: dict[str, Judged]) -> float | None:
+    parents = judged.result.proposal.parents
+    before = by_id.get(parents[0]) if parents else None
+    if before is None or judged.verdicts.fitness is None or before.verdicts.fitness is None:
+        return None
+    searches = judged.verdicts.search, before.verdicts.search
+    ours, theirs = (combined_speedup(each.timings).value if each else 0.0 for each in searches)
+    return ours / theirs if ours and theirs else None

@@ -1,0 +1,59 @@
+"""The notebooks: what is committed can be read, and they run on a store that a real search has just made."""
+
+import base64
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("fitness", "lineage")
+LARGEST_BYTES = 300 * 1024
+
+
+def read(path: Path) -> list[Any]:
+    """Return the code cells of a notebook that is well-formed."""
+    document = nbformat.read(path, as_version=4)
+    nbformat.validate(document)
+    return [cell for cell in document.cells if cell.cell_type == "code"]
+
+
+def check(cells: list[Any]) -> None:
+    """Every cell ran, in order and without an error; there are pictures, and none of them is large."""
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert not [output.text for output in outputs if output.get("name") == "stderr"]
+    pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    sizes = [len(base64.b64decode(picture)) for picture in pictures]
+    assert len(sizes) >= 2
+    assert min(sizes) > 5000
+    assert max(sizes) < LARGEST_BYTES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_committed_outputs(name: str) -> None:
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    check(read(path))
+    assert "/home/" not in path.read_text()
+    assert "/tmp/" not in path.read_text()
+    assert path.stat().st_size < LARGEST_BYTES
+
+
+@pytest.mark.slow
+def test_they_run_on_a_new_store(tmp_path: Path) -> None:
+    store = tmp_path / "notebooks.db"
+    evolve = ["evolve", "configs/gemm.yaml", "--set", "device=cpu", "--store", store, "--budget", "evaluations=12"]
+    for arguments in (["-m", "evokernel", *evolve], ["notebooks/execute.py", store, tmp_path]):
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1200
+        )
+        assert done.returncode == 0, done.stderr
+    for name in NAMES:
+        cells = read(tmp_path / f"{name}.ipynb")
+        check(cells)
+        committed = read(ROOT / "notebooks" / f"{name}.ipynb")
+        assert [cell.source for cell in cells] == [cell.source for cell in committed]
