@@ -1,4 +1,4 @@
-"""Two axes of the niches as a table: the best speed-up in each cell of two descriptors, binned as the islands' archives bin them."""
+"""Niches by two of their axes: the best speed-up in each cell, binned as the islands' archives bin them."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
