@@ -164,6 +164,19 @@ def test_the_tree_zooms_and_comes_back(browser: Browser, page: Page) -> None:
     assert browser.run(span) == [25, 25]
     browser.click("#family button", text="operator")
     assert browser.run(span) == [25, 25]  # another colour is no other place
+    last = browser.run("JSON.parse(document.getElementById('data').textContent).candidates.id.length") - 1
+    for name in (0, last):  # what is looked for comes into view, however near one looks
+        browser.run(
+            "(() => { const field = document.querySelector('#family input'); field.value = "
+            f"JSON.parse(document.getElementById('data').textContent).candidates.id[{name}]; "
+            "field.dispatchEvent(new Event('change')); })()"
+        )
+        browser.click("#family button", text="+")
+        x, y = place_of(browser, name)
+        box = browser.run("document.querySelector('#family .chart').getBoundingClientRect().toJSON()")
+        assert box["left"] <= x <= box["right"]
+        assert box["top"] <= y <= box["bottom"]
+    assert browser.run(span) == [6, 6]
     browser.click("#family button", text="all")
     assert browser.run(span) == [100, 100]
 
