@@ -37,7 +37,7 @@ def report_document(store: Store) -> dict[str, Any]:
         "status": status_document(status),
         "target": shlex.quote(str(status.run.path)),
         "answer": _answer(store, status.best) if status.best else None,
-        "candidates": _columns(points),
+        "candidates": columns_of(points),
         "leads": [{"island": "", "points": leads(points)}]
         + [{"island": name, "points": leads(points, island=name)} for name in islands],
         "story": _story(store, status),
@@ -83,7 +83,7 @@ def _ceiling(evaluation: Evaluation) -> float | None:
     return math.exp(sum(logs) / total) if len(logs) == len(evaluation.timings) and total > 0 else None
 
 
-def _columns(points: Sequence[Point]) -> dict[str, Any]:
+def columns_of(points: Sequence[Point]) -> dict[str, Any]:
     """Return the candidates column by column; names and rationales are numbers into lists, each text there once."""
     place = {point.candidate: position for position, point in enumerate(points)}
     width = rationale_width(len(points))

@@ -10,7 +10,9 @@ import yaml
 
 from archive.store import Store
 from evokernel.candidate import Usage
-from evokernel.report.html import report_page, write_page
+from evokernel.report.html import page_of, report_page, write_page
+from evokernel.report.points import Point, leads
+from evokernel.report.whole import columns_of, report_document
 from tests.browser import CHROMIUM, Browser
 from tests.stores import StoreBuilder
 from tests.unit.report.test_page import evil_store
@@ -162,8 +164,67 @@ def test_the_tree_zooms_and_comes_back(browser: Browser, page: Page) -> None:
     assert browser.run(span) == [25, 25]
     browser.click("#family button", text="operator")
     assert browser.run(span) == [25, 25]  # another colour is no other place
+    last = browser.run("JSON.parse(document.getElementById('data').textContent).candidates.id.length") - 1
+    for name in (0, last):  # what is looked for comes into view, however near one looks
+        browser.run(
+            "(() => { const field = document.querySelector('#family input'); field.value = "
+            f"JSON.parse(document.getElementById('data').textContent).candidates.id[{name}]; "
+            "field.dispatchEvent(new Event('change')); })()"
+        )
+        browser.click("#family button", text="+")
+        x, y = place_of(browser, name)
+        box = browser.run("document.querySelector('#family .chart').getBoundingClientRect().toJSON()")
+        assert box["left"] <= x <= box["right"]
+        assert box["top"] <= y <= box["bottom"]
+    assert browser.run(span) == [6, 6]
     browser.click("#family button", text="all")
     assert browser.run(span) == [100, 100]
+
+
+def many(count: int) -> list[Point]:
+    """Return a search in which each candidate is a child of one of the last fifty parents of many."""
+    rng = random.Random(5)
+    points: list[Point] = []
+    for step in range(count):
+        parent = points[max(0, step - 1 - rng.randrange(50)) // 10 * 10] if points else None
+        speedup = 1.0 + rng.random() if rng.random() < 0.8 else None
+        status = "numerical" if speedup is None else "ok"
+        name, since = f"{step:010x}", parent.candidate if parent else ""
+        why, island = f"unroll: by {step % 8}", rng.choice(("one", "two"))
+        points.append(
+            Point(name, step, "unroll", island, "", why, None, since, status, speedup, speedup, step, step / 3600, 0.0)
+        )
+    return points
+
+
+def test_twenty_thousand_candidates_are_drawn_as_far_as_they_can_be_seen(browser: Browser, tmp_path: Path) -> None:
+    browser.faults.clear()
+    search(tmp_path / "run.db")
+    with Store.open(tmp_path / "run.db", write=False) as store:
+        document = report_document(store)
+    points = many(20_000)
+    document["candidates"] = columns_of(points)
+    document["leads"] = [{"island": "", "points": leads(points)}]
+    document["niches"] = []
+    write_page(page_of(document), tmp_path / "run.html")
+    browser.show(tmp_path / "run.html", width=1600)
+    edges = f"{CHART}.getModel().getSeriesByIndex(0).getData().count()"
+    parents = len({point.parent for point in points})
+    assert 0 < browser.run(edges) <= parents  # no edge to one that has no children: nobody could tell them apart
+    for _ in range(4):
+        browser.click("#family button", text="+")
+    seen = browser.run(edges)
+    assert 0 < seen < 3000
+    inside = browser.run(
+        f"(() => {{ const grid = {CHART}.getModel().getComponent('grid').coordinateSystem, "
+        "[x, y] = grid.getCartesians()[0].getAxes().map((axis) => axis.scale.getExtent()), "
+        "all = JSON.parse(document.getElementById('data').textContent).candidates, "
+        "inside = (step, i) => step > (x[0] + x[1]) / 2 && all.lane[i] > y[0] && all.lane[i] < y[1]; "
+        "return all.step.findIndex(inside); })()"
+    )
+    browser.press(*place_of(browser, inside))
+    assert "evokernel show" in browser.run(SIDE)
+    assert browser.faults == []
 
 
 def test_words_of_strangers_are_shown_and_never_run(browser: Browser, page: Page) -> None:

@@ -15,11 +15,17 @@ for (const parent of all.parent) if (parent >= 0) isParent[parent] = 1;
 const shown = (i) => (family.layout === "kin" ? family.failures || all.speedup[i] !== null : all.speedup[i] !== null);
 const height = (i) => (family.layout === "kin" ? all.lane[i] : all.speedup[i]);
 
+/** The least and the highest of the steps and of the heights. */
+function extents() {
+  const found = [[0, highest(all.step, 1)], [Infinity, -Infinity]];
+  for (let i = 0; i < total; i += 1) if (shown(i)) found[1] = [Math.min(found[1][0], height(i)), Math.max(found[1][1], height(i))];
+  return found;
+}
+
 /** Edges to the candidates in view, which is a share from and to of the steps and of the heights, in percent. */
 function edgesOf(view) {
-  let inView = 0, low = Infinity, high = -Infinity, last = 1;
-  for (let i = 0; i < total; i += 1) if (shown(i)) { low = Math.min(low, height(i)); high = Math.max(high, height(i)); last = Math.max(last, all.step[i]); }
-  const x = view[0].map((share) => (share / 100) * last), y = view[1].map((share) => low + (share / 100) * (high - low));
+  let inView = 0;
+  const [x, y] = extents().map(([low, high], side) => view[side].map((share) => low + (share / 100) * (high - low)));
   const seen = (i) => shown(i) && all.step[i] >= x[0] && all.step[i] <= x[1] && height(i) >= y[0] && height(i) <= y[1];
   for (let i = 0; i < total; i += 1) inView += seen(i);
   const everyone = inView <= EDGES_IN_VIEW, ends = [];
@@ -95,15 +101,22 @@ function drawFamily() {
   const place = el("div", { class: "chart tall", role: "img", "aria-label": "Family tree of all candidates" });
   const side = el("aside", { class: "side", "aria-live": "polite" });
   const kept = chart(place, familyOption);
-  const choose = (i) => { family.chosen = i; side.replaceChildren(...candidateView(i, choose)); again(); };
+  const choose = (i) => { family.chosen = i; side.replaceChildren(...candidateView(i, choose)); look(1); again(); };
   const again = () => kept.draw();
-  const zoom = (factor) => {
-    family.view = family.view.map(([start, end]) => {
-      const half = Math.min(50, Math.max(0.05, ((end - start) / 2) * factor)), from = Math.min(Math.max(0, (start + end) / 2 - half), 100 - 2 * half);
+  const inside = (share, [start, end]) => share >= start && share <= end;
+  // The chosen candidate stays in view: what is nearer than it is around it, and one that was out of view comes into it.
+  const look = (factor) => {
+    const chosen = family.chosen >= 0 && shown(family.chosen) ? [all.step[family.chosen], height(family.chosen)] : null;
+    const shares = chosen && extents().map(([low, high], side) => (high > low ? (100 * (chosen[side] - low)) / (high - low) : 50));
+    const stay = factor === 1 && (!shares || shares.every((share, side) => inside(share, family.view[side])));
+    if (stay) return;
+    family.view = family.view.map(([start, end], side) => {
+      const half = Math.min(50, Math.max(0.05, ((end - start) / 2) * factor)), middle = shares ? shares[side] : (start + end) / 2;
+      const from = Math.min(Math.max(0, middle - half), 100 - 2 * half);
       return [from, from + 2 * half];
     });
-    again();
   };
+  const zoom = (factor) => { look(factor); again(); };
   const set = (name) => (value) => {
     family[name] = value;
     if (name !== "by") family.view = [[0, 100], [0, 100]];
