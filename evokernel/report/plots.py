@@ -26,6 +26,7 @@ _TITLES: Mapping[By, str] = {
 }
 _QUIET = "0.55"
 _MOST_NAMED = 30
+_WIDE, _VERY_WIDE = 3.0, 100.0
 _OPERATORS = "SELECT c.id, p.operator FROM candidates c JOIN proposals p ON p.step = c.born"
 
 
@@ -62,8 +63,7 @@ class Plots:
             ax.fill_between(x, low, speedup, step="post", color="black", alpha=0.15, linewidth=0)
         ax.axhline(1.0, color=_QUIET, linestyle="--", linewidth=1, label="fastest baseline")
         self._ceiling(ax)
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        _scale(ax)
         ax.set(xlabel=_TITLES[by], ylabel="speed-up over the fastest baseline")
         ax.legend(fontsize="small", loc="lower right")
         return ax
@@ -98,8 +98,7 @@ class Plots:
             ax.scatter(steps, heights, s=40, label=_plain(operator), zorder=2)
         for node in line if len(line) <= _MOST_NAMED else (line[0], line[-1]):
             ax.annotate(node[:8], places[node], xytext=(4, -10), textcoords="offset points", fontsize="x-small")
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+        _scale(ax)
         ax.margins(x=0.12)
         ax.set(xlabel="step", ylabel="speed-up over the fastest baseline", title=f"how {wanted[:8]} came about")
         ax.legend(fontsize="small", loc="lower right")
@@ -163,6 +162,17 @@ def _axes(given: "Axes | None") -> "Axes":
         return given
     _, made = needed("matplotlib.pyplot").subplots(figsize=_SIZE, layout="constrained")
     return made  # type: ignore[no-any-return]
+
+
+def _scale(ax: "Axes") -> None:
+    """Label speed-ups, on a logarithmic axis where they are far apart."""
+    ticker, (low, high) = needed("matplotlib.ticker"), sorted((ax.dataLim.y0, ax.dataLim.y1))
+    label = ticker.FuncFormatter(lambda value, _: f"{value:.4g}x")
+    if 0 < low * _WIDE < high:
+        ax.set_yscale("log")
+        ax.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
+        ax.yaxis.set_minor_formatter(label if high < low * _VERY_WIDE else ticker.NullFormatter())
+    ax.yaxis.set_major_formatter(label)
 
 
 def _plain(text: str) -> str:
