@@ -59,7 +59,7 @@ test-all: $(VENV)/ready
 test-gpu: $(VENV)/ready
 	$(BIN)/python -m pytest -m gpu tests/gpu
 
-# The run that the notebooks show, and the notebooks executed on it: about five minutes.
+# The run that the notebooks show, and the notebooks executed on it: minutes.
 notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
