@@ -109,9 +109,16 @@ class LazyCommands(click.Group):
                 formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; our own errors become a message, all others keep their traceback."""
+        """Run the command; our own errors and a missing torch become a message, all others keep their traceback."""
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "torch":
+                raise
+            raise Refused(
+                "this command needs torch, which is not installed beside evokernel: pip install torch "
+                "(the CPU build is enough without a GPU); `evokernel doctor` looks at the rest"
+            ) from error
         except EvokernelError as error:
             raise Refused(str(error)) from error
 

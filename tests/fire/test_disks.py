@@ -1,5 +1,6 @@
 """Disks that fill up or turn read-only under a running search; the same command goes on when they are well again."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -144,6 +145,7 @@ def as_user(*arguments: object) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 def test_an_ordinary_user_is_told_what_may_not_be_written(open_folder: Path) -> None:
     folder = open_folder / "runs"
     folder.mkdir()

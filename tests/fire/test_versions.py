@@ -25,7 +25,11 @@ OLD = {
     "v1_killed": {"results": 9, "in_flight": 3, "calls": 0, "insights": 0, "state": "killed"},
     "v2_models": {"results": 4, "in_flight": 0, "calls": 4, "insights": 1, "state": "stopped"},
 }
-"""What is in each; `evokernel evolve` of its release wrote it, for tasks of this package."""
+"""What is in each: `evokernel evolve` of its release wrote it (gzip -9), for tasks of this package, on a CPU.
+
+`v1_finished` and `v1_killed` by the last commit before schema 2, the second ended with SIGKILL and kept with its log;
+`v2_models` by the first release with schema 2, with replies of models. A new schema brings a new one.
+"""
 
 
 @pytest.fixture(params=OLD)

@@ -34,7 +34,7 @@ def test_wrong_kernel(project: Path, call: Call) -> None:
     result = call("evaluate", kernel, "--task", task)
     assert result.exit_code == 1, result.output
     for expected in ("wrong: ", "smoke", "failed", "not reached", "the error is", "sandbox", "mode", "worker"):
-        assert expected in result.output
+        assert expected in " ".join(result.output.split())  # a long folder's name wraps lines
 
 
 def test_what_cannot_be_judged(project: Path, call: Call) -> None:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from evokernel.cli.group import SECTIONS
 from tests.unit.cli.conftest import Call
@@ -67,3 +68,14 @@ def test_a_missing_config_is_a_message(project: object, call: Call) -> None:
     result = call("evolve", "nowhere.yaml")
     assert result.exit_code == 2
     assert "cannot read the config nowhere.yaml" in result.stderr
+
+
+def test_a_missing_torch_is_a_message(project: Path) -> None:
+    (project / "a.yaml").write_text(
+        "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: a, operators: {tune: 1}}]\n"
+    )
+    without = "import sys; sys.modules['torch'] = None; from evokernel.cli import main; main(['evolve', 'a.yaml'])"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "needs torch, which is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
