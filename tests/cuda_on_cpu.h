@@ -87,6 +87,13 @@ static float __shfl_xor_sync(unsigned, float value, int apart) {
     return taken;
 }
 
+// Nothing comes between two threads here but at a barrier, so an addition is in one piece anyway.
+static int atomicAdd(int* at, int value) {
+    const int before = *at;
+    *at += value;
+    return before;
+}
+
 // ---------------------------------------------------------------------------- bf16 and tensor cores
 
 static float bf16_of(unsigned bits) { return __int_as_float(bits << 16); }

@@ -121,6 +121,16 @@ class LanguageContract:
         assert re.search(r"aligned\s+to\s+\d+\s+bytes", text)
         assert "tune:" in text
 
+    def test_guide_says_what_integers_stay_below(self, language: Language):
+        index = Tensor("index", ("N",), "int64", below="2 * N")
+        signature = replace(SCALE, inputs=(*SCALE.inputs, index))
+        (line,) = [
+            line
+            for line in language.guide(replace(TASK, signature=signature, workloads={})).splitlines()
+            if line.startswith("- index[N]:")
+        ]
+        assert line.endswith("int64, input, all values from 0 to 2 * N - 1")
+
 
 CPP = """\
 #include <cstdint>

@@ -16,7 +16,9 @@ from tests.e2e.kill_and_resume import write_config
 TASK = Path(__file__).parent / "small_task.py"
 
 
-def evokernel(*arguments: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+def evokernel(
+    *arguments: str, cwd: Path, timeout_s: float = 120, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     root = str(Path(__file__).parents[2])
     return subprocess.run(
         [sys.executable, "-m", "evokernel", *arguments],
@@ -24,7 +26,7 @@ def evokernel(*arguments: str, cwd: Path, **environment: str) -> "subprocess.Com
         env={**os.environ, "PYTHONPATH": root, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout_s,
     )
 
 

@@ -51,7 +51,24 @@ int main(int count, char** sizes) {
     }
 }
 """
+HISTOGRAM = """
+int main(int count, char** sizes) {
+    for (int at = 1; at < count; at += 2) {
+        const int N = atoi(sizes[at]), B = atoi(sizes[at + 1]);
+        std::vector<int> x(N), counts(B + 64, 0), due(B, 0);
+        for (auto& value : x) due[value = rand() % B] += 1;
+        for (int i = B; i < counts.size(); ++i) counts[i] = 77;
+        launch(BLOCKS, 1, THREADS, [&] { histogram(x.data(), counts.data(), N, B); });
+        for (int bin = 0; bin < B; ++bin)
+            if (counts[bin] != due[bin]) return printf("%d: %d, not %d", bin, counts[bin], due[bin]), 1;
+        for (int i = B; i < counts.size(); ++i)
+            if (counts[i] != 77) return printf("written %d behind the end", i - B), 1;
+    }
+}
+"""
+MAINS = {"gemm": GEMM, "softmax": SOFTMAX, "histogram": HISTOGRAM}
 SIZES = {
+    "histogram": "1 1  5 257  10000 37  70001 4096  5000 5001",
     "gemm": "1 1 1  1 8 16  70 65 33  64 64 32  130 9 100  5 200 1  257 66 47",
     "softmax": "1 1  3 2  2 1000  5 257  1 33  1 1025",
 }
@@ -63,7 +80,7 @@ def run_on_cpu(task: str, source: str, folder: Path) -> "subprocess.CompletedPro
     text = re.sub(r"^__device__ (?:void multiply|bf16 rounded)\(.*?^}\n", "", text, flags=re.DOTALL | re.MULTILINE)
     macros = [f"#define {name} {value}\n" for name, value in read_tunables(source).values.items()]
     program = folder / "seed"
-    code = "".join([f'#include "{HEADER}"\n', *macros, text, GEMM if task == "gemm" else SOFTMAX])
+    code = "".join([f'#include "{HEADER}"\n', *macros, text, MAINS[task]])
     program.with_suffix(".cpp").write_text(code)
     command = ["g++", "-O1", "-w", "-std=c++17", f"{program}.cpp", "-o", str(program)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
@@ -80,6 +97,8 @@ def run_on_cpu(task: str, source: str, folder: Path) -> "subprocess.CompletedPro
         ("softmax", {}),
         ("softmax", {"THREADS": 32, "UNROLL": 4}),
         ("softmax", {"THREADS": 1024, "UNROLL": 2}),
+        ("histogram", {"BLOCKS": 132}),
+        ("histogram", {"THREADS": 64, "BLOCKS": 264, "UNROLL": 4}),
     ],
 )
 def test_a_plain_seed_is_right_for_any_size(task: str, values: dict[str, int], tmp_path: Path) -> None:
@@ -98,6 +117,9 @@ def test_a_plain_seed_is_right_for_any_size(task: str, values: dict[str, int], t
         ("gemm", "left[i][1] = pair(at + 8 * STRIDE)", "left[i][1] = pair(at + 8)"),
         ("softmax", "i < C; i += THREADS) y", "i < C + 9; i += THREADS) y"),
         ("softmax", "    __syncthreads();\n    return whole", "    return whole"),
+        ("histogram", "i < N; i", "i < N - 1; i"),
+        ("histogram", "own[bin] = 0;\n    __syncthreads();", "own[bin] = 0;"),
+        ("histogram", "int* bins = fits ? own : counts", "int* bins = own"),
         ("gemm", "        }\n        __syncthreads();\n        #pragma", "        }\n        #pragma"),
     ],
 )

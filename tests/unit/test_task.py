@@ -62,6 +62,13 @@ def test_bytes_follow_the_dtype():
     assert TASK.on("cuda").bytes_at(workload) == 4096 * (2 + 8 + 2 + 2)
 
 
+def test_a_class_may_count_its_bytes_itself():
+    there = replace(TASK.workloads["cuda"], bytes_moved="2 * N")
+    task = replace(TASK, bytes_moved="4 * N", workloads={**TASK.workloads, "cuda": there})
+    (workload,) = there.search
+    assert (task.on("cpu").bytes_at(workload), task.on("cuda").bytes_at(workload)) == (4 * 4096, 2 * 4096)
+
+
 @pytest.mark.parametrize("device_class", ["cpu", "cuda"])
 def test_resolving_twice_changes_nothing(device_class: str):
     assert TASK.on(device_class).on(device_class) == TASK.on(device_class)

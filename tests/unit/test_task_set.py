@@ -54,6 +54,10 @@ def test_tasks_for_a_gpu_are_admitted_in_their_precision(name: str) -> None:
     assert {"the native operation", "fp64 computed, then rounded"} <= set(admission.passed)
 
 
+COARSE = {("layernorm_backward", "cpu", "torch"), ("layernorm_backward", "cuda", "torch")}
+"""On a processor torch sums these in 16 bits, and by a formula where large numbers cancel; not so on a GPU."""
+
+
 def _device_only(name: str, baseline: str) -> bool:
     # torch has no histogram of integers on a processor
     return (name, baseline) == ("histogram", "torch")
@@ -79,11 +83,8 @@ def test_baselines_compute_what_the_task_says(name: str, device: str, baseline: 
         wrote = [poison_like(output.native, POISON) for output in expected.outputs]
         with torch.no_grad():
             panel_functions(task)[baseline]({**inputs, **small.dims}, tuple(wrote))
-        # a baseline is no candidate: eager torch may round a sum to 16 bits before it goes on with it
-        slack = replace(task, precision=replace(task.precision, slack=16.0))
-        lenient = expect(slack, small, inputs, distribution=distribution)
-        found = judge_output(lenient, wrote, poison=POISON)
-        assert found is None, found.feedback
+        found = judge_output(expected, wrote, poison=POISON)
+        assert found is None or (found.ratio < 8 and (name, device, baseline) in COARSE), found.feedback
         assert all(torch.equal(before[key], inputs[key]) for key in inputs)
 
 

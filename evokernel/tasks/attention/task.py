@@ -61,8 +61,8 @@ task = Task(
     },
     flops="2 * B * H * S * (S + 1) * D",
     precision=Precision(reduction="S + D"),
-    # not "wide": with scores of 1e7 the rounding of one decides which value is taken, and honest kernels differ
-    distributions=("normal", "offset", "integers01", "needles"),
+    # not "wide" and "offset": scores of 1e7 and 1e5 have roundings that exp makes large, and honest kernels differ
+    distributions=("normal", "integers01", "needles"),
     baselines={"torch": torch_attention},
     seeds={"cpp": _SEEDS / "plain.cpp", "triton": _SEEDS / "plain.py"},
 )

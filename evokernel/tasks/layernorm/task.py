@@ -52,7 +52,8 @@ task = Task(
         ),
     },
     flops="7 * R * C",
-    precision=Precision(reduction="C"),
+    # one sum follows from the other, and with columns of all sizes a common error of a row shows where terms cancel
+    precision=Precision(reduction="64 * C"),
     baselines={"torch": torch_layernorm},
     seeds={"cpp": _SEEDS / "plain.cpp", "triton": _SEEDS / "plain.py"},
 )

@@ -81,7 +81,9 @@ task = Task(
         ),
     },
     flops="15 * R * C",
-    precision=Precision(reduction="R + C"),
+    # four sums follow one from another (mean, variance, the gradient itself and along the normalised row), and with
+    # columns of all sizes a common error of a row shows where terms cancel
+    precision=Precision(reduction="64 * (R + C)"),
     baselines={"torch": torch_backward},
     seeds={"cpp": _SEEDS / "plain.cpp", "triton": _SEEDS / "plain.py"},
 )

@@ -205,6 +205,19 @@ def test_unfit_tasks_are_refused_with_the_reason(name):
         admit(build(), "cpu", rng=np.random.default_rng(3))
 
 
+def test_each_of_several_outputs_must_matter():
+    """A sum over all that cancels: zeros would do for it, though not for the softmax beside it."""
+
+    def apart(x, **_):
+        return (x - x).sum(1), torch.softmax(x, 1)
+
+    task = make("two", apart, outputs=(out("s", "R"), out("p", "R", "C")), precision=Precision(reduction="C"))
+    with pytest.raises(TaskError, match="right answers but for zeros in s would pass"):
+        admit(task, "cpu", rng=np.random.default_rng(3))
+    rejected = admit(FIT["two"](), "cpu", rng=np.random.default_rng(3)).rejected
+    assert {"right answers but for zeros in s", "right answers but for zeros in p"} <= set(rejected)
+
+
 def test_an_unknown_device_class_names_the_known_ones():
     with pytest.raises(TaskError, match="it has: cpu"):
         admit(FIT["gelu"](), "cuda", rng=np.random.default_rng(0))

@@ -93,3 +93,42 @@ def test_drawing_is_quick():
     start = time.perf_counter()
     draw(task, task.workloads["cpu"].search[0], "normal", np.random.default_rng(0))
     assert time.perf_counter() - start < 1
+
+
+def bounded(distribution, bound, dtype="int32", seed=0):
+    task = make(Tensor("x", ("R", "C")), Tensor("i", ("R", "C"), dtype, below=bound))
+    return draw(task, task.workloads["cpu"].search[0], distribution, np.random.default_rng(seed))["i"]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_integers_stay_below_what_they_say(distribution, dtype):
+    """Whatever the extents of the other tensors: here they are 40 and 500."""
+    for bound in (1, 2, 37, 100_000):
+        values = bounded(distribution, bound, dtype)
+        assert values.dtype == torch_dtype(dtype)
+        assert values.min() >= 0
+        assert values.max() == (min(bound, 2) if distribution == "integers01" else bound) - 1
+    assert bounded(distribution, "R").max() == (1 if distribution == "integers01" else 39)
+
+
+def test_bounded_integers_are_uniform_skewed_or_nearly_all_alike():
+    shares = bounded("normal", 4).flatten().bincount() / 20000
+    assert (shares - 0.25).abs().max() < 0.02
+    wide = bounded("wide", 1023).flatten()
+    for power in range(10):  # 0; 1, 2; 3 to 6; and so on: each as often as the next
+        share = ((wide >= 2**power - 1) & (wide < 2 ** (power + 1) - 1)).float().mean()
+        assert abs(share - 0.1) < 0.02
+    assert 0 < (bounded("needles", 1000) != 0).float().mean() < 0.01
+    assert not torch.equal(bounded("normal", 1000), bounded("normal", 1000, seed=1))
+
+
+def test_a_bound_that_makes_no_sense_is_refused():
+    with pytest.raises(TaskError, match="at least 1"):
+        bounded("normal", "R - 40")
+    with pytest.raises(TaskError, match="names 'Q'"):
+        bounded("normal", "Q")
+    with pytest.raises(TaskError, match="inputs of integers"):
+        Tensor("x", ("R",), below="R")
+    with pytest.raises(TaskError, match="inputs of integers"):
+        Tensor("y", ("R",), "int32", Role.OUTPUT, below="R")

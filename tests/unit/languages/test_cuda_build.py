@@ -135,7 +135,7 @@ def test_the_numbers_are_those_of_what_was_compiled(language: CudaLanguage):
     assert plain.descriptor["tensor_cores"] == 0
 
 
-@pytest.mark.parametrize("name", ["gemm", "softmax"])
+@pytest.mark.parametrize("name", ["gemm", "softmax", "histogram"])
 @pytest.mark.parametrize("capability", [80, 90])
 def test_the_seeds_of_the_built_in_tasks_build(forge: WarmForge, name: str, capability: int):
     language = CudaLanguage(forge=forge, device=DeviceLimits(capability=capability))

@@ -12,6 +12,7 @@ BLOCK_N = 64  # tune: 16 32 64 128
 NUM_WARPS = 4  # tune: 2 4 8
 NUM_STAGES = 2  # tune: 1 2 3 4
 # tune-where: BLOCK_M * BLOCK_N <= NUM_WARPS * 32 * 128
+# tune-where: BLOCK_M + 2 * BLOCK_N * NUM_STAGES <= 800
 
 
 @triton.jit

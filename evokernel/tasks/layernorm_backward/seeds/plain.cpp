@@ -19,12 +19,14 @@ extern "C" void run(const float* x, const float* w, const float* dy, int64_t R, 
         }
         float scale = 1.0f / std::sqrt(squares / C + eps);
         float plain = 0.0f;
-        float along = 0.0f;
         for (int64_t c = 0; c < C; ++c) {
             plain += dy[r * C + c] * w[c];
-            along += dy[r * C + c] * w[c] * (x[r * C + c] - mean) * scale;
         }
         plain = plain / C;
+        float along = 0.0f;
+        for (int64_t c = 0; c < C; ++c) {
+            along += (dy[r * C + c] * w[c] - plain) * (x[r * C + c] - mean) * scale;
+        }
         along = along / C;
         for (int64_t c = 0; c < C; ++c) {
             dx[r * C + c] = (dy[r * C + c] * w[c] - plain - (x[r * C + c] - mean) * scale * along) * scale;

@@ -1,0 +1,31 @@
+"""The configs of the built-in tasks run as they are: a few evaluations of each on a processor."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evokernel.config import load_config
+from evokernel.tasks import load_task
+from tests.e2e.test_evolve import evokernel
+
+pytestmark = pytest.mark.slow
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+RUN = [
+    path
+    for path in sorted(CONFIGS.glob("*.yaml"))
+    if load_config(path).device == "auto" and "cpu" in load_task(load_config(path).task).workloads
+]
+
+
+@pytest.mark.parametrize("config", RUN, ids=lambda path: path.stem)
+def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "run.db")
+    chosen = ("--budget", "evaluations=3", "--set", "device=cpu", "--store", store)
+    done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "budget of 3 evaluations used" in done.stdout
+    best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
+    assert best["holdout"] == "passed", done.stdout
+    assert best["language"] == "cpp"
