@@ -146,7 +146,7 @@ class State:
                 self.answers[entry.id] = read_answer(entry.id, payload)
                 return []
             return [self._take_in(entry.kind, payload, seq=entry.seq) + by]
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             return [f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}"]
 
     def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
@@ -175,7 +175,7 @@ class State:
         memory = self.archipelago.memory
         elite = memory.elites.get(name)
         if elite is None:
-            raise ValueError(f"{name} is no correct kernel of this run")
+            raise ValueError(f"{name} is no correct kernel of this run, or one that it has let go of as too far behind")
         memory.pinned = [pinned for pinned in memory.pinned if pinned != name]
         match kind:
             case "pin":
@@ -219,9 +219,9 @@ class State:
             language=config.language,
             threads=config.threads,
             parents=parents,
-            siblings=tuple(memory.siblings[parents[0].skeleton]) if parents else (),
+            siblings=tuple(memory.siblings.get(parents[0].skeleton, ())) if parents else (),
             known=memory.known,
-            tried=frozenset(memory.tried[shown[0]]) if parents else frozenset(),
+            tried=frozenset(memory.tried.get(shown[0], ())) if parents else frozenset(),
             credit=memory.credit,
             device_sheet=surroundings.device_sheet,
             selection=selection,

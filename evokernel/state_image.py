@@ -9,15 +9,14 @@ import json
 import logging
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 import zstandard
 
 from archive.facts import Result
 from archive.store import Store
-from evokernel import __version__
-from evokernel.config import RunConfig, dump_config
+from evokernel.config import BudgetConfig, RunConfig, dump_config
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation
 from evokernel.handed_in import Answered, HandedIn
@@ -30,7 +29,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+SHAPING = ("state", "state_image", "standing", "fitness", "tunables", "steps", "handed_in")
+"""Modules that a state depends on, beside the islands."""
+UNLIMITED = BudgetConfig(evaluations=1)
+"""In the place of any budget: none of them shapes the state."""
 EVERY = 5000
 """Facts after which another image is taken: replaying so many takes a second."""
 
@@ -93,7 +95,7 @@ class Images:
             restore(self._state, image, self._store.results(image.seqs()))
             if self._state.fingerprint() != fingerprint:
                 raise ValueError("it gives another state than it was taken of")
-        except (ValueError, LookupError, StoreError, zstandard.ZstdError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, StoreError, zstandard.ZstdError) as error:
             logger.info("an image of the state is not used: %s", error)
             restore(self._state, blank, {})
         self._seq = self._state.seq
@@ -101,8 +103,11 @@ class Images:
     def take(self, *, at_once: bool = False) -> None:
         """Take an image if enough was committed since the last one; `at_once` if anything much was."""
         if self._state.seq - self._seq >= (EVERY // 10 if at_once else EVERY):
-            self._store.put_image(_pack(self._state), fits=self._fits, seq=self._state.seq)
             self._seq = self._state.seq
+            try:
+                self._store.put_image(_pack(self._state), fits=self._fits, seq=self._state.seq)
+            except StoreError as error:  # facts must be stored, this need not: the next commit tells of a full disk
+                logger.info("no image of the state was taken: %s", error)
 
 
 def image_of(state: State) -> StateImage:
@@ -144,9 +149,17 @@ def restore(state: State, image: StateImage, results: dict[int, Result]) -> None
 
 
 def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
-    shaping = {**yaml.safe_load(dump_config(config)), "budget": None}
-    text = json.dumps([FORMAT, __version__, evaluator.task_hash, evaluator.device, shaping], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    shaping = dump_config(config.model_copy(update={"budget": UNLIMITED}))
+    parts = (_rules(), evaluator.task_hash, evaluator.device, shaping)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@cache
+def _rules() -> str:
+    """Return a hash over the code that makes a state of facts: with another, an image may be of another state."""
+    here = Path(__file__).parent
+    files = [*sorted((here.parent / "islands").glob("*.py")), *(here / f"{name}.py" for name in SHAPING)]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 @cache

@@ -31,6 +31,8 @@ EVERYWHERE = "*"
 YOUNG_SHARE = 0.5
 PINNED_SHARE = 0.5
 INSPIRATIONS = 3
+MATCHES = 32
+"""Partners are looked for among so many of the best."""
 PRUNE_EVERY = 512
 """Results after which what nobody will turn to again is let go of."""
 
@@ -273,7 +275,7 @@ class Archipelago:
     ) -> tuple[Elite, ...]:
         """Return a parent and another of a different skeleton, from any island, that the operator says suits it."""
         pool = {e.candidate.id: e for other in self.islands.values() for e in other.archive.elites()}
-        others = sorted(pool.values(), key=lambda e: (-e.fitness.value, e.seq))
+        others = sorted(pool.values(), key=lambda e: (-e.fitness.value, e.seq))[:MATCHES]
         while elites:
             first = self._first(island, elites, rng)
             suitable = [

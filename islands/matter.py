@@ -83,9 +83,10 @@ def matter_for(
 def _promises(known: KnownInsight, first: Elite, *, memory: Memory) -> bool:
     """Say whether a strategy would lead beyond a kernel: one for a far slower kernel may have been overtaken."""
     about = memory.elites.get(known.insight.candidate)
-    if about is None or not known.insight.predicted_speedup:
+    predicted = known.insight.predicted_speedup or 0.0
+    if about is None or not predicted > 0:
         return True
-    return about.fitness.value + math.log(known.insight.predicted_speedup) > first.fitness.value
+    return about.fitness.value + math.log(predicted) > first.fitness.value
 
 
 def _told(memory: Memory, island: Island, candidate: str) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ class Graft:
     id: str
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)  # more than there are pairs to look through at a step
 def grafts(host: str, donor: str, language: str) -> tuple[Graft, ...]:
     """Return every graft of regions of the donor that the host can take, in a fixed order; few regions first.
 

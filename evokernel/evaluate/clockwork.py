@@ -133,14 +133,15 @@ class WorkerClock(PairedClock):
     def block(self) -> Block:
         """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
         calls, warm = self._pace()
-        odd, halves = self._draw_odd(), []
+        odd, halves, odd_ns = self._draw_odd(), [], 0.0
         for half in (False, True):
             if half == odd:  # in the order of the half that would have been next
-                self._half(calls, warm=warm, candidate_first=half, odd=True)
+                times = self._half(calls, warm=warm, candidate_first=half, odd=True)
+                odd_ns = times[0] * self._ground.calls + times[1] * calls
             halves.append(self._half(calls, warm=warm, candidate_first=half))
         self._check_bounds()
         baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
-        clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls
+        clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls + odd_ns
         return Block(baseline, candidate, clock_ns / 1e9)
 
     def _draw_odd(self) -> bool | None:
@@ -179,6 +180,8 @@ class WorkerClock(PairedClock):
             actual = self._wrote(calls)
         alike = self._alike(actual, due, among=range(calls)).tolist()
         self._decide((each for each, right in enumerate(alike) if not right and each not in oddities), windows, actual)
+        if not odd:
+            self._once_ns = min(self._once_ns, candidate)  # the first estimate may come from a busy moment
         for call, distribution in oddities.items():
             self._decide_odd(windows[call], [array[call] for array in actual], distribution=distribution)
         return baseline, candidate
@@ -247,7 +250,6 @@ class WorkerClock(PairedClock):
     def _candidate(self, calls: int) -> float:
         time_ns = self._go(self._worker, calls)
         self._look()
-        self._once_ns = min(self._once_ns, time_ns)  # the first estimate may come from a busy moment
         return time_ns
 
     def _look(self) -> None:

@@ -164,5 +164,5 @@ def _write(flat: Array, content: Content) -> None:
 def _write_rows(rows: list[Array], contents: Sequence[Content]) -> None:
     """Write one content to each row with a few launches; the same bits as `_write`."""
     torch._foreach_copy_(rows, [content.source for content in contents])
-    if contents[0].factor is not None:
-        torch._foreach_mul_(rows, [content.factor for content in contents])
+    if any(content.factor is not None for content in contents):  # the contents of checks have none; times 1 is exact
+        torch._foreach_mul_(rows, [1.0 if content.factor is None else content.factor for content in contents])

@@ -18,6 +18,7 @@ AF_UNIX = 1
 CLONE_THREAD = 0x10000
 CLONE_NEW_ANY = 0x7E020000
 TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: who gets signals about a socket
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -111,6 +112,7 @@ ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
 # A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
 # its address space limit, and no way off its core.
 DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
+    "timer_create": (222, 107),  # SIGCONT from a timer would wake a stopped worker before its time
     "execve": (59, 221),
     "execveat": (322, 281),
     "socket": (41, 198),
@@ -222,7 +224,9 @@ def _build(
     # The flags of clone3 lie in memory that a filter cannot read; told ENOSYS, libc falls back to clone.
     code += _refuse(CLONE3[column], ENOSYS)
     code += _on(CLONE[column], _clone_rule(children)) + own
-    code += _on(IOCTL[column], _refused_second_arguments(TERMINAL_INJECTION))
+    code += _on(
+        IOCTL[column], _refused_second_arguments((*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
+    )
     if unix_sockets:
         code += _on(SOCKET[column], _unix_rule()) + _on(SOCKETPAIR[column], _unix_rule())
     code.append((RETURN, 0, 0, ALLOW))

@@ -63,7 +63,7 @@ class Worker(HostedRunner):
 
     def __init__(self, pool: "WorkerPool", artifact: int) -> None:
         super().__init__(pool.host, (artifact,))
-        self.one_thread = pool.limits.threads == 1
+        self.one_thread = pool.limits.threads == 1 and pool.sandbox.seccomp  # else it could start others
         self._trampoline = pool.trampoline
 
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:

@@ -189,6 +189,7 @@ class _Runner:
         self._poller.register(channel, select.POLLIN)
         self._arenas: dict[str, _Arena] = {}
         self._candidate: _Candidate | None = None
+        self._graph: streams.Graph | None = None
 
     def serve(self) -> None:
         self._channel.send(b"up")
@@ -234,6 +235,7 @@ class _Runner:
         self._candidate = _Candidate(json.loads(files[PLAN]), cubins, self._stream)
 
     def _drop(self) -> None:
+        self._close_graph()
         if self._candidate is not None:
             self._candidate.close()
             self._candidate = None
@@ -243,6 +245,7 @@ class _Runner:
         if candidate is None:
             raise ValueError("a batch before a candidate")
         shape, number = request["shape"], request["number"]
+        self._close_graph()
         candidate.reload()
         candidate.turn_to(shape)
         calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
@@ -264,7 +267,12 @@ class _Runner:
             graph.launch(self._stream)
             self._stream.wait()
             self._flags.finish(number, device_ns=self._watch.elapsed_ns())
-        graph.close()
+        self._graph = graph  # to be closed before the next one is made: the baseline may be at work by now
+
+    def _close_graph(self) -> None:
+        if self._graph is not None:
+            self._graph.close()
+            self._graph = None
 
     def _told_to_go(self, number: int) -> bool:
         """Wait for the flag; any message instead, or the end of the channel, calls the batch off."""

@@ -369,7 +369,7 @@ def test_a_sum_of_one_row_near_zero_is_judged_by_its_condition(seed):
         assert judge_output(expected, outputs_of(kernel, inputs)) is None
 
 
-def sequential(terms):
+def one_by_one(terms):
     """Add up the last axis one by one, in fp32."""
     return torch.from_numpy(np.cumsum(terms.numpy(), axis=1, dtype=np.float32)[:, -1:])
 
@@ -380,8 +380,8 @@ def test_plain_sums_of_squares_of_wide_numbers_pass():
     for _ in range(40):
         inputs = draw(task, workload, "wide", rng)
         x, columns = inputs["x"], workload.dims["C"]
-        off = x - sequential(x) / columns
-        scale = torch.rsqrt(sequential(off * off) / columns + workload.dims["eps"])
+        off = x - one_by_one(x) / columns
+        scale = torch.rsqrt(one_by_one(off * off) / columns + workload.dims["eps"])
         answer = off * scale * inputs["gain"] + inputs["shift"]
         finding = judge_output(expect(task, workload, inputs, distribution="wide"), [answer])
         assert finding is None, finding
