@@ -137,7 +137,7 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
 }
 # What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them;
 # nobody has tried whether it does without the attributes.
-LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", *ATTRIBUTES})
+LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", "timer_create", *ATTRIBUTES})
 STARTING = frozenset({"execve", "execveat"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)

@@ -17,6 +17,7 @@ HEADERS = {
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x50001, 0x50026
 X86 = 0xC000003E
+TIMER_CREATE = 222
 OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CALL, MEMFD_CREATE = (
     2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62, 319,
 )  # fmt: skip
@@ -105,7 +106,15 @@ def test_a_worker_with_a_gpu_may_pass_memory_through_unix_sockets_and_nothing_mo
     assert {run_filter(code, number) for number in (FORK, EXECVE, KILL_CALL, PTRACE)} == {EPERM}
     assert {**seccomp.DENIED_TO_WORKERS, **seccomp.ATTRIBUTES}.keys() >= seccomp.LIFTED_FOR_GPU
     plain = seccomp.worker_filter(Children.THREADS, machine="x86_64")
-    assert {run_filter(plain, number, 1) for number in (SOCKET, MEMFD_CREATE)} == {EPERM}
+    assert {run_filter(plain, number, 1) for number in (SOCKET, MEMFD_CREATE, TIMER_CREATE)} == {EPERM}
+    assert run_filter(code, TIMER_CREATE) == ALLOW  # a driver may want one
+
+
+def test_who_gets_signals_about_a_socket_is_not_changed():
+    worker, tool = seccomp.worker_filter(Children.NONE, machine="x86_64"), seccomp.tool_filter(machine="x86_64")
+    owners = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
+    assert {run_filter(worker, IOCTL, 3, command) for command in owners} == {EPERM}
+    assert {run_filter(tool, IOCTL, 3, command) for command in owners} == {ALLOW}
 
 
 def test_a_tool_starts_programs_but_no_namespaces_and_speaks_no_network():
