@@ -8,7 +8,7 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve evolve-llm install check test test-all test-gpu notebooks clean
+.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
@@ -53,7 +53,13 @@ check: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/python -m pytest
 
-test-all: $(VENV)/ready
+test-slow: $(VENV)/ready
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+test-all: test test-slow
+
+# Which lines no test runs; the tests take longer under it.
+coverage: $(VENV)/ready
 	$(BIN)/python -m pytest -m "not gpu" --cov --cov-report=term
 
 test-gpu: $(VENV)/ready
