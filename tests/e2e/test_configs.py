@@ -25,7 +25,9 @@ def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
     chosen = ("--budget", "evaluations=3", "--set", "device=cpu", "--store", store)
     done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "budget of 3 evaluations used" in done.stdout
+    # running sums have one legal rewrite in C++: then all has been tried before the budget is used
+    ended = "every operator has tried everything" if config.stem == "cumsum" else "budget of 3 evaluations used"
+    assert ended in done.stdout
     best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
     assert best["holdout"] == "passed", done.stdout
     assert best["language"] == "cpp"
