@@ -10,6 +10,10 @@ from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
 VERSION = 3
+_WHAT_IT_IS = (
+    "SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), "
+    "(SELECT count(*) FROM sqlite_master)"
+)
 
 
 def version_of(database: Database) -> int:
@@ -18,9 +22,8 @@ def version_of(database: Database) -> int:
     Raises:
         StoreCorrupt: the file is an SQLite database of something else.
     """
-    version = int(database.number("PRAGMA user_version"))
-    application = int(database.number("PRAGMA application_id"))
-    tables = int(database.number("SELECT count(*) FROM sqlite_master"))
+    found = database.row(_WHAT_IT_IS)  # one look: another process may be making the file
+    version, application, tables = (0, 0, 0) if found is None else (int(each) for each in found)
     if application == APPLICATION_ID or (version, application, tables) == (0, 0, 0):
         return version
     raise StoreCorrupt(
