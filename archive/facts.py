@@ -23,7 +23,7 @@ from evokernel.candidate import Proposal
 from evokernel.conversation import Insight
 from evokernel.errors import StoreCorrupt
 from evokernel.evaluation import Evaluation
-from evokernel.fitness import Elite, fitness_of
+from evokernel.fitness import Elite, elite_of
 
 _PAGE = 500
 
@@ -67,19 +67,12 @@ class Result:
         return self.evaluation_seq != self.seq
 
     def elite(self) -> Elite:
-        """Return the kernel as archives hold it. Raises `ValueError` where it is not right or was not timed."""
-        fitness = fitness_of([self.evaluation])
-        if fitness is None:
+        """Return the kernel as archives hold it. Raises `ValueError` where it is not right."""
+        hashes = {"program_hash": self.program_hash, "skeleton": self.skeleton}
+        found = elite_of(self.proposal.candidate, self.evaluation, seq=self.seq, **hashes)
+        if found is None:
             raise ValueError(f"the result {self.seq} is not that of a correct kernel")
-        return Elite(
-            candidate=self.proposal.candidate,
-            fitness=fitness,
-            descriptor=dict(self.evaluation.descriptor),
-            seq=self.seq,
-            program_hash=self.program_hash,
-            skeleton=self.skeleton,
-            feedback=self.evaluation.feedback,
-        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

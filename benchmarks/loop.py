@@ -3,7 +3,7 @@
 `python benchmarks/loop.py [--sizes 1000 10000 100000] [--peers VENV] [--profile]`
 
 Ours: the real engine and islands, the real hash of C++ programs, the store on disk. What is left out is what a search
-waits for: compilers, the device, models. Each candidate is a new program of 2 to 6 KB, a child of two parents. Printed
+waits for: compilers, the device, models. Each candidate is a new program of 2 to 6 KB, a child of one parent. Printed
 are the rate up to each size (over its last tenth), the memory of the process, bytes of the file for each candidate,
 and how long a fresh process takes from an open file to its next proposal.
 

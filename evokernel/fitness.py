@@ -50,3 +50,21 @@ class Elite:
     program_hash: str
     skeleton: str
     feedback: str = ""
+
+
+def elite_of(
+    candidate: Candidate, evaluation: Evaluation, *, seq: int, program_hash: str, skeleton: str
+) -> Elite | None:
+    """Return the elite that a result has made; None where the candidate is not right."""
+    fitness = fitness_of([evaluation])
+    if fitness is None:
+        return None
+    return Elite(
+        candidate=candidate,
+        fitness=fitness,
+        descriptor=dict(evaluation.descriptor),
+        seq=seq,
+        program_hash=program_hash,
+        skeleton=skeleton,
+        feedback=evaluation.feedback,
+    )

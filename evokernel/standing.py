@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status, floor_share
-from evokernel.fitness import Elite, fitness_of
+from evokernel.fitness import Elite, elite_of
 
 
 @dataclass(slots=True)
@@ -39,22 +39,14 @@ class Standing:
         """Count one result; say whether it is the best so far, which a program that is `barred` cannot be."""
         self.results += 1
         self.since_improvement += evaluation.status is not Status.HARNESS_ERROR
-        fitness = fitness_of([evaluation])
-        if fitness is None:
+        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program_hash, skeleton=skeleton)
+        if elite is None:
             self.last_failure = evaluation
             return False
         self.correct += 1
-        elite = Elite(
-            candidate=proposal.candidate,
-            fitness=fitness,
-            descriptor=dict(evaluation.descriptor),
-            seq=seq,
-            program_hash=program_hash,
-            skeleton=skeleton,
-        )
         if proposal.operator == "seed" and self.seed is None:
             self.seed = elite
-        if barred or (self.best is not None and fitness.value <= self.best.fitness.value):
+        if barred or (self.best is not None and elite.fitness.value <= self.best.fitness.value):
             return False
         self.best = elite
         self.best_by_workload = {timing.workload: timing.speedup.value for timing in evaluation.timings}

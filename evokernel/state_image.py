@@ -1,6 +1,6 @@
 """A disposable copy of the state of a search, so that a long run is gone on with in a second.
 
-The store stays the only truth: an image that does not fit the config, the task or this release is left alone, and so is
+The store stays the only truth: an image that does not fit the config, the task or this code is left alone, and so is
 one that cannot be read or that does not give the state it was taken of; then every fact is replayed, as without it.
 """
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
-from evokernel.fitness import Elite, fitness_of
+from evokernel.fitness import Elite, elite_of
 from evokernel.steps import Attempt, Failure, Outcome, Sibling
 from evokernel.tunables import read_tunables
 from islands.broken import Broken
@@ -72,24 +72,16 @@ class Memory:
         self.propose(proposal)
         if evaluation.status is Status.HARNESS_ERROR:
             return None
-        fitness = fitness_of([evaluation])
+        hashes = {"program_hash": outcome.program_hash, "skeleton": outcome.skeleton}
+        elite = elite_of(proposal.candidate, evaluation, seq=outcome.seq, **hashes)
         values = (
             read_tunables(proposal.candidate.source).values if evaluation.status is not Status.STATIC_REJECT else {}
         )
-        self.siblings[outcome.skeleton].append(Sibling(values, fitness.value if fitness else None))
-        elite = None
-        if fitness is not None and outcome.program_hash not in self.barred:
-            elite = Elite(
-                candidate=proposal.candidate,
-                fitness=fitness,
-                descriptor=dict(evaluation.descriptor),
-                seq=outcome.seq,
-                program_hash=outcome.program_hash,
-                skeleton=outcome.skeleton,
-                feedback=evaluation.feedback,
-            )
+        self.siblings[outcome.skeleton].append(Sibling(values, elite.fitness.value if elite else None))
+        if elite is not None and outcome.program_hash not in self.barred:
             self.verdicts[elite.candidate.id] = evaluation
         else:
+            elite = None
             self._fail(proposal, evaluation)
         self._credit(proposal, elite, evaluation)
         if elite is not None:

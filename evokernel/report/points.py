@@ -1,13 +1,11 @@
 """Every candidate of a run in one pass: when it came, what it cost until then, what it is worth, from whom it is."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-from archive.calls import COST_USD, WITHOUT_CALLS
 from archive.store import Store
 from evokernel.report.effort import STEP_MODELS
+from evokernel.report.progress import BYS, Progress
 from evokernel.report.timed import timed_programs
 
 NOT_JUDGED = "not judged"
@@ -40,26 +38,24 @@ class Point:
 def points_of(store: Store) -> list[Point]:
     """Return every candidate in the order of its result, those that wait for one last."""
     timed, values = timed_programs(store)
-    clock, spent = _Clock(store), _Dollars(store)
+    progress = Progress(store)
     rows = store.database.rows(
-        f"WITH {timed}, "
-        "judged AS (SELECT r.step, r.seq, sum(p.origin = '' AND r.evaluation IS NOT NULL) OVER (ORDER BY r.seq) AS n "
-        "FROM results r JOIN proposals p ON p.step = r.step) "
+        f"WITH {timed} "
         "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
-        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.n, j.at, j.session, g.seq, "
+        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.seq, "
         "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) said "
         "FROM candidates c JOIN proposals p ON p.step = c.born "
         f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
         "LEFT JOIN parents e ON e.step = c.born AND e.ordinal = 0 AND e.kind = 'parent' "
         "LEFT JOIN timed t ON t.program_hash = c.program_hash LEFT JOIN refuted f ON f.program_hash = c.program_hash "
-        "LEFT JOIN judged g ON g.step = c.born LEFT JOIN journal j ON j.seq = g.seq "
+        "LEFT JOIN results g ON g.step = c.born "
         "ORDER BY g.seq IS NULL, g.seq, c.rowid",
         values,
     )
     found: list[Point] = []
     for row in rows:
         right = row["status"] is None and row["speedup"] is not None
-        judged = row["seq"] is not None
+        used = [0.0] * len(BYS) if row["seq"] is None else [progress.at(row["seq"], by) for by in BYS]
         found.append(
             Point(
                 candidate=row["id"],
@@ -73,42 +69,12 @@ def points_of(store: Store) -> list[Point]:
                 status=row["status"] or ("ok" if right else row["said"] or NOT_JUDGED),
                 speedup=row["speedup"] if right else None,
                 low=row["speedup_low"] if right else None,
-                evaluations=row["n"] if judged else 0,
-                hours=clock.hours(row["session"], row["at"]) if judged else 0.0,
-                dollars=spent.until(row["at"]) if judged else 0.0,
+                evaluations=int(used[0]),
+                hours=used[1],
+                dollars=used[2],
             )
         )
     return found
-
-
-class _Clock:
-    """Hours of search: a session that starts a week later goes on where the last one stopped."""
-
-    def __init__(self, store: Store) -> None:
-        rows = store.database.rows("SELECT id, started, seconds FROM sessions ORDER BY id")
-        before = accumulate((row["seconds"] for row in rows), initial=0.0)
-        self._sessions: dict[int, tuple[float, float]] = {
-            row["id"]: (row["started"], so_far) for row, so_far in zip(rows, before, strict=False)
-        }
-
-    def hours(self, session: int | None, at: float) -> float:
-        started, so_far = self._sessions.get(session or 0, (at, 0.0))
-        return (so_far + max(at - started, 0.0)) / 3600
-
-
-class _Dollars:
-    """What models have cost until a time."""
-
-    def __init__(self, store: Store) -> None:
-        rows = store.database.rows(
-            f"SELECT at, {COST_USD} AS cost FROM calls UNION ALL SELECT at, cost_usd {WITHOUT_CALLS} AND cost_usd > 0 "
-            "ORDER BY 1"
-        )
-        self._at: list[float] = [row["at"] for row in rows]
-        self._sums: list[float] = list(accumulate((float(row["cost"] or 0.0) for row in rows), initial=0.0))
-
-    def until(self, at: float) -> float:
-        return self._sums[bisect_right(self._at, at)]
 
 
 def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:

@@ -57,7 +57,10 @@ class Progress:
         return float(before + min(max(at - started, 0.0), lasted))
 
 
-_EVALUATIONS = "SELECT seq FROM evaluations WHERE origin = '' ORDER BY seq"
+_EVALUATIONS = (  # candidates judged, as budgets count them: what a fork copied is none
+    "SELECT r.seq FROM results r JOIN proposals p ON p.step = r.step "
+    "WHERE r.evaluation IS NOT NULL AND p.origin = '' ORDER BY r.seq"
+)
 _PAID = (
     f"SELECT at, {COST_USD} AS cost FROM calls WHERE {MADE_HERE} "
     f"UNION ALL SELECT at, cost_usd {WITHOUT_CALLS} ORDER BY 1"
