@@ -1,13 +1,13 @@
-"""The shape of the file, as numbered steps. A step that has been released is never edited: add another."""
+"""The shape of the file, as numbered steps. A step that has been released is never edited: add another.
 
-import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any
+The version of a file is how many steps it has had.
+"""
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
+from collections.abc import Callable
 
-Step = Callable[[Any], None]
+from archive.database import Database
+
+Step = Callable[[Database], None]
 
 _FIRST = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -78,11 +78,9 @@ CREATE TABLE stops(seq INTEGER PRIMARY KEY REFERENCES journal(seq), reason TEXT 
 """
 
 
-def v1_first(database: Any) -> None:
+def v1_first(database: Database) -> None:
     """Make all tables of the first released shape."""
-    for statement in _FIRST.split(";"):
-        if statement.strip():
-            database.execute(statement)
+    _run(database, _FIRST)
 
 
 _MODELS = """
@@ -112,7 +110,7 @@ CREATE INDEX proposals_usage ON proposals(step, prompt_tokens, completion_tokens
 """
 
 
-def v2_models(database: Any) -> None:
+def v2_models(database: Database) -> None:
     """Make room for calls of models and for the words of theirs that are kept."""
     _run(database, _MODELS)
 
@@ -124,23 +122,15 @@ CREATE TABLE images(
 """
 
 
-def v3_images(database: Any) -> None:
+def v3_images(database: Database) -> None:
     """Make room for an image of the state, which may be dropped at any time."""
     _run(database, _IMAGES)
 
 
-def _run(database: Any, statements: str) -> None:
+def _run(database: Database, statements: str) -> None:
     for statement in statements.split(";"):
         if statement.strip():
             database.execute(statement)
 
 
 STEPS: tuple[Step, ...] = (v1_first, v2_models, v3_images)
-
-
-def apply(connection: sqlite3.Connection, steps: Sequence[Step]) -> None:
-    """Run the steps the file has not had, each in its own transaction (a savepoint inside an open one)."""
-    migrations = Migrations("evokernel")
-    for step in steps:
-        migrations()(step)
-    migrations.apply(Database(connection, execute_plugins=False))

@@ -1,15 +1,15 @@
 """The version of a store's file: recognising a store, bringing an old one up to date, refusing a newer one."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from archive.database import Database, glance
+from archive.migrations import STEPS, Step
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
-VERSION = 3
+VERSION = len(STEPS)
 _WHAT_IT_IS = (
     "SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), "
     "(SELECT count(*) FROM sqlite_master)"
@@ -62,30 +62,28 @@ def look_first(path: Path) -> None:
         database.close()
 
 
-def upgrade(database: Database, steps: Sequence[Callable[[Any], None]] | None = None) -> None:
+def upgrade(database: Database, steps: Sequence[Step] = STEPS) -> None:
     """Bring a file up to date in one transaction, or leave it as it is.
 
     Args:
         database: an open file of this or an older schema, or an empty one.
-        steps: all migrations in order; None for those of this release.
+        steps: all migrations in order.
 
     Raises:
         SchemaTooNew: the file is newer than the steps.
         StoreCorrupt: the file is not a store.
     """
-    known = VERSION if steps is None else len(steps)
     version = version_of(database)
-    refuse_newer(database, version, known)
+    refuse_newer(database, version, len(steps))
     if database.writable:
         database.rows("PRAGMA journal_mode = WAL")
-    if version == known:
+    if version == len(steps):
         return
-    from archive.migrations import STEPS, apply  # costs 0.1 s to import, and an up-to-date file does without
-
-    with database.transaction(), database.translation():
-        apply(database.connection, STEPS if steps is None else steps)
+    with database.transaction():
+        for step in steps[version_of(database) :]:  # looked up again: another process may have done it meanwhile
+            step(database)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {known}")
+        database.execute(f"PRAGMA user_version = {len(steps)}")
 
 
 def in_memory_copy(database: Database) -> Database:

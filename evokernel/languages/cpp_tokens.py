@@ -35,7 +35,8 @@ _TOKEN = re.compile(
 _HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
 _UNUSUAL = ('R"', "/*", "%:")
 """Beside joined lines, what is not read line by line: raw strings, long comments, and a spelling of `#`."""
-_DIRECTIVE_LINE = re.compile(r"^([^\S\n]*\#[^\n]*\n?)", re.MULTILINE)
+_COMMENTS_LATER = re.compile(r"[\"'#]")  # inside quotes, or the name of a header, // begins no comment
+_LENGTH_KEPT = 200
 _COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
 _PIECE = re.compile(
     rf"[^\S\n]*+(?: //[^\n]* | \n | ( {_COMMON} | {re.sub(r'[(][?]P<[a-z]+>', '(?:', _TOKEN.pattern)} ))", re.VERBOSE
@@ -51,14 +52,8 @@ def tokens(source: str) -> tuple[str, ...]:
     Never fails, and takes time in proportion to the text: a literal that is not closed ends with its line (a raw one
     with the source), any other character that begins no token is one by itself.
     """
-    text = _lines(source)
-    if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
-        return tokens_with_care(source)
-    found: list[str] = []
-    for number, part in enumerate(_DIRECTIVE_LINE.split(text)):
-        directive = number % 2
-        found += _Lexer(part).run() if directive else filter(None, _PIECE.findall(part + "\n"))
-    return tuple(found)
+    lines = _code_lines(source)
+    return tokens_with_care(source) if lines is None else tuple(chain.from_iterable(_line(each)[0] for each in lines))
 
 
 def tokens_with_care(source: str) -> tuple[str, ...]:
@@ -70,23 +65,50 @@ def _lines(source: str) -> str:
     return source.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def _code_lines(source: str) -> list[str] | None:
+    """Return the lines without layout and most comments, or None where a line cannot be read by itself."""
+    text = _lines(source)
+    if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
+        return None
+    return [_code(line) for line in text.split("\n")]
+
+
+def _code(line: str) -> str:
+    code, slashes, _ = line.partition("//")
+    return (line if slashes and _COMMENTS_LATER.search(code) else code).strip()
+
+
+def _line(line: str) -> tuple[tuple[str, ...], bytes]:
+    """Return the tokens of a line and how they enter a hash."""
+    return _line_kept(line) if len(line) <= _LENGTH_KEPT else _line_read(line)
+
+
+def _line_read(line: str) -> tuple[tuple[str, ...], bytes]:
+    found = tuple(_Lexer(line).run() if line.startswith("#") else filter(None, _PIECE.findall(line + "\n")))
+    return found, _coded(found)
+
+
+_line_kept = lru_cache(maxsize=8192)(_line_read)
+"""A child has most lines of its parent."""
+
+
 def program_hash(source: str) -> str:
     """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it.
 
     Of a source that is too long to be tried all text counts: it need not be read for that.
     """
-    found = tokens(source) if len(source) <= SIZE_LIMIT_BYTES else (source,)
-    if source.isascii():
-        text = "".join(chain.from_iterable(zip(map(_length, map(len, found)), found, strict=True))).encode()
+    if len(source) > SIZE_LIMIT_BYTES:
+        text = _coded((source,))
+    elif (lines := _code_lines(source)) is None:
+        text = _coded(tokens_with_care(source))
     else:
-        encoded = [token.encode("utf-8", "surrogatepass") for token in found]
-        text = b"".join([b"%d:%s" % (len(token), token) for token in encoded])
+        text = b"".join([_line(each)[1] for each in lines])
     return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]
 
 
-@lru_cache(maxsize=1024)
-def _length(length: int) -> str:
-    return f"{length}:"
+def _coded(found: tuple[str, ...]) -> bytes:
+    encoded = [token.encode("utf-8", "surrogatepass") for token in found]
+    return b"".join([b"%d:%s" % (len(token), token) for token in encoded])
 
 
 class _Lexer:

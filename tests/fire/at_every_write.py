@@ -14,7 +14,6 @@ from itertools import count
 from pathlib import Path
 
 from archive.fork import fork
-from archive.migrations import apply  # noqa: F401 - imported now, not in each child
 from archive.store import Store, set_aside
 from evokernel.errors import StoreError
 from tests.fire.processes import STORE

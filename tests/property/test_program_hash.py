@@ -1,5 +1,7 @@
 """The hash of a program: comments and layout never matter, tokens always do."""
 
+import hashlib
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,3 +128,5 @@ PIECES = [*WORDS.split(" "), *GAPS]
 @settings(max_examples=1500)
 def test_the_quick_way_and_the_careful_way_give_the_same_tokens(source):
     assert tokens(source) == tokens_with_care(source)
+    coded = b"".join(b"%d:%s" % (len(token), token) for token in map(str.encode, tokens_with_care(source)))
+    assert program_hash(source) == hashlib.sha256(b"cpp\0" + coded).hexdigest()[:16]

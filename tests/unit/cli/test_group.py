@@ -9,7 +9,7 @@ from pathlib import Path
 from evokernel.cli.group import SECTIONS
 from tests.unit.cli.conftest import Call
 
-HEAVY = {"torch", "numpy", "networkx", "sqlite_utils", "pydantic", "yaml", "zstandard", "deap", "litellm"}
+HEAVY = {"torch", "numpy", "networkx", "pydantic", "yaml", "zstandard", "deap", "litellm"}
 HELP = "from evokernel.cli import main; main(['--help'], prog_name='evokernel')"
 
 
