@@ -59,6 +59,12 @@ def unchanged_since(database: Database, seq: int) -> bool:
     return not database.number(sql, (seq,))
 
 
+def result_of(database: Database, candidate_id: str) -> int | None:
+    """Return the seq of the latest result of a candidate, or None where it has none."""
+    sql = "SELECT max(r.seq) FROM results r JOIN proposals p ON p.step = r.step WHERE p.candidate = ?"
+    return int(database.number(sql, (candidate_id,))) or None
+
+
 def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:
     """Return all candidates of one skeleton, oldest first."""
     rows = database.rows(f"{_CANDIDATES} WHERE c.skeleton = ? ORDER BY c.rowid", (skeleton,))

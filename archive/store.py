@@ -156,6 +156,11 @@ class Store:
         """Return the results with these seqs, by seq."""
         return read_results(self.database, seqs)
 
+    def result_of(self, candidate_id: str) -> Result | None:
+        """Return the latest result of a candidate, or None where it has none."""
+        seq = queries.result_of(self.database, candidate_id)
+        return None if seq is None else self.results([seq])[seq]
+
     def put_image(self, body: bytes, *, fits: str, seq: int) -> None:
         """Keep an image of the state after a fact in place of the last one; `fits` says what it may be used for."""
         sql = "INSERT INTO images VALUES ('state', ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "

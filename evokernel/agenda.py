@@ -7,6 +7,7 @@ from typing import Protocol
 from archive.store import Store
 from evokernel.candidate import Proposal
 from evokernel.conversation import Origin
+from evokernel.fitness import Elite
 from evokernel.handed_in import HandedIn
 from evokernel.protocols import Note
 from evokernel.state import State
@@ -56,6 +57,7 @@ class Agenda:
         handed_in_only: bool = False,
         replayed: Mapping[int, Replayed] | None = None,
     ) -> None:
+        self._store = store
         self._calls = store.calls
         self._state = state
         self._thinking = thinking
@@ -84,7 +86,14 @@ class Agenda:
     def _resumed(self, step: int) -> Selection | None:
         """Return what a step was about that an earlier session has paid a reply for."""
         origin = self._interrupted.pop(step, None)
-        return self._state.taken_up(origin) if origin is not None else None
+        return self._taken_up(origin) if origin is not None else None
+
+    def _taken_up(self, origin: Origin) -> Selection | None:
+        return self._state.taken_up(origin, recall=self._recall)
+
+    def _recall(self, name: str) -> Elite | None:
+        result = self._store.result_of(name)
+        return result.elite() if result is not None and result.evaluation.ok else None
 
     def _answered(self, step: int) -> Selection | None:
         """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""
@@ -93,7 +102,7 @@ class Agenda:
                 continue
             self._told.add(entry)
             thinker = self._state.archipelago.thinkers.get(answer.operator)
-            selection = self._state.taken_up(answer.origin(step))
+            selection = self._taken_up(answer.origin(step))
             if thinker is not None and selection is not None:
                 record_answer(self._calls, answer, step, role=thinker.role)
                 return selection
@@ -110,7 +119,7 @@ class Agenda:
             return None
         insights = tuple(by_title[title] for title in recorded.insights)
         origin = Origin(step, recorded.island, recorded.operator, recorded.parents, insights)
-        return self._state.taken_up(origin)
+        return self._taken_up(origin)
 
     def _handed_in(self, step: int) -> Proposal | None:
         handed_in = self._state.next_injected()

@@ -1,6 +1,6 @@
 """The state of a search: a fold over committed facts. A replay of the store gives the state the live run had."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
 from evokernel.conversation import Insight, Origin
 from evokernel.evaluation import Budget, Evaluation, Status
+from evokernel.fitness import Elite
 from evokernel.handed_in import Answered, HandedIn, read_answer, read_insight, read_source, read_text
 from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
@@ -240,13 +241,18 @@ class State:
             foreign=surroundings.foreign,
         )
 
-    def taken_up(self, origin: Origin) -> Selection | None:
-        """Return what a step was about that an earlier session has paid a reply for; None where that has gone."""
+    def taken_up(self, origin: Origin, *, recall: Callable[[str], Elite | None]) -> Selection | None:
+        """Return what a step was about that an earlier session has paid a reply for; None where that has gone.
+
+        `recall` finds a kernel that is no longer at hand because it was left behind.
+        """
         memory = self.archipelago.memory
         if not self.archipelago.thinks(origin.operator) or origin.island not in self.archipelago.islands:
             return None
-        elites = [memory.elites[name] for name in origin.parents if name in memory.elites]
-        others = [name for name in origin.parents if name not in memory.elites]
+        known = [name for name in origin.parents if name in memory.known]
+        found = dict.fromkeys(origin.parents) | {name: memory.elites.get(name) or recall(name) for name in known}
+        elites = [each for each in found.values() if each is not None and each.program_hash not in memory.barred]
+        others = [name for name, each in found.items() if each not in elites]
         if len(others) > 1 or any(memory.broken.get(name) is None for name in others):
             return None
         return Selection(

@@ -17,7 +17,7 @@ from evokernel.protocols import LanguageModel, Operator
 from evokernel.steps import Want
 from tests.asking import config_of, facts, mutate, run, same_after_replay, upwards
 from tests.engine import THINKERS, Heard, toy_search
-from tests.fakes import InstantEvaluator
+from tests.fakes import TOY, InstantEvaluator
 from tests.thinkers import ToyThinker
 
 
@@ -202,13 +202,12 @@ def test_the_first_kernel_can_be_drafted(path: Path) -> None:
     assert search.standing.best is not None
 
 
-def answer_for(path: Path, reply: str, *, operator: str = "mutate") -> None:
-    with Store.open(path, write=False) as store:
-        (seed, *_) = [fact.proposal.candidate.id for fact in store.facts() if isinstance(fact, Result)]
+def answer_for(path: Path, reply: str, *, operator: str = "mutate", parent: int = 0) -> None:
+    """Hand in an answer about the kernel of a result, counted from the seed's."""
     payload = {
         "operator": operator,
         "island": "one",
-        "parents": [seed],
+        "parents": [facts(path, Result)[parent].proposal.candidate.id],
         "insights": [],
         "prompt": [["user", "improve it"]],
         "reply": reply,
@@ -238,6 +237,18 @@ def test_answers_from_elsewhere_are_judged_as_if_a_model_had_given_them(path: Pa
     with Store.open(path, write=False) as store:
         assert {call.result.status for call in store.calls.all() if call.result} == {CallStatus.OK}
         assert store.verify() == []
+
+
+def test_an_answer_about_a_kernel_that_was_left_behind_is_used(path: Path) -> None:
+    run(path, None, handed_in_only=True)  # the seed alone
+    for number in range(1030):
+        Store.inbox_put(path, "source", {"source": f"{TOY}// {number}\n"})
+    run(path, None, handed_in_only=True)
+    answer_for(path, "A=8 B=4", parent=100)
+    _, search, operators = run(path, None, handed_in_only=True)
+    (told,) = [fact.proposal for fact in facts(path, Result) if fact.proposal.operator == "mutate"]
+    assert told.parents[0] not in search.state.archipelago.memory.elites
+    assert same_after_replay(path, search, operators)
 
 
 def test_people_steer_by_hints_pins_and_bans(path: Path) -> None:
