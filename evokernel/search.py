@@ -168,10 +168,15 @@ class Search:
         self.state.replay(facts, task_hash=started.task_hash, device=started.device)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
-        seq, _, noted = (self._parts.store.meta("fingerprint") or "").partition(" ")
-        same = seq.isdigit() and self._parts.store.unchanged_since(int(seq)) and not self._parts.store.open_leases()
-        if same and noted != self.state.fingerprint():
+        if self._ended_elsewhere(images.fits):
             self._tell(Note("replaying the store gave another state than the last session ended in", warning=True))
+
+    def _ended_elsewhere(self, fits: str) -> bool:
+        """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
+        seq, noted, *under = (self._parts.store.meta("fingerprint") or "0 none").split()
+        store = self._parts.store
+        comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
+        return comparable and noted != self.state.fingerprint()
 
     # ------------------------------------------------------------------------------------------------ the loop
 
@@ -350,8 +355,8 @@ class Search:
         self._notes(self.state.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
-        """Return the newest fact that the state has taken in, and its hash."""
-        return f"{self._parts.store.last_seq()} {self.state.fingerprint()}"
+        """Return the newest fact that the state has taken in, its hash, and what shaped it."""
+        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._images).fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         paid = self._parts.store.paid()

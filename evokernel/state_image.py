@@ -76,17 +76,19 @@ class Images:
         state: the state; fresh, to be restored.
         config: all of it but the budget shapes the state.
         evaluator: results of another task or device count for nothing.
+
+    `fits` names what shapes a state: the rules, the config, task and device.
     """
 
     def __init__(self, store: Store, state: State, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
         self._store = store
         self._state = state
-        self._fits = _fits(config, evaluator)
+        self.fits = _fits(config, evaluator)
         self._seq = 0
 
     def restore(self) -> None:
         """Bring the state to where the latest image was taken, if there is one that fits; else leave it as it is."""
-        found = self._store.image(fits=self._fits)
+        found = self._store.image(fits=self.fits)
         if found is None:
             return
         blank = image_of(self._state)
@@ -105,7 +107,7 @@ class Images:
         if self._state.seq - self._seq >= (EVERY // 10 if at_once else EVERY):
             self._seq = self._state.seq
             try:
-                self._store.put_image(_pack(self._state), fits=self._fits, seq=self._state.seq)
+                self._store.put_image(_pack(self._state), fits=self.fits, seq=self._state.seq)
             except StoreError as error:  # facts must be stored, this need not: the next commit tells of a full disk
                 logger.info("no image of the state was taken: %s", error)
 

@@ -12,7 +12,9 @@ One that gave its core up of its own will in between may have waited for somethi
 
 import contextlib
 import json
+import math
 import os
+import re
 import select
 import signal
 import socket
@@ -30,6 +32,7 @@ STOP_TIMEOUT_S = 2.0
 KILL_TIMEOUT_S = 5.0
 SETTLED = frozenset("TtZX")
 CPUCLOCK_SCHED = 2
+_WAITS = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 OWN_WAITS = 3
 """How often a runner may give its core up in a batch: to ask for the next message, once more if disturbed, to stop."""
 
@@ -159,7 +162,7 @@ class RunnerProcess(PeerProcess):
         super().__init__(channel, handle, spin=spin)
         self._prepared = False
         self._stopped = False
-        self._before = (0, 0)
+        self._before = (0, 0.0)
 
     @abstractmethod
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
@@ -211,10 +214,10 @@ class RunnerProcess(PeerProcess):
         now_ns, now_waits = self._account()
         return now_ns - ran_ns if now_waits - waits <= OWN_WAITS else max(elapsed, now_ns - ran_ns)
 
-    def _account(self) -> tuple[int, int]:
+    def _account(self) -> tuple[int, float]:
         """Return how long the process was running so far, in ns, and how often it has given its core up.
 
-        Exact only while it stands still. Zeros where it has several threads.
+        Exact only while it stands still. Zeros where it has several threads; without end where the kernel does not say.
         """
         if not self.one_thread:
             return 0, 0
@@ -222,10 +225,10 @@ class RunnerProcess(PeerProcess):
             # the kernel's number for the account of a whole process, see clock_getcpuclockid(3)
             ran_ns = time.clock_gettime_ns(~self._pid << 3 | CPUCLOCK_SCHED)
             with open(f"/proc/{self._pid}/status", "rb") as file:
-                fields = file.read()
+                waits = _WAITS.search(file.read())
         except OSError:
             raise self._died() from None
-        return ran_ns, int(fields.partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
+        return ran_ns, int(waits[1]) if waits else math.inf
 
     def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
         """Prepare without a warm-up, and go; returns nanoseconds. Raises as `go` does."""

@@ -54,6 +54,18 @@ def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None
     assert state.standing == search.standing
 
 
+@pytest.mark.parametrize(("under", "warned"), [("", True), ("other rules", False)])
+def test_a_replay_that_ends_elsewhere_under_the_same_rules_is_told(path: Path, under: str, warned: bool) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 9})
+    with Store.open(path, write=True) as store:
+        noted = (store.meta("fingerprint") or "").split()
+        noted[1] = "0" * 16
+        store.set_meta("fingerprint", " ".join([*noted[:2], under or noted[2]]))
+    heard = Heard()
+    run(path, InstantEvaluator(), heard, budget={"evaluations": 9})
+    assert any("another state" in note for note in heard.notes) == warned
+
+
 def test_going_on_repeats_nothing_and_counts_on(path: Path) -> None:
     first, second = InstantEvaluator(), InstantEvaluator()
     run(path, first, budget={"evaluations": 7})
