@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,20 @@ import yaml
 
 from archive.store import Store
 from evokernel import __version__
+from evokernel.candidate import Candidate
 from evokernel.config import DEVICE_OF, RunConfig, parse_config
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
-from evokernel.export_files import WRITERS
+from evokernel.export_files import KERNEL, export_files
 from evokernel.exported import check_exported
 from evokernel.judging import Judgement, judge, judgement_document
 from evokernel.report.documents import portrait_document
 from evokernel.report.status import RunFacts, run_facts
-from evokernel.report.story import portrait, story
+from evokernel.report.story import Portrait, portrait, story
 from evokernel.tasks import load_task, task_hash
 
+_LOOKED_AT = 200
+"""So many of the best in all are looked at for leaders on single workloads."""
 _SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
 
 
@@ -43,15 +46,20 @@ class Exported:
     files: tuple[str, ...]
     tried: bool
     """Whether the files themselves were run; those of a GPU kernel hold the very text that was judged."""
+    others: tuple[str, ...] = ()
+    """The candidates that lead on single workloads and came along."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Those that would have, and why they did not hold, by id."""
 
 
-def export(store: Store, name: str, *, out: Path) -> Exported:
+def export(store: Store, name: str, *, out: Path, per_workload: bool = False) -> Exported:
     """Write a kernel of a run to a folder, after it has held once more on held-out inputs with fresh seeds.
 
     Args:
         store: opened for reading.
         name: id of the candidate, or its beginning.
         out: the folder; must be new, empty, or an earlier export.
+        per_workload: also take those that lead on single workloads along, each after it has held as well.
 
     Raises:
         StoreError: there is no such kernel, or the store does not say how it was judged.
@@ -62,27 +70,58 @@ def export(store: Store, name: str, *, out: Path) -> Exported:
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, _config(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
-    judgement = judge(
-        candidate,
+    judgement = _judged_anew(found, config)
+    if not judgement.ok:
+        raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
+    judgements, left_out = {KERNEL: judgement}, dict[str, str]()
+    for other in _leaders(store, besides=candidate) if per_workload else ():
+        again = _judged_anew(portrait(store, other), config)
+        if again.ok:
+            judgements[f"{KERNEL}_{other}"] = again
+        else:
+            left_out[other] = _complaint(again)
+    texts = export_files(task, judgements, config)
+    texts["provenance.json"] = _provenance(store, judgements, run=run, config=config)
+    tried = candidate.language == "cpp"
+    _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
+    return Exported(
+        folder=out,
+        candidate=candidate.id,
+        speedup=combined_speedup(judgement.last.timings),
+        evaluation=judgement.last,
+        files=tuple(texts),
+        tried=tried,
+        others=tuple(each.candidate.id for each in judgements.values() if each is not judgement),
+        left_out=left_out,
+    )
+
+
+def _judged_anew(found: Portrait, config: RunConfig) -> Judgement:
+    return judge(
+        found.stored.candidate,
         config.task,
         budgets=(Budget.FINAL,),
         settings=config.evaluation,
         threads=config.threads,
         task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
     )
-    if not judgement.ok:
-        last = judgement.last
-        raise NotExported(
-            f"{candidate.id} was not exported: measured again on held-out inputs it failed ({last.status}, at the "
-            f"stage {last.stage}): {last.feedback or 'no more is known'}"
-        )
-    texts = {
-        **WRITERS[candidate.language](task, judgement, config),
-        "provenance.json": _provenance(store, name=candidate.id, judgement=judgement, run=run, config=config),
-    }
-    tried = candidate.language == "cpp"
-    _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
-    return Exported(out, candidate.id, combined_speedup(judgement.last.timings), judgement.last, tuple(texts), tried)
+
+
+def _complaint(judgement: Judgement) -> str:
+    last = judgement.last
+    what = last.feedback or "no more is known"
+    return f"measured again on held-out inputs it failed ({last.status}, at the stage {last.stage}): {what}"
+
+
+def _leaders(store: Store, *, besides: Candidate) -> list[str]:
+    """Return the candidates that were fastest on some workload, by the low end of their speed-ups there."""
+    lead: dict[str, tuple[float, str]] = {}
+    for ranked in store.best(_LOOKED_AT):
+        candidate = ranked.candidate.candidate
+        timed = [e.evaluation for e in ranked.evaluations if e.evaluation.key.budget is not Budget.FINAL]
+        for timing in timed[-1].timings if candidate.language == besides.language else ():
+            lead[timing.workload] = max(lead.get(timing.workload, (0.0, "")), (timing.speedup.low, candidate.id))
+    return sorted({name for _, name in lead.values()} - {besides.id})
 
 
 def _check_folder(out: Path) -> None:
@@ -116,20 +155,29 @@ def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) 
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _provenance(store: Store, *, name: str, judgement: Judgement, run: RunFacts, config: RunConfig) -> str:
-    found = portrait(store, name)
+def _provenance(store: Store, judgements: Mapping[str, Judgement], *, run: RunFacts, config: RunConfig) -> str:
+    main = judgements[KERNEL]
     facts: dict[str, Any] = {
         "format": 1,
         "exported": datetime.now(UTC).isoformat(timespec="seconds"),
         "evokernel": __version__,
-        "candidate": name,
-        "program_hash": found.stored.program_hash,
-        "language": found.stored.candidate.language,
+        "language": main.candidate.language,
         "run": {"id": run.run_id, "created": run.created, "store": str(run.path), "seed": run.seed},
-        "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": judgement.identity.task_hash},
+        "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
         "config": config.model_dump(mode="json"),
-        "lineage": [asdict(chapter) for chapter in story(store, name)],
-        "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[found.stored.candidate.language]),
-        "evaluations": portrait_document(found)["evaluations"],
+        **_origin(store, main, config),
+        "others": {name: _origin(store, each, config) for name, each in judgements.items() if each is not main},
     }
     return json.dumps(facts, indent=2) + "\n"
+
+
+def _origin(store: Store, judgement: Judgement, config: RunConfig) -> dict[str, Any]:
+    name, language = judgement.candidate.id, judgement.candidate.language
+    found = portrait(store, name)
+    return {
+        "candidate": name,
+        "program_hash": found.stored.program_hash,
+        "lineage": [asdict(chapter) for chapter in story(store, name)],
+        "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[language]),
+        "evaluations": portrait_document(found)["evaluations"],
+    }

@@ -1,76 +1,98 @@
 """The files of an export as texts, by language: the kernel, what builds or checks it, and what is proved of it."""
 
-import ast
-import inspect
 import re
-import textwrap
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from string import Template
-from types import ModuleType
-from typing import Any
+from collections.abc import Mapping
 
 from evokernel.config import RunConfig
 from evokernel.evaluation import combined_speedup
 from evokernel.export_helper import with_helper
+from evokernel.export_op import op_file, op_name
+from evokernel.export_reference import reference_file
+from evokernel.export_texts import declared, example_arguments, fill, numbers_of, written
 from evokernel.judging import Judgement
 from evokernel.languages.cpp_guide import entry_signature
-from evokernel.task import Role, Task, Tensor
+from evokernel.task import Role, Task
 
 Texts = dict[str, str]
-_TEMPLATES = Path(__file__).with_name("templates")
+KERNEL = "kernel"
+"""The name of the module that the best kernel lies in."""
 
 
-def cpp_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
-    """Return a C++ kernel, the module that builds and calls it, and a README."""
+_KINDS = {
+    "triton": ("Triton", "torch and triton"),
+    "cuda": ("CUDA C++", "torch, and NVRTC, which comes with torch for CUDA"),
+}
+
+
+def export_files(task: Task, judgements: Mapping[str, Judgement], config: RunConfig) -> Texts:
+    """Return all files of an export but its provenance.
+
+    Where the reference can be written down as a file, an operator of PyTorch comes along, and a test of a GPU kernel.
+
+    Args:
+        task: with the workloads of one class of devices.
+        judgements: by the name of the module of each kernel; the first is the best, and is called `KERNEL`.
+        config: of the run.
+    """
+    texts = Texts()
+    for module, judgement in judgements.items():
+        texts |= _kernel_files(task, judgement, module)
+    reference, best = reference_file(task.reference), judgements[KERNEL]
+    if reference:
+        texts |= {"reference.py": reference, "op.py": op_file(task, judgements)}
+    if reference and best.candidate.language in _KINDS:
+        texts["test_kernel.py"] = _gpu_test(task, best)
+    readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme
+    return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts))}
+
+
+def _kernel_files(task: Task, judgement: Judgement, module: str) -> Texts:
+    """Return the files of one kernel alone: a module of this name, and what it builds."""
+    source = judgement.candidate.source
+    match judgement.candidate.language:
+        case "cpp":
+            return {f"{module}.cpp": source, f"{module}.py": _cpp_module(task, judgement)}
+        case "cuda":
+            return {f"{module}.py": with_helper(source)}
+    return {f"{module}.py": source}
+
+
+def _rows(task: Task, texts: Texts) -> str:
+    """Return the rows of a README on the files that not every export has."""
+    what = {
+        "op.py": f"`{op_name(task)}`, an operator of PyTorch: the kernel where it was judged, torch everywhere else",
+        "reference.py": "what is to be computed, in torch",
+        "test_kernel.py": "`python test_kernel.py`: compares with torch, prints times",
+    }
+    rows = [f"| `{name}` | {text} |\n" for name, text in what.items() if name in texts]
+    others = sorted(name for name in texts if name.startswith(f"{KERNEL}_"))
+    return "".join([*rows, *(f"| `{name}` | a kernel that leads on some workload |\n" for name in others)])
+
+
+def _cpp_readme(task: Task, judgement: Judgement, config: RunConfig, *, rows: str) -> str:
     threads = "One thread" if config.threads == 1 else f"{config.threads} threads; set OMP_NUM_THREADS={config.threads}"
-    readme = _fill(
+    return fill(
         "README.md.txt",
         **_measured(task, judgement),
         entry=entry_signature(task.signature),
         example=_cpp_example(task),
         flags=" ".join(compiler_flags(judgement.identity.environment)),
         threads=threads,
+        rows=rows,
     )
-    return {"kernel.cpp": judgement.candidate.source, "kernel.py": _cpp_module(task, judgement), "README.md": readme}
 
 
-def triton_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
-    """Return a Triton kernel as it is, a test where the task's reference can be written down, and a README."""
-    return _python_files(task, judgement, judgement.candidate.source, kind="Triton", needs="torch and triton")
-
-
-def cuda_files(task: Task, judgement: Judgement, config: RunConfig) -> Texts:
-    """Return a CUDA C++ kernel with its helper inlined, a test where the reference can be written down, a README."""
-    needs = "torch, and NVRTC, which comes with torch for CUDA"
-    return _python_files(task, judgement, with_helper(judgement.candidate.source), kind="CUDA C++", needs=needs)
-
-
-def _python_files(task: Task, judgement: Judgement, kernel: str, *, kind: str, needs: str) -> Texts:
-    test = _gpu_test(task, judgement)
-    readme = _fill(
+def _gpu_readme(task: Task, judgement: Judgement, config: RunConfig, *, rows: str) -> str:
+    kind, needs = _KINDS[judgement.candidate.language]
+    return fill(
         "README.gpu.md.txt",
         **_measured(task, judgement),
         kind=kind,
         needs=needs,
         arguments=", ".join(argument.name for argument in task.signature.arguments),
-        test_row="| `test_kernel.py` | `python test_kernel.py`: compares with torch, prints times |\n" if test else "",
         example=_gpu_example(task),
+        rows=rows,
     )
-    texts = {"kernel.py": kernel, "README.md": readme}
-    return {**texts, "test_kernel.py": test} if test else texts
-
-
-WRITERS: Mapping[str, Callable[[Task, Judgement, RunConfig], Texts]] = {
-    "cpp": cpp_files,
-    "triton": triton_files,
-    "cuda": cuda_files,
-}
-"""By language, what makes the files of an export."""
-
-
-def _fill(template: str, /, **values: str) -> str:
-    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
 
 
 def compiler_flags(environment: str) -> tuple[str, ...]:
@@ -104,65 +126,31 @@ def _measured(task: Task, judgement: Judgement) -> dict[str, str]:
     }
 
 
-def _tables(task: Task) -> dict[str, str]:
-    """Return the tensors of a signature as Python text, by placeholder."""
-    signature = task.signature
-    return {
-        "inputs": repr(tuple(_row(tensor) for tensor in signature.inputs)),
-        "inouts": repr(tuple(tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT)),
-        "outputs": repr(tuple(_row(tensor) for tensor in signature.outputs)),
-    }
-
-
-def _row(tensor: Tensor) -> tuple[str, str, tuple[str | int, ...]]:
-    return tensor.name, tensor.dtype, tensor.shape
-
-
 # ---------------------------------------------------------------------------------------------------- C++
 
 
 def _cpp_module(task: Task, judgement: Judgement) -> str:
     signature = task.signature
-    numbers = [scalar.name for scalar in signature.scalars if scalar.name not in _sizes_in_shapes(task)]
+    numbers = numbers_of(task)
     names = [tensor.name for tensor in signature.inputs]
-    keywords = [*(f"{name}: float" for name in numbers), "out: Any = None"]
-    return _fill(
+    keywords = [*(f"{name}: {kind}" for name, kind in numbers.items()), "out: Any = None"]
+    return fill(
         "kernel.py.txt",
-        **_tables(task),
+        **declared(task),
         description=(task.description or task.name).replace("\\", "/").replace('"', "'"),
         candidate=judgement.candidate.id,
         example=_cpp_example(task),
         flags=repr(compiler_flags(judgement.identity.environment)),
         scalars=repr(tuple((scalar.name, scalar.dtype) for scalar in signature.scalars)),
         parameters=", ".join([*(f"{name}: torch.Tensor" for name in names), "*", *keywords]),
-        returns="return one tensor" if len(_written(task)) == 1 else "return a tuple of tensors",
+        returns="return one tensor" if len(written(task)) == 1 else "return a tuple of tensors",
         tensors=", ".join(f'"{name}": {name}' for name in names),
         given=", ".join(f'"{name}": {name}' for name in numbers),
     )
 
 
-def _written(task: Task) -> list[Tensor]:
-    return [tensor for tensor in task.signature.tensors if tensor.role is not Role.INPUT]
-
-
-def _sizes_in_shapes(task: Task) -> set[str]:
-    """Return the dimensions that the shapes of the inputs tell."""
-    extents = [str(extent) for tensor in task.signature.inputs for extent in tensor.shape]
-    found = [re.fullmatch(r"(?:\d+ \* )?([A-Za-z_]\w*)", extent) for extent in extents]
-    return {match[1] for match in found if match}
-
-
 def _cpp_example(task: Task) -> str:
-    """Return one line that calls the kernel on a workload."""
-    workload = next(iter(task.workloads.values())).search[0]
-    given = []
-    for tensor in task.signature.inputs:
-        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
-        made = "ones" if tensor.dtype.startswith("int") else "randn"
-        given.append(f"torch.{made}({shape}, dtype=torch.{tensor.dtype})")
-    told = _sizes_in_shapes(task)
-    given += [f"{s.name}={workload.dims[s.name]}" for s in task.signature.scalars if s.name not in told]
-    return f"out = kernel.run({', '.join(given)})"
+    return f"out = kernel.run({example_arguments(task, device='cpu')})"
 
 
 # ---------------------------------------------------------------------------------------------------- on a GPU
@@ -181,39 +169,15 @@ def _gpu_example(task: Task) -> str:
 
 
 def _gpu_test(task: Task, judgement: Judgement) -> str:
-    """Return the text of test_kernel.py; empty where the reference needs more than modules."""
-    reference = reference_text(task.reference)
-    if reference is None:
-        return ""
-    imports, text = reference
+    """Return the text of test_kernel.py, which needs kernel.py and reference.py beside it."""
     workloads = next(iter(task.workloads.values()))
     used = {workload.name: dict(workload.dims) for workload in (*workloads.search, *workloads.holdout)}
-    return _fill(
+    return fill(
         "test_kernel.py.txt",
-        **_tables(task),
+        **declared(task),
         candidate=judgement.candidate.id,
-        imports=imports,
         scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),
         workloads="\n".join(f"    {name!r}: {dims!r}," for name, dims in used.items()),
         slack=repr(task.precision.slack),
-        reference=text,
         allow_tf32=repr(task.precision.allow_tf32),
     )
-
-
-def reference_text(function: Callable[..., Any]) -> tuple[str, str] | None:
-    """Return the imports and the definition of a function as `reference`; None where it needs more than modules."""
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-        needs = inspect.getclosurevars(function)
-        parsed = ast.parse(text).body
-    except (OSError, TypeError, SyntaxError, ValueError):  # not written in a file, or not on lines of its own
-        return None
-    modules = {name: value.__name__ for name, value in needs.globals.items() if isinstance(value, ModuleType)}
-    if needs.nonlocals or len(modules) < len(needs.globals):
-        return None
-    match parsed:
-        case [ast.FunctionDef(name=own, decorator_list=[])]:
-            imports = [f"import {module} as {name}\n" for name, module in sorted(modules.items()) if name != "torch"]
-            return "".join(imports), re.sub(rf"\bdef {own}\b", "def reference", text, count=1)
-    return None

@@ -16,6 +16,7 @@ from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.sandbox import detect_sandbox
 from evokernel.evaluate.tolerance import expect
+from evokernel.export_op import op_name
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0
@@ -33,13 +34,21 @@ def load(name, dtype, shape):
 tensors = [load(*row) for row in job["inputs"]]
 results = kernel.run(*tensors, **job["numbers"])
 results = results if isinstance(results, tuple) else (results,)
+if job["operator"]:
+    import op
+    tensors = [load(*row) for row in job["inputs"]]
+    answered = getattr(op, job["operator"])(*tensors, **job["numbers"])
+    answered = answered if isinstance(answered, tuple) else (answered,)
+    tensors = {row[0]: load(*row) for row in job["inputs"]}
+    if op._chosen(tensors, job["numbers"]) is kernel:
+        assert all(map(torch.equal, results, answered)), "op.py and kernel.py give different results"
 for place, result in enumerate(results):
     open(f"{place}.out", "wb").write(bytes(result.reshape(-1).view(torch.uint8).tolist()))
 """
 
 
 def check_exported(folder: Path, task: Task) -> str:
-    """Run the kernel through its `kernel.py` on a held-out workload; return what is wrong, or nothing."""
+    """Run the kernel through its `kernel.py` and `op.py` on a held-out workload; return what is wrong, or nothing."""
     workloads = next(iter(task.workloads.values()))
     workload = min(workloads.holdout, key=task.bytes_at)
     with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
@@ -55,6 +64,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
     expected = expect(task, workload, inputs, distribution="normal")
     packages = Path(torch.__file__).parent.parent
     job: dict[str, Any] = {"inputs": [], "numbers": {}, "packages": str(packages)}
+    job["operator"] = op_name(task) if (folder / "op.py").exists() else ""
     shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
     for tensor in task.signature.inputs:
         (folder / f"{tensor.name}.in").write_bytes(raw_bytes(inputs[tensor.name]))

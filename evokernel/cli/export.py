@@ -23,15 +23,24 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
 )
+@click.option("--per-workload", is_flag=True, help="Also take the fastest kernel of each workload along, for op.py.")
 @store_option
 @training_options
 @click.pass_context
 def command(
-    context: click.Context, /, places: tuple[Path, ...], name: str, out: Path | None, store: Path | None, **asked: Any
+    context: click.Context,
+    /,
+    places: tuple[Path, ...],
+    name: str,
+    out: Path | None,
+    per_workload: bool,
+    store: Path | None,
+    **asked: Any,
 ) -> None:
     """Write the best kernel, or another, as files that work without evokernel.
 
-    It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported.
+    It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported. Beside
+    the kernel lies op.py, an operator of PyTorch that calls it where it was judged, and torch everywhere else.
 
     With --training the prompts and replies of one or more runs are written instead, with what became of them, as
     rows for training models; --check says whether such rows are what their stores say (docs/training-data.md).
@@ -46,10 +55,10 @@ def command(
         return export_training(training, stores, asked)
     if len(stores) > 1:
         raise click.UsageError("name one store, as an argument or with --store; only --training takes several")
-    return _kernel(stores[0], name, out)
+    return _kernel(stores[0], name, out=out, per_workload=per_workload)
 
 
-_OF_KERNELS = ("name", "out")
+_OF_KERNELS = ("name", "out", "per_workload")
 _OF_TRAINING = ("min_speedup", "operators", "models", "holdout_passed", "discount")
 
 
@@ -65,12 +74,12 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
             raise click.UsageError(f"{option.opts[0]} belongs to {where}")
 
 
-def _kernel(place: Path | None, name: str, out: Path | None) -> None:
+def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool) -> None:
     from evokernel.export import export
 
     with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")
-        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"))
+        made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), per_workload=per_workload)
     put(
         stdout(),
         Text.assemble(("exported ", GOOD), (made.candidate, STRONG), f" to {clean(str(made.folder))}"),
@@ -83,4 +92,9 @@ def _kernel(place: Path | None, name: str, out: Path | None) -> None:
             }
         ),
         workloads(made.evaluation),
+        *(Text.assemble("also ", (name, STRONG), ", which leads on some workload") for name in made.others),
+        *(
+            Text.assemble((name, STRONG), " leads on some workload, but ", clean(why))
+            for name, why in made.left_out.items()
+        ),
     )

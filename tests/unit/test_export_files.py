@@ -13,7 +13,7 @@ from evokernel.candidate import Candidate
 from evokernel.config import RunConfig
 from evokernel.errors import LanguageError
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
-from evokernel.export_files import WRITERS, reference_text
+from evokernel.export_files import KERNEL, export_files
 from evokernel.export_helper import with_helper
 from evokernel.judging import Judgement
 from evokernel.languages.cuda_static import HELPER_IMPORT
@@ -44,11 +44,11 @@ def small(name: str) -> Task:
 
 
 def files(task: Task, source: str) -> dict[str, str]:
-    return WRITERS["triton"](task, judgement(Candidate(source, "triton")), CONFIG)
+    return export_files(task, {KERNEL: judgement(Candidate(source, "triton"))}, CONFIG)
 
 
 def cuda_files(source: str) -> dict[str, str]:
-    return WRITERS["cuda"](small("softmax"), judgement(Candidate(source, "cuda")), CONFIG)
+    return export_files(small("softmax"), {KERNEL: judgement(Candidate(source, "cuda"))}, CONFIG)
 
 
 def judgement(candidate: Candidate) -> Judgement:
@@ -88,25 +88,14 @@ def test_a_wrong_kernel_fails_the_exported_test(wrong: str, tmp_path: Path) -> N
 
 def test_the_kernel_is_handed_on_as_it_is_and_the_readme_says_how_to_call_it() -> None:
     texts = files(small("gemm"), ON_CPU["gemm"])
-    assert texts.keys() == {"kernel.py", "test_kernel.py", "README.md"}
+    assert texts.keys() == {"kernel.py", "op.py", "reference.py", "test_kernel.py", "README.md"}
     assert texts["kernel.py"] == ON_CPU["gemm"]
     for part in ("run(a, b, M, N, K, c)", "kernel.run(a, b, 24, 32, 40, c)", "1.25x", "NVIDIA H100", "artifact mode"):
         assert part in texts["README.md"]
 
 
-def test_a_reference_that_needs_its_module_is_not_written_down() -> None:
-    offset = 1
-    assert reference_text(small) is None  # other functions
-    assert reference_text(lambda x: x) is None
-    assert reference_text(lambda x: x + offset) is None
-    assert "test_kernel.py" not in files(replace(small("gemm"), reference=lambda a, b, **_: a @ b), "")
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_built_in_references_can_be_written_down(name: str) -> None:
-    found = reference_text(load_task(name).reference)
-    assert found is not None
-    assert found[1].startswith("def reference(")
+def test_without_a_reference_that_can_be_written_down_there_is_neither_test_nor_operator() -> None:
+    assert files(replace(small("gemm"), reference=lambda a, b, **_: a @ b), "").keys() == {"kernel.py", "README.md"}
 
 
 CUDA = """# first: ä
@@ -124,7 +113,7 @@ def run(x, R, C, y):
 )
 def test_a_cuda_kernel_carries_its_helper(helper: str, tmp_path: Path) -> None:
     texts = cuda_files(CUDA.format(helper=helper))
-    assert texts.keys() == {"kernel.py", "test_kernel.py", "README.md"}
+    assert texts.keys() == {"kernel.py", "op.py", "reference.py", "test_kernel.py", "README.md"}
     assert "A CUDA C++ kernel found" in texts["README.md"]
     assert texts["kernel.py"].startswith("# first: ä\ndef _nvrtc()")
     (tmp_path / "kernel.py").write_text(texts["kernel.py"], encoding="utf-8")

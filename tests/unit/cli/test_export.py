@@ -89,7 +89,9 @@ def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     assert result.exit_code == 0, result.output
     assert made["right"] in result.output
     folder = project / "taken"
-    assert {path.name for path in folder.iterdir()} == {"kernel.cpp", "kernel.py", "README.md", "provenance.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        *("kernel.cpp", "kernel.py", "op.py", "reference.py", "README.md", "provenance.json")
+    }
     facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     assert facts["candidate"] == made["right"]
     assert facts["final"]["evaluations"][0]["budget"] == "final"

@@ -1,0 +1,58 @@
+"""What the files of an export are written from: templates, and a signature as Python text."""
+
+import re
+from pathlib import Path
+from string import Template
+
+from evokernel.task import Role, Task, Tensor
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def fill(template: str, /, **values: str) -> str:
+    """Return a template of ours with a text for each placeholder. Raises `KeyError` where one is missing."""
+    return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def declared(task: Task) -> dict[str, str]:
+    """Return the tensors of a signature as Python text, by placeholder."""
+    signature = task.signature
+    return {
+        "inputs": repr(tuple(_row(tensor) for tensor in signature.inputs)),
+        "inouts": repr(tuple(tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT)),
+        "outputs": repr(tuple(_row(tensor) for tensor in signature.outputs)),
+    }
+
+
+def _row(tensor: Tensor) -> tuple[str, str, tuple[str | int, ...]]:
+    return tensor.name, tensor.dtype, tensor.shape
+
+
+def written(task: Task) -> list[Tensor]:
+    """Return the tensors that a kernel writes, in calling order."""
+    return [tensor for tensor in task.signature.tensors if tensor.role is not Role.INPUT]
+
+
+def sizes_in_shapes(task: Task) -> set[str]:
+    """Return the dimensions that the shapes of the inputs tell."""
+    extents = [str(extent) for tensor in task.signature.inputs for extent in tensor.shape]
+    found = [re.fullmatch(r"(?:\d+ \* )?([A-Za-z_]\w*)", extent) for extent in extents]
+    return {match[1] for match in found if match}
+
+
+def numbers_of(task: Task) -> dict[str, str]:
+    """Return the scalars that no shape tells, with their types in Python."""
+    told = sizes_in_shapes(task)
+    return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in told}
+
+
+def example_arguments(task: Task, *, device: str) -> str:
+    """Return the arguments of a call on new tensors of the first workload."""
+    workload = next(iter(task.workloads.values())).search[0]
+    place = "" if device == "cpu" else f', device="{device}"'
+    given = []
+    for tensor in task.signature.inputs:
+        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
+        made = "ones" if tensor.dtype.startswith("int") else "randn"
+        given.append(f"torch.{made}({shape}, dtype=torch.{tensor.dtype}{place})")
+    return ", ".join([*given, *(f"{name}={workload.dims[name]}" for name in numbers_of(task))])

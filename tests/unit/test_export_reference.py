@@ -1,0 +1,87 @@
+"""reference.py of an export: the reference and what it needs of its file, and nothing of ours."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evokernel.export_reference import reference_file
+from evokernel.tasks import builtin_tasks, load_task
+
+FILE = """\
+from __future__ import annotations
+import math, operator as op
+from functools import lru_cache, partial
+from evokernel.task import Task
+LOW, HIGH = -1.5, 1.5
+UNUSED = Task
+
+@lru_cache(maxsize=None)
+def bound(name: str) -> float:
+    return {"low": LOW, "high": HIGH}[name] + helper(0)
+
+def helper(x):
+    return op.mul(x, 2)
+
+class Wide:
+    factor = math.pi
+
+def clamp(x, **_):
+    return min(max(x, bound("low")), bound("high")) * Wide.factor
+
+def needs_us(x, **_):
+    return Task(x)
+
+def outer():
+    free = 1
+    def inner(x):
+        return x + free
+    return inner
+
+small = lambda x: x
+"""
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> dict[str, object]:
+    path, found = tmp_path / "own.py", dict[str, object]()
+    path.write_text(FILE, encoding="utf-8")
+    exec(compile(FILE, str(path), "exec"), found)
+    return found
+
+
+def run(folder: Path, script: str) -> str:
+    script = f"import sys; sys.modules['evokernel'] = None; {script}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_carries_what_the_reference_needs_of_its_file_and_nothing_else(names, tmp_path: Path) -> None:
+    text = reference_file(names["clamp"])
+    (tmp_path / "reference.py").write_text(text, encoding="utf-8")
+    shown = run(tmp_path, "from reference import reference; print(reference(2.0))")
+    assert float(shown) == pytest.approx(1.5 * 3.14159265)
+    for left_out in ("evokernel", "UNUSED", "partial", "outer", "small"):
+        assert left_out not in text.partition("\n")[2]
+
+
+@pytest.mark.parametrize("name", ["needs_us", "small"])
+def test_what_needs_more_is_not_written_down(names, name: str) -> None:
+    assert reference_file(names[name]) == ""
+
+
+def test_a_function_inside_another_is_not_written_down(names) -> None:
+    assert reference_file(names["outer"]()) == ""
+
+
+def test_every_reference_of_a_built_in_task_works_without_its_file(tmp_path: Path) -> None:
+    for name in builtin_tasks():
+        text = reference_file(load_task(name).reference)
+        assert text, name
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    names = list(builtin_tasks())
+    run(tmp_path, f"import importlib; [importlib.import_module(name).reference for name in {names!r}]")
