@@ -1,6 +1,7 @@
 """Looking for anything in a store that cannot be: damage, gaps, facts without content."""
 
 import hashlib
+from contextlib import suppress
 
 from archive import schema
 from archive.calls import Calls
@@ -71,7 +72,7 @@ def verify(database: Database) -> list[str]:
         found.append("the schema version is not that of this release")
     for message, sql in _IMPOSSIBLE.items():
         found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
-    return found + _calls(database) + _texts(database)
+    return found + _calls(database) + _texts(database) + _candidates(database)
 
 
 def _calls(database: Database) -> list[str]:
@@ -85,26 +86,28 @@ def _calls(database: Database) -> list[str]:
 
 
 def _texts(database: Database) -> list[str]:
-    found = []
-    last = ""
-    sql = (
-        "SELECT t.hash, t.body, c.id, c.language FROM texts t LEFT JOIN candidates c ON c.text = t.hash "
-        "WHERE t.hash > ? ORDER BY t.hash LIMIT 200"
-    )
-    while page := database.rows(sql, (last,)):
+    found, last = [], ""
+    while page := database.rows("SELECT hash, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)):
         for row in page:
-            found += _text(row["hash"], row["body"], row["id"], row["language"])
+            try:
+                if hashlib.sha256(unpack(row["body"]).encode()).hexdigest() != row["hash"]:
+                    found.append(f"text {row['hash']} is not what its hash says")
+            except StoreCorrupt:
+                found.append(f"text {row['hash']} cannot be unpacked")
         last = page[-1]["hash"]
     return found
 
 
-def _text(digest: str, body: bytes, candidate_id: str | None, language: str | None) -> list[str]:
-    try:
-        text = unpack(body)
-    except StoreCorrupt:
-        return [f"text {digest} cannot be unpacked"]
-    if hashlib.sha256(text.encode()).hexdigest() != digest:
-        return [f"text {digest} is not what its hash says"]
-    if candidate_id is not None and Candidate(text, language or "").id != candidate_id:
-        return [f"candidate {candidate_id} is not what its id says"]
-    return []
+def _candidates(database: Database) -> list[str]:
+    found, last = [], 0
+    sql = (
+        "SELECT c.rowid, c.id, c.language, t.body FROM candidates c JOIN texts t ON t.hash = c.text "
+        "WHERE c.rowid > ? ORDER BY c.rowid LIMIT 200"
+    )
+    while page := database.rows(sql, (last,)):
+        for row in page:
+            with suppress(StoreCorrupt):  # said of the text
+                if Candidate(unpack(row["body"]), row["language"]).id != row["id"]:
+                    found.append(f"candidate {row['id']} is not what its id says")
+        last = page[-1]["rowid"]
+    return found
