@@ -74,7 +74,7 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
-    for other in _leaders(store, besides=candidate) if per_workload else ():
+    for other in leaders(store, besides=candidate) if per_workload else ():
         again = _judged_anew(portrait(store, other), config)
         if again.ok:
             judgements[f"{KERNEL}_{other}"] = again
@@ -113,7 +113,7 @@ def _complaint(judgement: Judgement) -> str:
     return f"measured again on held-out inputs it failed ({last.status}, at the stage {last.stage}): {what}"
 
 
-def _leaders(store: Store, *, besides: Candidate) -> list[str]:
+def leaders(store: Store, *, besides: Candidate) -> list[str]:
     """Return the candidates that were fastest on some workload, by the low end of their speed-ups there."""
     lead: dict[str, tuple[float, str]] = {}
     for ranked in store.best(_LOOKED_AT):

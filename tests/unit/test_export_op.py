@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import torch
 
 from evokernel.candidate import Candidate
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing
+from evokernel.export import leaders
 from evokernel.export_op import op_file, winners
 from evokernel.export_reference import reference_file
 from evokernel.judging import Judgement
 from evokernel.protocols import EvaluatorIdentity
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
-from tests.stores import make_timing
+from tests.stores import StoreBuilder, make_timing
 
 SOURCES = {"kernel": "// one", "kernel_other": "// other"}
 
@@ -238,3 +240,19 @@ assert y.tolist() == [0.0, 1.0, 3.0]
         CLAMP,
         "def run(x, *, low, out):\n    x.fill_({mark})\n",
     )
+
+
+def test_the_leaders_on_single_workloads_are_known(tmp_path: Path) -> None:
+    speeds = {"even": (1.5, 1.5), "small first": (2.0, 1.2), "large first": (1.1, 1.9)}
+    with StoreBuilder(tmp_path / "run.db") as run:
+        for source, (small, large) in speeds.items():
+            proposal = run.propose(f"// {source}\nvoid run() {{}}\n")
+            right = run.evaluation(proposal.candidate, speedup=1.5)
+            timings = (make_timing("small", small), make_timing("large", large))
+            run.store.commit(proposal.step, replace(right, timings=timings))
+        run.add("// wrong\nvoid run() {}\n", speedup=None)
+        names = {ranked.candidate.candidate.source[3:].partition("\n")[0]: ranked for ranked in run.store.best(9)}
+        best = names["even"].candidate.candidate
+        others = {names[name].candidate.candidate.id for name in ("small first", "large first")}
+        assert set(leaders(run.store, besides=best)) == others
+        assert set(leaders(run.store, besides=replace(best, language="triton"))) == set()
