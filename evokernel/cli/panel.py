@@ -46,7 +46,9 @@ def panel(state: PanelState, *, width: int, height: int) -> RenderableType:
     inner = max(20, width - 2 * MARGIN)
     snapshot = state.snapshot
     facts = [*_flow(_best(state), inner), *_flow(_pace(state), inner)]
-    parts: list[RenderableType] = [_head(state, inner), _bar(state, inner)]
+    parts: list[RenderableType] = [_head(state, inner)]
+    if snapshot.remaining is not None or not snapshot.halted:
+        parts.append(_bar(state, inner))
     if snapshot.halted:
         parts.append(Text(one_line(snapshot.halted, width=inner), style=WARN))
     parts += ["", *facts]
@@ -54,7 +56,8 @@ def panel(state: PanelState, *, width: int, height: int) -> RenderableType:
         rows = 4 if height >= TALL else 1
         parts += ["", curve(snapshot.curve, until=snapshot.results, width=inner, rows=rows)]
     lines = len(parts) + (3 if snapshot.curve and height >= TALL else 0)
-    note: list[RenderableType] = [] if not state.note.text else ["", _note(state, inner)]
+    said = state.note.text and state.note.text != snapshot.halted
+    note: list[RenderableType] = [] if not said else ["", _note(state, inner)]
     parts += _tables(state, inner, room=height - 2 - lines - len(note))
     return Padding(Group(*parts, *note), (1, MARGIN, 0, MARGIN), expand=False)
 

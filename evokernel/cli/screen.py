@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.control import Control
 from rich.live import Live
 from rich.segment import ControlType, Segment
@@ -37,11 +37,11 @@ class Screen:
 
     def draw(self, drawn: RenderableType) -> None:
         """Put something in the place of what is shown. Raises `OSError` where the terminal has gone."""
-        with self._at_once():
-            self._live.update(drawn, refresh=True)
         options = self._console.options
-        shown = self._console.render_lines(drawn, options, pad=False)[: options.max_height]
-        self._lines = [Segment.get_line_length(line) for line in shown]
+        lines = [_trimmed(line) for line in self._console.render_lines(drawn, options, pad=False)]
+        with self._at_once():
+            self._live.update(_Lines(lines), refresh=True)
+        self._lines = [Segment.get_line_length(line) for line in lines[: options.max_height]]
 
     def above(self, text: str, *, style: str) -> None:
         """Print a line that stays, above the display. Raises `OSError` where the terminal has gone."""
@@ -62,6 +62,27 @@ class Screen:
         control = Control()
         control.segment = Segment(sequence, None, [(ControlType.HOME,)])  # any code will do: the text is what is sent
         self._console.control(control)
+
+
+class _Lines:
+    """Lines as they were rendered."""
+
+    def __init__(self, lines: list[list[Segment]]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for number, line in enumerate(self._lines):
+            if number:
+                yield Segment.line()
+            yield from line
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    """Return a line without the blanks at its end: a narrower terminal has less to wrap."""
+    kept = list(line)
+    while kept and not kept[-1].text.rstrip():
+        kept.pop()
+    return [*kept[:-1], *(Segment(last.text.rstrip(), last.style) for last in kept[-1:])]
 
 
 def wrapped(lines: list[int], width: int) -> int:
