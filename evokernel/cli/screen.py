@@ -55,8 +55,10 @@ class Screen:
             if self._console.width < self._width:
                 self._say("\r\x1b[2K" + _UP_AND_ERASE * wrapped(self._lines, self._console.width))
             self._width = self._console.width
-            yield
-            self._say(_END)
+            try:
+                yield
+            finally:  # a signal may end it anywhere
+                self._say(_END)
 
     def _say(self, sequence: str) -> None:
         control = Control()

@@ -107,12 +107,12 @@ class Drawn:
 
     def show(self, look: Look) -> None:
         """Hand on what is new, and draw."""
+        self.last = look  # before it is seen: whoever then ends the view is told the same
         for seen in look.seen:
             self._view.hear(_result(seen, look))
         for note in look.notes:
             self._view.hear(note)
         self._view.tick(look.snapshot)
-        self.last = look
 
     def __enter__(self) -> Self:
         self._view.__enter__()
