@@ -1,5 +1,6 @@
 """compare: numbers side by side, what can be told from them, and what cannot be compared."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 from archive.store import Store
 from evokernel.config import dump_config
-from tests.engine import toy_config
+from tests.engine import toy_config, toy_search
+from tests.fakes import WIDE_TOY, InstantEvaluator
 from tests.goldens import compare_golden
 from tests.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
 from tests.unit.cli.conftest import Call
@@ -66,6 +68,14 @@ def test_a_difference_beyond_the_intervals_is_told_and_a_smaller_one_is_not(proj
     text = words(call("compare", "a.db", "b.db", "c.db").output)
     assert "the best of a is faster than that of b: 1.53x" in text
     assert "a and c cannot be told apart: 1.01x (0.99–1.03), measured anew" in text
+
+
+def test_one_run_of_each_does_not_say_which_settings_are_better(project: Path, call: Call) -> None:
+    make("a.db", 3.0)
+    make("b.db", 2.0, settings={"in_flight": 5})
+    assert "one run of each" in words(call("compare", "a.db", "b.db").output)
+    make("b2.db", 2.1, settings={"in_flight": 5}, identity={"seed": 1})
+    assert "one run of each" not in words(call("compare", "a.db", "b.db", "b2.db").output)
 
 
 def test_numbers_that_selected_are_compared_with_their_like(project: Path, call: Call) -> None:
@@ -198,3 +208,22 @@ def test_many_runs_fit_a_narrow_terminal(project: Path, call: Call) -> None:
     lines = call("compare", *(f"run{number}.db" for number in range(7))).output.splitlines()
     assert max(len(line) for line in lines) <= 80
     assert sum("run6" in line for line in lines) >= 2
+
+
+def test_real_searches_with_several_seeds(project: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        config = toy_config(budget={"evaluations": 20 + 10 * seed}, seed=seed)
+        with Store.open(project / f"seed{seed}.db", write=True) as store:
+            asyncio.run(toy_search(store, config, InstantEvaluator(), source=WIDE_TOY).run())
+    monkeypatch.setenv("COLUMNS", "120")
+    result = call("compare", "seed0.db", "seed1.db", "seed2.db")
+    assert result.exit_code == 0, result.output
+    assert "judged 20 30 40 right" in words(result.output)
+    assert max(len(line) for line in result.output.splitlines()) <= 120
+    found = json.loads(call("compare", "seed0.db", "seed1.db", "seed2.db", "--json").output)
+    assert set(found["differing"]) == {"seed", "budget.evaluations"}
+    assert [run["judged"] for run in found["runs"].values()] == [20, 30, 40]
+    for level in found["levels"]:
+        for name, run in level["runs"].items():
+            assert 1 <= run["reached"]["evaluations"] <= found["runs"][name]["judged"]
+            assert run["speedup"] <= found["runs"][name]["best"]["speedup"]["value"] * 1.001
