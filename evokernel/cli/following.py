@@ -189,7 +189,7 @@ class Following:
         if self._heard is None or found != self._heard[0]:
             # One that is seen for the first time may be of any age.
             self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
-        return max(found, float(store.database.number("SELECT max(at) FROM journal")))
+        return max(found, float(store.database.number("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")))
 
     def _recently_heard(self) -> bool:
         return self._heard is not None and self._clock() - self._heard[1] < SILENT_S

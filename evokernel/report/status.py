@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from archive.facts import Kind as JournalKind
 from archive.sessions import Spent
 from archive.store import Store
 from archive.summary import CurvePoint
@@ -163,9 +162,8 @@ def run_state(store: Store, *, heard: bool = False) -> RunState:
     clock of another machine may be wrong.
     """
     row = store.database.row(
-        "SELECT s.pid, s.host, s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id AND j.kind = ?) "
-        "AS ended FROM sessions s ORDER BY s.id DESC LIMIT 1",
-        (JournalKind.STOP.value,),
+        "SELECT s.pid, s.host, s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id "
+        "AND j.seq IN (SELECT seq FROM stops)) AS ended FROM sessions s ORDER BY s.id DESC LIMIT 1"
     )
     if row is None:
         return RunState.NEW
