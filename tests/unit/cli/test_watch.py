@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,41 @@ def test_a_store_of_an_older_release_is_followed_when_it_goes_on(tmp_path: Path,
         assert (look.state, look.seen, look.snapshot.results) == ("running", (), before.snapshot.results)
         store.session_end("enough")
         assert following.look().state == "stopped"
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder, and the same one mounted so that nothing can be written there."""
+    folder, mount = tmp_path / "runs", tmp_path / "mount"
+    folder.mkdir()
+    mount.mkdir()
+    for options in (["--bind", str(folder)], ["-o", "remount,ro,bind"]):
+        done = subprocess.run(["mount", *options, str(mount)], capture_output=True, check=False)
+        if done.returncode != 0:
+            subprocess.run(["umount", "-l", str(mount)], capture_output=True, check=False)
+            pytest.skip("needs to mount a folder")
+    yield folder, mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_a_store_on_a_read_only_mount(mounted: tuple[Path, Path], hand: Hand) -> None:
+    folder, mount = mounted
+    fill_store(folder / "a.db")
+    following = Following(mount / "a.db", clock=hand)
+    assert (following.look().state, following.look().snapshot.results) == ("stopped", 4)
+    with Store.open(folder / "a.db", write=True) as store:
+        store.session_start()
+        hand.now_s += 10
+        looks = [following.look() for _ in range(3)]
+        assert (looks[-1].state, looks[-1].snapshot.results, looks[-1].seen) == ("running", 4, ())
+        store.session_end("enough")
+        assert following.look().state == "stopped"
+    hand.now_s += 10
+    assert following.look().state == "stopped"
+    with StoreBuilder(folder / "b.db") as builder:
+        other = Following(mount / "b.db", clock=hand)
+        builder.seed()
+        assert [each.snapshot.results for each in (other.look(), other.look())] == [1, 1]
 
 
 def test_lines_of_json(ids: dict[str, str], call: Call) -> None:

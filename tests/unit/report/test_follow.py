@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from archive.fork import fork
 from archive.store import Store
 from evokernel.budget import stopper_from
+from evokernel.cli.following import Following as Watching
 from evokernel.cli.snapshot import Snapshot, Watch
 from evokernel.evaluation import Status
 from evokernel.protocols import Event
@@ -104,3 +106,21 @@ def test_what_went_wrong_with_us_counts_for_nothing(tmp_path: Path) -> None:
     assert statuses == [("ok", pytest.approx(0.1)), ("harness_error", None), ("numerical", None)]
     assert (follower.results, follower.correct, follower.since_improvement) == (3, 1, 1)
     assert math.isclose(follower.populations["builders"].stale, 1)
+
+
+def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
+    source, path = tmp_path / "a.db", tmp_path / "b.db"
+    with Store.open(source, write=True) as store:
+        asyncio.run(toy_search(store, toy_config(), InstantEvaluator()).run())
+        best = store.best(1)[0].candidate.candidate.id
+    fork(source, path, candidate=best)
+    config = toy_config(budget={"evaluations": 5})
+    with Store.open(path, write=True) as store:
+        engine = toy_search(store, config, InstantEvaluator())
+        asyncio.run(engine.run())
+        own = Watch(engine, store, stopper_from(config.budget)).snapshot()
+    other = Watching(path).look().snapshot
+    for snapshot in (own, other):
+        assert snapshot.results > snapshot.progress.evaluations == 5
+        assert (snapshot.remaining, snapshot.correct <= snapshot.results) == (0.0, True)
+    assert (own.results, own.correct, own.best) == (other.results, other.correct, other.best)
