@@ -15,9 +15,10 @@ _UP_AND_ERASE = "\x1b[1A\x1b[2K"
 
 
 class Screen:
-    """Draws one thing again and again in the same place below what was printed before; a context manager in effect.
+    """Draws one thing again and again in the same place, below what was printed before, from `start` to `stop`.
 
-    The display is removed by `stop`, so that nothing of it stays in the scrollback.
+    Then the display is removed. The alternate screen is left alone, so what a terminal that was made narrower has
+    pushed up into its scrollback stays there.
     """
 
     def __init__(self, console: Console) -> None:

@@ -227,3 +227,20 @@ def test_real_searches_with_several_seeds(project: Path, call: Call, monkeypatch
         for name, run in level["runs"].items():
             assert 1 <= run["reached"]["evaluations"] <= found["runs"][name]["judged"]
             assert run["speedup"] <= found["runs"][name]["best"]["speedup"]["value"] * 1.001
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_words_of_strangers_fit_and_are_only_text(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    evil = "[bold red]gotcha[/] \x1b[2J\x1b]0;title\x07 \u202edesrever :smiley: [link=http://x]y[/link]"
+    make("a.db", 3.0)
+    make(f"{evil.replace('/', '')}.db", 2.0, identity={"environment": evil})
+    with Store.open("a.db", write=True) as store:
+        store.set_meta("config", json.dumps({evil: evil, "islands": [{"name": evil}]}))
+        store.database.execute("UPDATE evaluations SET timings = replace(timings, 'small', ?)", (evil.split()[0],))
+    monkeypatch.setenv("COLUMNS", width)
+    output = call("compare", "a.db", f"{evil.replace('/', '')}.db").output
+    assert "gotcha" in output
+    assert not set(output) & set("\x1b\x07\u202e")
+    assert max(len(line) for line in output.splitlines()) <= int(width)
