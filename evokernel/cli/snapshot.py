@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from evokernel.state import State  # brings the islands along, and who only watches needs none
 
 
+AT_ONCE = 4000
+"""Facts of earlier sessions taken in between two drawings: the search waits meanwhile, a tenth of a second."""
+
+
 class Engine(Protocol):
     """What the command line asks of a search."""
 
@@ -122,7 +126,7 @@ class Watch:
         standing, spent = self._engine.state.standing, self._store.spent()
         best, seed = standing.best, standing.seed
         search = self._search_evaluation(best) if best else None
-        self._follower.advance()
+        self._follower.advance(most=AT_ONCE)
         progress = Progress(
             evaluations=standing.results - standing.copied,
             seconds=spent.seconds,

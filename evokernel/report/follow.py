@@ -96,8 +96,11 @@ class Follower:
         self._refuted: set[str] = set()
         self._judged: dict[str, str] = {}
 
-    def advance(self) -> list[Seen]:
-        """Take in every fact that is new, and return the results among them, oldest first. May raise `StoreError`."""
+    def advance(self, *, most: int | None = None) -> list[Seen]:
+        """Take in the facts that are new, `most` at the most, and return the results among them, oldest first.
+
+        May raise `StoreError`.
+        """
         if self._store.unchanged_since(self.seq):
             return []
         if not self.populations:
@@ -105,20 +108,22 @@ class Follower:
         identity = self._store.identity()
         here = None if identity is None else (identity.task_hash, identity.device)
         found: list[Seen] = []
-        for row in self._rows():
+        until = self._store.last_seq()
+        until = until if most is None else min(until, self.seq + most)
+        for row in self._rows(until):
             if row["status"] is None:
                 for population in self._populations_of(row["island"]):
                     population.stale += 1
             elif here is None or (row["task_hash"], row["device"]) == here:
                 found += self._take(row)
-        self.seq = self._store.last_seq()
+        self.seq = until
         return found
 
-    def _rows(self) -> Iterator[Any]:
-        database = self._store.database
-        results = database.rows(f"{_RESULTS} WHERE r.seq > ? ORDER BY r.seq", (self.seq,))
-        others = database.rows(f"{_OTHERS} AND e.seq > ? ORDER BY e.seq", (self.seq,))
-        without = database.rows(f"{_WITHOUT} AND r.seq > ? ORDER BY r.seq", (self.seq,))
+    def _rows(self, until: int) -> Iterator[Any]:
+        database, span = self._store.database, (self.seq + 1, until)
+        results = database.rows(f"{_RESULTS} WHERE r.seq BETWEEN ? AND ? ORDER BY r.seq", span)
+        others = database.rows(f"{_OTHERS} AND e.seq BETWEEN ? AND ? ORDER BY e.seq", span)
+        without = database.rows(f"{_WITHOUT} AND r.seq BETWEEN ? AND ? ORDER BY r.seq", span)
         return heapq.merge(results, others, without, key=itemgetter("seq"))
 
     def _take(self, row: Any) -> Iterator[Seen]:

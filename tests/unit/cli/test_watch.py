@@ -240,6 +240,7 @@ def test_a_search_is_seen_killed_and_resumed_on_a_terminal(tmp_path: Path) -> No
     assert re.search(r"toy\.db: stopped, \d+ judged, best ", output)
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     with Watching(tmp_path / "toy.db", TERM="dumb", FORCE_COLOR="1") as watching:
         watching.search(seconds=0.0, evaluations=30)

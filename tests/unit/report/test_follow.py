@@ -79,6 +79,20 @@ def test_nothing_is_seen_twice(followed: tuple[Following, Snapshot, Follower, li
     assert afterwards.advance() == []
 
 
+def test_a_long_run_is_taken_in_bit_by_bit(
+    followed: tuple[Following, Snapshot, Follower, list[float]], tmp_path: Path
+) -> None:
+    _, _, afterwards, _ = followed
+    with Store.open(tmp_path / "a.db", write=False) as store:
+        slowly, seen = Follower(store), 0
+        while slowly.seq < store.last_seq():
+            found = slowly.advance(most=7)
+            assert len(found) <= 7
+            seen += len(found)
+    assert (seen, slowly.lead, slowly.curve) == (afterwards.results, afterwards.lead, afterwards.curve)
+    assert slowly.populations == afterwards.populations
+
+
 def test_a_leader_that_does_not_hold_gives_way(tmp_path: Path) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         seed = builder.seed(speedup=0.1)
