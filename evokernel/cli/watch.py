@@ -38,7 +38,7 @@ OVER = (RunState.STOPPED.value, RunState.KILLED.value)
 )
 @click.pass_context
 def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json: bool) -> None:
-    """Follow a search that goes on elsewhere: in another terminal, another process, on a shared disk.
+    """Follow a search that goes on elsewhere: in another terminal or process, or seen through a read-only mount.
 
     STORE is only read, and need not be there yet. A search that was killed or has stopped is waited for: it may go
     on. On a terminal the view is that of `evolve`; anywhere else each new best kernel is a line, and progress one in
