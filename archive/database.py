@@ -45,14 +45,18 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 class Database:
-    """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3."""
+    """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3.
 
-    __slots__ = ("_connection", "path", "writable")
+    `live` says whether it sees what others write from now on; a copy, or a file taken as finished, does not.
+    """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:
+    __slots__ = ("_connection", "live", "path", "writable")
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, live: bool = True) -> None:
         self._connection = connection
         self.path = path
         self.writable = writable
+        self.live = live
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -186,9 +190,11 @@ def _has_log(path: Path) -> bool:
 
 def _immutable(path: Path) -> Database:
     try:
-        return _checked(path, "mode=ro&immutable=1", write=False)
+        found = _checked(path, "mode=ro&immutable=1", write=False)
     except sqlite3.Error as error:
         raise translated(error, path) from error
+    found.live = False
+    return found
 
 
 def glance(path: Path) -> Database | None:

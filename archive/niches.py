@@ -6,6 +6,11 @@ from collections.abc import Mapping, Sequence
 from evokernel.fitness import Elite
 
 
+def niche_of(descriptor: Mapping[str, float], axes: Mapping[str, Sequence[float]]) -> tuple[int, ...]:
+    """Return the cell a descriptor falls into. A number that JSON cannot spell may be given as text."""
+    return tuple(bisect_right(edges, float(descriptor.get(name, 0.0))) for name, edges in axes.items())
+
+
 class GridArchive:
     """Keeps the best elite of each niche; a niche is a tuple of bin numbers over descriptor axes.
 
@@ -20,7 +25,7 @@ class GridArchive:
 
     def niche(self, descriptor: Mapping[str, float]) -> tuple[int, ...]:
         """Return the cell a descriptor falls into."""
-        return tuple(bisect_right(edges, descriptor.get(name, 0.0)) for name, edges in self._axes.items())
+        return niche_of(descriptor, self._axes)
 
     def add(self, elite: Elite) -> bool:
         """Take the elite in if its cell is empty or holds a worse one; of equals the older stays."""

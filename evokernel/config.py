@@ -299,6 +299,11 @@ def dump_config(config: RunConfig) -> str:
 
 def flatten(config: RunConfig) -> dict[str, Any]:
     """Return every setting by dotted key."""
+    return flat_settings(config.model_dump(mode="json"))
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every setting of a resolved config, as JSON or YAML has it, by dotted key."""
     flat: dict[str, Any] = {}
 
     def walk(prefix: str, value: Any) -> None:
@@ -311,8 +316,9 @@ def flatten(config: RunConfig) -> dict[str, Any]:
         else:
             flat[prefix] = value
 
-    walk("", config.model_dump(mode="json"))
-    flat["islands"] = [island.name for island in config.islands]  # their order decides who neighbours whom
+    walk("", settings)
+    islands = settings.get("islands", ())
+    flat["islands"] = [island["name"] for island in islands]  # their order decides who neighbours whom
     return flat
 
 

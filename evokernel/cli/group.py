@@ -44,10 +44,12 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Look": {
         "status": Entry("evokernel.cli.status", "command", "Where a run stands."),
+        "watch": Entry("evokernel.cli.watch", "command", "Follow a search that goes on elsewhere."),
         "best": Entry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),
         "show": Entry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
         "diff": Entry("evokernel.cli.diff", "command", "What differs between two candidates."),
         "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
+        "compare": Entry("evokernel.cli.compare", "command", "What differs between runs, and whether it can be told."),
         "report": Entry("evokernel.cli.report", "command", "All about a run as one HTML file."),
     },
     "Tools": {

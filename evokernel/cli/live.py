@@ -1,23 +1,21 @@
 """The view of a running search: a live panel on a terminal, single lines anywhere else."""
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from rich.console import Console
-from rich.live import Live
 
 from evokernel.cli.pace import Pace
-from evokernel.cli.panel import Improvement, PanelState, panel
-from evokernel.cli.snapshot import Snapshot
+from evokernel.cli.panel import PanelState, panel
+from evokernel.cli.screen import Screen
+from evokernel.cli.snapshot import Improvement, Snapshot
 from evokernel.cli.text import DIM, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.evaluation import combined_speedup
-from evokernel.protocols import Event, Judged, Note, Proposed
+from evokernel.protocols import Event, Judged, Note
 
-IMPROVEMENTS = 5
 PLAIN_EVERY_S = 10.0
 Clock = Callable[[], float]
 
@@ -26,10 +24,23 @@ _WHY = 160
 """The longest reason in a line, in characters; models give long ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A judged candidate as a view takes it in; `improvement` is None for one that is not the best so far.
+
+    `age_s` is how long ago it came. `old`: it came before anybody watched, and is no news.
+    """
+
+    right: bool
+    improvement: Improvement | None = None
+    age_s: float = 0.0
+    old: bool = False
+
+
 class View(Protocol):
     """Hears what happens, and draws when it is told to. A context manager."""
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Event | Result) -> None:
         """Take note of one event."""
         ...
 
@@ -56,43 +67,43 @@ class Session:
     clock: Clock
     began: float
     pace: Pace = field(default_factory=Pace)
-    in_flight: int = 0
     note: Note = field(default_factory=lambda: Note(""))
-    improvements: deque[Improvement] = field(default_factory=lambda: deque(maxlen=IMPROVEMENTS))
 
-    def hear(self, event: Event) -> None:
-        """Fold in one event."""
-        if isinstance(event, Proposed):
-            self.in_flight += 1
-        elif isinstance(event, Judged):
-            self.in_flight = max(0, self.in_flight - 1)
-            self.pace.result(self.clock(), valid=event.evaluation.ok)
-            if event.improved:
-                self.improvements.append(improvement(event))
-        else:
-            self.note = event
+    def take(self, result: Result) -> None:
+        """Fold in one result."""
+        at = self.clock() - result.age_s
+        self.began = min(self.began, at)
+        self.pace.result(at, valid=result.right)
 
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the session began."""
-        return self.clock() - self.began
+    def elapsed_s(self, snapshot: Snapshot) -> float:
+        """Return how long the session has lasted, in s; of a search elsewhere, all of its sessions."""
+        return snapshot.progress.seconds if snapshot.state else self.clock() - self.began
+
+    def left_s(self, snapshot: Snapshot) -> float | None:
+        """Return how long the budget will last, in s; None where that is not known, or nothing goes on."""
+        return None if snapshot.halted else self.pace.left_s(self.clock(), snapshot.remaining)
 
     def rate(self) -> float:
         """Results per second over the last minute."""
         return self.pace.per_second(self.clock(), since=self.began)
 
 
-def improvement(event: Judged) -> Improvement:
-    """Return what there is to say of a new best kernel."""
-    proposal = event.proposal
-    return Improvement(
+def result_of(event: Judged) -> Result:
+    """Return what a view takes in of an event of a search in this process."""
+    proposal, evaluation = event.proposal, event.evaluation
+    if not event.improved:
+        return Result(evaluation.ok)
+    speedup = combined_speedup(evaluation.timings)
+    found = Improvement(
         candidate=proposal.candidate.id,
-        speedup=combined_speedup(event.evaluation.timings).value,
+        speedup=speedup.value,
+        low=speedup.low,
         operator=proposal.operator,
         island=proposal.island,
         rationale=proposal.rationale,
-        mode=event.evaluation.key.mode.value,
+        mode=evaluation.key.mode.value,
     )
+    return Result(evaluation.ok, found)
 
 
 class LiveView:
@@ -102,15 +113,20 @@ class LiveView:
         self._console = console
         self._title = title
         self._session = Session(clock, clock())
-        self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._screen = Screen(console)
         self.gone = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Event | Result) -> None:
         """Take note of one event; warnings stay on the terminal above the panel."""
-        self._session.hear(event)
-        if isinstance(event, Note) and event.warning and not self.gone:
-            with self._watching():
-                self._console.print(one_line(event.text), style=WARN)
+        if isinstance(event, Judged):
+            event = result_of(event)
+        if isinstance(event, Result):
+            self._session.take(event)
+        elif isinstance(event, Note):
+            self._session.note = event
+            if event.warning and not self.gone:
+                with self._watching():
+                    self._screen.above(one_line(event.text), style=WARN)
 
     def tick(self, snapshot: Snapshot) -> None:
         """Redraw."""
@@ -118,19 +134,16 @@ class LiveView:
             return
         session = self._session
         state = PanelState(
-            title=self._title,
+            title=f"{snapshot.task}, {self._title}" if snapshot.task else self._title,
             snapshot=snapshot,
-            elapsed_s=session.elapsed_s,
-            left_s=session.pace.left_s(session.clock(), snapshot.remaining),
+            elapsed_s=session.elapsed_s(snapshot),
+            left_s=session.left_s(snapshot),
             rate=session.rate(),
-            in_flight=session.in_flight,
             valid_share=session.pace.valid_share(),
-            improvements=tuple(reversed(session.improvements)),
             note=session.note,
         )
-        drawn = panel(state, width=self._console.width, height=self._console.height)
         with self._watching():
-            self._live.update(drawn, refresh=True)
+            self._screen.draw(panel(state, width=self._console.width, height=self._console.height))
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -141,13 +154,12 @@ class LiveView:
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        self._live.start()
+        self._screen.start()
         return self
 
     def __exit__(self, *details: object) -> None:
         """Remove the panel and show the cursor again."""
-        with suppress(OSError):
-            self._live.stop()
+        self._screen.stop()
 
 
 class PlainView:
@@ -157,39 +169,52 @@ class PlainView:
         self._console = console
         self._title = title
         self._session = Session(clock, clock())
-        self._last_progress = clock()
+        self._began = self._last_progress = clock()
+        self._said: Snapshot | None = None
         self.gone = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Event | Result) -> None:
         """Print an improvement or a note."""
-        self._session.hear(event)
+        if isinstance(event, Judged):
+            event = result_of(event)
         if isinstance(event, Note):
             self._line(f"warning: {event.text}" if event.warning else event.text, style=WARN if event.warning else DIM)
-        elif isinstance(event, Judged) and event.improved:
-            found = improvement(event)
-            why = one_line(reason(found.operator, found.rationale), width=_WHY)
-            low = combined_speedup(event.evaluation.timings).low  # what decides who is best
-            speedup = f"{times(found.speedup)} (at least {times(low)}, {found.mode} mode)"
-            self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
+        elif isinstance(event, Result):
+            self._session.take(event)
+            if event.improvement is not None and not event.old:
+                self._improvement(event.improvement)
+
+    def _improvement(self, found: Improvement) -> None:
+        why = one_line(reason(found.operator, found.rationale), width=_WHY)
+        speedup = f"{times(found.speedup)} (at least {times(found.low)}, {found.mode} mode)"
+        self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 
     def tick(self, snapshot: Snapshot) -> None:
-        """Print a line of progress, at most one in ten seconds."""
+        """Print a line of progress, at most one in ten seconds; of a search elsewhere also the first time.
+
+        Nothing is said again of one that has come to a halt.
+        """
         session = self._session
         now = session.clock()
-        if now - self._last_progress < PLAIN_EVERY_S:
+        first = self._said is None and bool(snapshot.state)
+        if not first and (now - self._last_progress < PLAIN_EVERY_S or (snapshot.halted and snapshot == self._said)):
             return
-        self._last_progress = now
-        done = snapshot.progress.evaluations
-        if not done:
-            self._line("nothing judged yet", style=DIM)
+        self._last_progress, self._said = now, snapshot
+        if not snapshot.results:
+            self._line(snapshot.halted or "nothing judged yet", style=DIM)
             return
-        parts = [f"{done} judged", f"{snapshot.correct / done:.0%} right", rate(session.rate())]
-        if snapshot.over_seed is not None:
-            parts.append(f"best {times(snapshot.over_seed)} seed")
-        parts += [f"{times(value)} {one_line(name)} ({snapshot.mode})" for name, value in snapshot.baselines.items()]
-        left = session.pace.left_s(now, snapshot.remaining)
-        parts.append(f"about {duration(left)} left" if left is not None else "")
-        self._line(", ".join(part for part in parts if part), style=DIM)
+        self._line(", ".join(part for part in self._progress(snapshot) if part), style=DIM)
+
+    def _progress(self, snapshot: Snapshot) -> Iterator[str]:
+        yield f"{snapshot.progress.evaluations} judged"
+        yield f"{snapshot.correct / snapshot.results:.0%} right"
+        yield rate(self._session.rate()) if not snapshot.halted else ""
+        yield f"best {times(snapshot.over_seed)} seed" if snapshot.over_seed is not None else ""
+        for name, value in snapshot.baselines.items():
+            yield f"{times(value)} {one_line(name)} ({snapshot.mode})"
+        left = self._session.left_s(snapshot)
+        yield f"about {duration(left)} left" if left is not None else ""
+        yield snapshot.halted
 
     def __enter__(self) -> Self:
         """Say what begins."""
@@ -201,7 +226,7 @@ class PlainView:
 
     def _line(self, text: str, *, style: str = "") -> None:
         if not self.gone:
-            line = f"{duration(self._session.elapsed_s):>12}  {one_line(text)}"
+            line = f"{duration(self._session.clock() - self._began):>12}  {one_line(text)}"
             try:
                 self._console.print(line, style=style, soft_wrap=True)
             except OSError:
@@ -209,5 +234,10 @@ class PlainView:
 
 
 def make_view(console: Console, *, title: str) -> View:
-    """Return the view that fits where the output goes."""
-    return LiveView(console, title=title) if console.is_terminal else PlainView(console, title=title)
+    """Return the view that fits where the output goes.
+
+    Colours may be asked for where there is no terminal, as in the log of a CI, and a dumb one cannot move its cursor:
+    both get single lines.
+    """
+    live = console.is_interactive and not console.is_dumb_terminal and console.file.isatty()
+    return LiveView(console, title=title) if live else PlainView(console, title=title)

@@ -1,5 +1,6 @@
 """The panel of the live view as a pure function of what is known: drawn for the width and height there are."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -8,54 +9,61 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.snapshot import Snapshot
+from evokernel.cli.curve import curve
+from evokernel.cli.snapshot import IslandState, Snapshot
 from evokernel.cli.tables import speedup_or_dash, table, unless
 from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.protocols import Note
 
 WIDE = 120
-SHORT = 18
+"""From this width on, tables stand side by side."""
+TALL = 30
+"""From this height on, the curve is drawn large."""
 MARGIN = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """A new best kernel: its speed-up over the fastest baselines, who made it and why, how it was run."""
-
-    candidate: str
-    speedup: float
-    operator: str
-    island: str
-    rationale: str
-    mode: str
+GAP = 3
+ISLAND_COLUMNS = 46
+WHY_COLUMNS = 70
+"""The least that tables beside each other are given."""
+HEADING = 2
+"""Lines of a table above its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelState:
-    """All the panel shows. Times in seconds; `rate` in results per second; `improvements` newest first."""
+    """All the panel shows. Times in seconds; `rate` in results per second."""
 
     title: str
     snapshot: Snapshot
     elapsed_s: float
     left_s: float | None
     rate: float
-    in_flight: int
     valid_share: float | None
-    improvements: tuple[Improvement, ...]
     note: Note
 
 
 def panel(state: PanelState, *, width: int, height: int) -> RenderableType:
     """Return what to draw on a terminal of this size, in columns and lines."""
     inner = max(20, width - 2 * MARGIN)
-    tables = _tables(state, inner, rows=3 if height < SHORT else 12)
-    parts: list[RenderableType] = [_head(state, inner), _bar(state, inner), "", _best(state), _pace(state)]
-    if tables is not None:
-        parts += ["", tables]
-    if state.note.text:
-        style = WARN if state.note.warning else DIM
-        parts += ["", Text(one_line(state.note.text, width=inner), style=style)]
-    return Padding(Group(*parts), (1, MARGIN, 0, MARGIN), expand=False)
+    snapshot = state.snapshot
+    facts = [*_flow(_best(state), inner), *_flow(_pace(state), inner)]
+    parts: list[RenderableType] = [_head(state, inner)]
+    if snapshot.remaining is not None or not snapshot.halted:
+        parts.append(_bar(state, inner))
+    if snapshot.halted:
+        parts.append(Text(one_line(snapshot.halted, width=inner), style=WARN))
+    parts += ["", *facts]
+    if snapshot.curve:
+        rows = 4 if height >= TALL else 1
+        parts += ["", curve(snapshot.curve, until=snapshot.results, width=inner, rows=rows)]
+    lines = len(parts) + (3 if snapshot.curve and height >= TALL else 0)
+    said = state.note.text and state.note.text != snapshot.halted
+    note: list[RenderableType] = [] if not said else ["", _note(state, inner)]
+    parts += _tables(state, inner, room=height - 2 - lines - len(note))
+    return Padding(Group(*parts, *note), (1, MARGIN, 0, MARGIN), expand=False)
+
+
+def _note(state: PanelState, width: int) -> Text:
+    return Text(one_line(state.note.text, width=width), style=WARN if state.note.warning else DIM)
 
 
 def _head(state: PanelState, width: int) -> Table:
@@ -63,7 +71,9 @@ def _head(state: PanelState, width: int) -> Table:
     made.width = width
     made.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     made.add_column(justify="right", no_wrap=True)
-    made.add_row(Text(one_line(state.title), style=STRONG), Text(duration(state.elapsed_s), style=DIM))
+    said = state.snapshot.state
+    standing = Text.assemble((f"{said}  " if said else "", WARN if state.snapshot.halted else GOOD))
+    made.add_row(Text(one_line(state.title), style=STRONG), standing.append(duration(state.elapsed_s), style=DIM))
     return made
 
 
@@ -82,58 +92,90 @@ def _bar(state: PanelState, width: int) -> Table:
     return made
 
 
-def _best(state: PanelState) -> Text:
+def _flow(items: Iterable[Text], width: int) -> list[Text]:
+    """Set items one after another, and begin a new line where one would not fit: none is broken in two."""
+    lines: list[Text] = []
+    for item in items:
+        if lines and lines[-1].cell_len + GAP + item.cell_len <= width:
+            lines[-1].append(" " * GAP).append_text(item)
+        else:
+            item.no_wrap, item.overflow = True, "ellipsis"
+            lines.append(item)
+    return lines
+
+
+def _best(state: PanelState) -> list[Text]:
     snapshot = state.snapshot
     if not snapshot.best:
-        return Text("no correct kernel yet", style=DIM)
-    parts: list[tuple[str, str]] = [("best  ", DIM), (snapshot.best[:8], STRONG)]
+        return [Text("no correct kernel yet", style=DIM)]
+    items = [Text.assemble(("best  ", DIM), (snapshot.best[:8], STRONG))]
     if snapshot.over_seed is not None:
-        parts += [("   ", ""), (times(snapshot.over_seed), GOOD), (" seed", DIM)]
+        items.append(Text.assemble((times(snapshot.over_seed), GOOD), (" seed", DIM)))
     for name, value in snapshot.baselines.items():
-        parts += [("   ", ""), (times(value), GOOD if value > 1 else ""), (f" {one_line(name, width=24)}", DIM)]
+        items.append(Text.assemble((times(value), GOOD if value > 1 else ""), (f" {one_line(name, width=24)}", DIM)))
     if snapshot.progress.roofline_share is not None:
-        parts += [("   ", ""), (f"{snapshot.progress.roofline_share:.0%}", ""), (" of the floor", DIM)]
-    parts += [("   ", ""), (_ago(snapshot.progress.since_improvement), DIM), (f"   {snapshot.mode} mode", DIM)]
-    return Text.assemble(*parts)
+        items.append(Text.assemble(f"{snapshot.progress.roofline_share:.0%}", (" of the floor", DIM)))
+    return [
+        *items,
+        Text(_ago(snapshot.progress.since_improvement), style=DIM),
+        Text(f"{snapshot.mode} mode", style=DIM),
+    ]
 
 
 def _ago(results: int) -> str:
     return "just now" if results == 0 else f"{results} result{'' if results == 1 else 's'} ago"
 
 
-def _pace(state: PanelState) -> Text:
-    progress = state.snapshot.progress
-    parts = [f"{progress.evaluations} judged"]
-    if progress.evaluations:
-        parts.append(f"{state.snapshot.correct / progress.evaluations:.0%} right")
-    parts.append(rate(state.rate))
-    if state.valid_share is not None:
-        parts.append(f"{state.valid_share:.0%} right of late")
-    parts.append(f"{state.in_flight} in flight")
-    if progress.cost_usd:
-        parts.append(f"${progress.cost_usd:.2f}")
-    return Text("   ".join(parts), style=DIM)
+def _pace(state: PanelState) -> list[Text]:
+    snapshot = state.snapshot
+    parts = [f"{snapshot.progress.evaluations} judged"]
+    if snapshot.results:
+        parts.append(f"{snapshot.correct / snapshot.results:.0%} right")
+    if not snapshot.halted:
+        parts.append(rate(state.rate))
+        if state.valid_share is not None:
+            parts.append(f"{state.valid_share:.0%} right of late")
+    parts.append(f"{snapshot.in_flight} in flight")
+    if snapshot.progress.cost_usd:
+        parts.append(f"${snapshot.progress.cost_usd:.2f}")
+    return [Text(part, style=DIM) for part in parts]
 
 
-def _tables(state: PanelState, width: int, *, rows: int) -> RenderableType | None:
-    islands = _islands(state, rows) if state.snapshot.islands else None
-    if islands is None:
-        return None
-    if width < WIDE:
-        return Group(islands, "", _improvements(state, width, rows))
-    side = Table.grid(padding=(0, 4, 0, 0))
-    side.add_row(islands, _improvements(state, width - 52, rows))
-    return side
+def _tables(state: PanelState, width: int, *, room: int) -> list[RenderableType]:
+    """Return the tables of islands and improvements that there is room for, in lines, each below an empty line."""
+    islands, found = state.snapshot.islands, max(1, len(state.snapshot.improvements))
+    rows = room - 1 - HEADING
+    if not islands or rows < 1:
+        return []
+    if width >= WIDE:
+        side = Table.grid(padding=(0, GAP + 1, 0, 0))
+        blocks = _blocks(islands, rows, most=(width - WHY_COLUMNS) // ISLAND_COLUMNS)
+        side.add_row(*blocks, _improvements(state, width - ISLAND_COLUMNS * len(blocks), rows))
+        return ["", side]
+    below = rows - 1 - HEADING  # what two tables share between them
+    if below < 4:
+        return ["", _islands(islands, rows)]
+    of_islands = min(len(islands), max(below - found, below // 2))
+    made = _islands(islands, of_islands)
+    return ["", made, "", _improvements(state, width, below - made.row_count)]
 
 
-def _islands(state: PanelState, rows: int) -> Table:
+def _blocks(islands: Sequence[IslandState], rows: int, *, most: int) -> list[Table]:
+    """Return the islands in as many tables beside each other as are needed to show them all, and `most` at most."""
+    needed = min(max(1, most), -(-len(islands) // rows))
+    each = -(-len(islands) // needed) if needed * rows >= len(islands) else rows
+    parts = [islands[place * each : (place + 1) * each] for place in range(needed - 1)]
+    return [*(_islands(part, each) for part in parts), _islands(islands[(needed - 1) * each :], rows)]
+
+
+def _islands(islands: Sequence[IslandState], rows: int) -> Table:
     made = table("island", "niches", "best", "stale", right=(1, 2, 3))
-    for island in state.snapshot.islands[:rows]:
+    shown = islands if len(islands) <= rows else islands[: max(0, rows - 1)]
+    for island in shown:
         name = one_line(island.name, width=18)
         made.add_row(name, str(island.niches), speedup_or_dash(island.best), str(island.stale))
-    hidden = len(state.snapshot.islands) - rows
-    if hidden > 0:
-        made.add_row(Text(f"{hidden} more", style=DIM))
+    if len(islands) > len(shown):
+        made.add_row(Text(f"{len(islands) - len(shown)} more", style=DIM))
     return made
 
 
@@ -142,10 +184,10 @@ def _improvements(state: PanelState, width: int, rows: int) -> Table:
     room = max(10, width - 26)
     for column, limit in zip(made.columns, (9, 10, room), strict=True):
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", limit
-    for found in state.improvements[:rows]:
+    for found in state.snapshot.improvements[:rows]:
         said = f"{unless(state.snapshot.mode, found.mode)} {reason(found.operator, found.rationale)}".strip()
         why = Text(one_line(said, width=room), style=DIM)
         made.add_row(times(found.speedup), one_line(found.operator, width=10), why)
-    if not state.improvements:
-        made.add_row("-", "", Text("none in this session", style=DIM))
+    if not state.snapshot.improvements:
+        made.add_row("-", "", Text("none yet", style=DIM))
     return made

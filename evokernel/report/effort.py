@@ -1,5 +1,6 @@
 """What operators and models gave, and what that cost."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -180,3 +181,18 @@ def best_gains(store: Store) -> dict[str, float]:
         values,
     )
     return {row["name"]: row["gain"] for row in rows if row["gain"] is not None}
+
+
+def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
+    """Return the time of an evaluation on the device, in s; all of it where checks and timing were not told apart."""
+    return sum(metrics.get(name, 0.0) for name in ("check_s", "time_s")) or duration_s
+
+
+def device_seconds(store: Store) -> float:
+    """Return how long candidates of this run were on the device, in s; what a fork copied took its time elsewhere."""
+    rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
+    return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+
+
+def _numbers(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in json.loads(text).items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archive.calls import COST_USD, TOKENS
 from archive.store import Store
 from evokernel.evaluation import Evaluation, combined_speedup, floor_share
-from evokernel.report.effort import STEP_MODELS
+from evokernel.report.effort import STEP_MODELS, device_s
 from evokernel.report.extra import needed
 from evokernel.report.judged import Judged, read_judged
 from evokernel.report.progress import BYS, Progress
@@ -115,7 +115,7 @@ def _row(
         "calls": calls,
         "tokens": tokens,
         "cost_usd": cost_usd,
-        "device_s": sum(_device_s(each.evaluation) for each in judged.evaluations),
+        "device_s": sum(device_s(each.evaluation.metrics, each.evaluation.duration_s) for each in judged.evaluations),
         "parents": proposal.parents,
         "inspirations": proposal.inspirations,
         "rationale": proposal.rationale,
@@ -144,8 +144,3 @@ def _gain(verdicts: Verdicts, parent: Verdicts | None) -> float:
     if verdicts.fitness is None or parent is None or parent.fitness is None:
         return math.nan
     return math.exp(verdicts.fitness.log_speedup - parent.fitness.log_speedup)
-
-
-def _device_s(evaluation: Evaluation) -> float:
-    """Return the time on the device, in s; where checks and timing were not told apart, that of the evaluation."""
-    return sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s

@@ -1,13 +1,14 @@
 """Where a run stands: what it is, what it has used, what its operators, models and islands gave."""
 
 import math
+import os
+import socket
 import time
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from archive.facts import Kind as JournalKind
 from archive.sessions import Spent
 from archive.store import Store
 from archive.summary import CurvePoint
@@ -19,6 +20,8 @@ from evokernel.report.hints import Hint, hints_in_force
 
 RECENT = 8
 SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
+LATE_S = 3.0
+"""After this long without a sign of life it is looked whether the engine's process is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +126,10 @@ def read_status(store: Store) -> RunStatus:
     """Return how a run stands."""
     counts, best = store.counts(), find_best(store)
     improvements = _improvements(store)
-    stop = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
     modes = store.database.rows(f"SELECT e.mode, count(*) AS results {_JUDGED} GROUP BY 1 ORDER BY 2 DESC, 1")
     return RunStatus(
         run=run_facts(store),
-        state=_state(store),
+        state=run_state(store),
         mode=Mode(modes[0]["mode"]) if modes else None,
         spent=store.spent(),
         results=sum(counts.by_status.values()),
@@ -137,7 +139,7 @@ def read_status(store: Store) -> RunStatus:
         in_flight=counts.in_flight,
         insights=sum(counts.insights.values()),
         hints=hints_in_force(store),
-        last_stop=stop["reason"] if stop else "",
+        last_stop=last_stop(store),
         best=best,
         operators=operator_rows(store, Counter(improvement.operator for improvement in improvements)),
         models=model_rows(store),
@@ -147,18 +149,41 @@ def read_status(store: Store) -> RunStatus:
     )
 
 
-def _state(store: Store) -> RunState:
+def last_stop(store: Store) -> str:
+    """Return why a session last ended in an orderly way, nothing where none has."""
+    row = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
+    return row["reason"] if row else ""
+
+
+def run_state(store: Store, *, heard: bool = False) -> RunState:
+    """Return whether a search is at work on a store.
+
+    `heard` says that its sign of life was seen to change of late, which counts for more than how old it looks: the
+    clock of another machine may be wrong.
+    """
     row = store.database.row(
-        "SELECT s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id AND j.kind = ?) AS ended "
-        "FROM sessions s ORDER BY s.id DESC LIMIT 1",
-        (JournalKind.STOP.value,),
+        "SELECT s.pid, s.host, s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id "
+        "AND j.seq IN (SELECT seq FROM stops)) AS ended FROM sessions s ORDER BY s.id DESC LIMIT 1"
     )
     if row is None:
         return RunState.NEW
     if row["ended"]:
         return RunState.STOPPED
     # A clock that was set back shows a dead engine's last sign of life in the future; a living one gives another.
-    return RunState.RUNNING if abs(time.time() - row["last_seen"]) < SILENT_S else RunState.KILLED
+    silent_s = abs(time.time() - row["last_seen"])
+    if silent_s > LATE_S and row["host"] == socket.gethostname() and _has_gone(row["pid"]):
+        return RunState.KILLED
+    return RunState.RUNNING if heard or silent_s < SILENT_S else RunState.KILLED
+
+
+def _has_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # somebody else's, or no number of a process at all
+        return False
+    return False
 
 
 _JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.stores import fill_store
 from tests.unit.cli.conftest import Call
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "json.md"
@@ -27,11 +28,22 @@ FIELDS = {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
         "speedup_over_seed", "over_seed", "proposal", "evaluations", "source",
     },
+    "watch": {
+        "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "remaining", "seconds",
+        "cost_usd", "calls", "tokens", "best", "islands", "improvements", "notes",
+    },
+    "compare": {
+        "format", "task", "comparable", "notes", "runs", "levels", "differing", "groups", "differences",
+    },
 }  # fmt: skip
+ARGUMENTS = {"watch": ("--until-stopped",), "compare": ("runs/gemm.db", "other.db")}
+"""What a command needs beside `--json`."""
 
 
 def document(call: Call, command: str) -> dict[str, Any]:
-    parsed = json.loads(call(command, "--json").output)
+    if command == "compare" and not Path("other.db").exists():
+        fill_store(Path("other.db"))
+    parsed = json.loads(call(command, *ARGUMENTS.get(command, ()), "--json").output)
     assert isinstance(parsed, dict)
     return parsed
 
@@ -72,3 +84,31 @@ def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
         "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",
         "metrics", "feedback", "stopped_early", "origin",
     }  # fmt: skip
+
+
+def test_inner_fields_of_watch_stay(ids: dict[str, str], call: Call) -> None:
+    watch = document(call, "watch")
+    assert set(watch["best"]) == {
+        "candidate", "mode", "speedup", "low", "speedup_over_seed", "baselines", "floor_share", "since",
+    }  # fmt: skip
+    assert set(watch["islands"]["tuners"]) == {"niches", "best_speedup", "stale"}
+    assert set(watch["improvements"][0]) == {
+        "seq", "at", "candidate", "operator", "island", "mode", "speedup", "low", "rationale",
+    }  # fmt: skip
+
+
+def test_inner_fields_of_compare_stay(ids: dict[str, str], call: Call) -> None:
+    compare = document(call, "compare")
+    assert set(compare["runs"]) == {"gemm", "other"}
+    assert set(compare["runs"]["gemm"]) == {
+        "store", "run_id", "forked_from", "language", "seed", "device", "environment", "evokernel_version", "judged",
+        "correct", "seconds", "device_s", "cost_usd", "calls", "tokens", "best",
+    }  # fmt: skip
+    assert set(compare["runs"]["gemm"]["best"]) == FIELDS["best"]
+    assert set(compare["levels"][0]) == {"name", "runs"}
+    assert set(compare["levels"][0]["runs"]["gemm"]) == {"speedup", "reached"}
+    assert set(compare["levels"][0]["runs"]["gemm"]["reached"]) == {"evaluations", "hours", "dollars"}
+    assert set(compare["groups"][0]) == {"runs", "seeds", "spreads"}
+    assert set(compare["groups"][0]["spreads"]["speedup"]) == {"median", "low", "high", "count"}
+    assert set(compare["differences"][0]) == {"one", "other", "kind", "over", "ratio", "told_apart", "reason"}
+    assert set(compare["differences"][0]["ratio"]) == SPEEDUP

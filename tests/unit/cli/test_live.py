@@ -1,28 +1,39 @@
 """The views of a running search, fed with events and snapshots."""
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from evokernel.candidate import Candidate, Proposal
+from evokernel.cli.curve import drawn
 from evokernel.cli.live import LiveView, PlainView, make_view
 from evokernel.cli.pace import Pace
-from evokernel.cli.panel import Improvement, PanelState, panel
-from evokernel.cli.snapshot import IslandState, Snapshot
+from evokernel.cli.panel import PanelState, panel
+from evokernel.cli.screen import Screen, wrapped
+from evokernel.cli.snapshot import Improvement, IslandState, Snapshot
 from evokernel.evaluation import Budget as EvaluationBudget
 from evokernel.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
 from evokernel.protocols import Judged, Note, Progress, Proposed
+from tests.goldens import compare_golden
 from tests.stores import make_timing
 
 EVIL = "[bold red]gotcha[/] \x1b[2J \u202eabc\n second line"
 
 
+class Terminal(io.StringIO):
+    """Says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def console(*, width: int = 80, height: int = 40, terminal: bool = False) -> Console:
-    return Console(
-        file=io.StringIO(), width=width, height=height, force_terminal=terminal, color_system=None, markup=False,
-        emoji=False, highlight=False,
-    )  # fmt: skip
+    file = Terminal() if terminal else io.StringIO()
+    plain = {"color_system": None, "markup": False, "emoji": False, "highlight": False}
+    return Console(file=file, width=width, height=height, force_terminal=terminal, **plain)  # type: ignore[arg-type]
 
 
 def output(of: Console) -> str:
@@ -40,32 +51,35 @@ def judged(proposal: Proposal, *, improved: bool = True) -> Judged:
     return Judged(proposal, evaluation, 5, improved, False)
 
 
-def snapshot(*, islands: int = 3, remaining: float | None = 0.5) -> Snapshot:
+def snapshot(
+    *, islands: int = 3, remaining: float | None = 0.5, improvements: int = 5, why: str = EVIL, **more: Any
+) -> Snapshot:
+    found = Improvement("0123456789abcdef", 2.0, 1.9, "rewrite", "builders", why, "worker")
     return Snapshot(
         progress=Progress(120, 60.0, 0.25, 7, 1.5, 0.6),
         remaining=remaining,
+        results=120,
         correct=90,
+        in_flight=3,
         best="0123456789abcdef",
         mode="worker",
         over_seed=41.2,
         baselines={"torch": 1.12},
         islands=tuple(IslandState(f"island-{n}", n, None if n == 0 else 1.0 + n, 4) for n in range(islands)),
+        curve=((1, 0.03), (10, 0.4), (60, 0.9), (113, 1.12)),
+        improvements=(found,) * improvements,
+        **more,
     )
 
 
-def state(view: Snapshot, *, note: str = "migration: 2 elites settled", improvements: int = 5) -> PanelState:
-    found = tuple(
-        Improvement("0123456789abcdef", 2.0, "rewrite", "builders", EVIL, "worker") for _ in range(improvements)
-    )
+def state(view: Snapshot, *, note: str = "migration: 2 elites settled", title: str = f"gemm {EVIL}") -> PanelState:
     return PanelState(
-        title=f"gemm {EVIL}",
+        title=title,
         snapshot=view,
         elapsed_s=65,
-        left_s=61,
+        left_s=None if view.halted else 61,
         rate=2.34,
-        in_flight=3,
         valid_share=0.75,
-        improvements=found,
         note=Note(note),
     )
 
@@ -94,14 +108,21 @@ def test_the_panel_says_what_matters(width: int) -> None:
 def test_a_panel_with_nothing_yet() -> None:
     target = console()
     empty = Snapshot(progress=Progress(0, 0.0, 0.0, 0, 0.0, None), remaining=1.0)
-    target.print(panel(state(empty, note="", improvements=0), width=80, height=40))
+    target.print(panel(state(empty, note=""), width=80, height=40))
     assert "no correct kernel yet" in output(target)
 
 
 def test_many_islands_on_a_low_terminal() -> None:
-    target = console(height=12)
-    target.print(panel(state(snapshot(islands=9)), width=80, height=12))
-    assert "6 more" in output(target)
+    for height in range(8, 40):
+        target = console(height=height)
+        target.print(panel(state(snapshot(islands=9)), width=80, height=height))
+        assert len(output(target).rstrip("\n").splitlines()) < height or height < 12
+    assert "island-8" in output(target)
+    low = console(height=20)
+    low.print(panel(state(snapshot(islands=9)), width=80, height=20))
+    shown = sum(f"island-{number} " in output(low) for number in range(9))
+    assert 0 < shown < 9
+    assert f"{9 - shown} more" in output(low)
 
 
 def test_plain_lines() -> None:
@@ -149,6 +170,50 @@ def test_the_live_view_restores_the_terminal() -> None:
 def test_the_view_fits_where_output_goes() -> None:
     assert isinstance(make_view(console(terminal=True), title=""), LiveView)
     assert isinstance(make_view(console(), title=""), PlainView)
+
+
+def test_a_log_with_colours_and_a_dumb_terminal_get_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert isinstance(make_view(Console(file=io.StringIO()), title=""), PlainView)
+    assert isinstance(make_view(Console(file=Terminal()), title=""), LiveView)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(make_view(Console(file=Terminal()), title=""), PlainView)
+
+
+def test_what_stood_in_more_columns_is_erased_in_more_lines() -> None:
+    assert wrapped([80, 80, 30, 0], 80) == 0
+    assert wrapped([80, 80, 30, 0], 40) == 2
+    assert wrapped([80, 81], 40) == 3
+    target = console(terminal=True)
+    screen = Screen(target)
+    screen.start()
+    screen.draw(Text("x" * 80 + "\n" + "y" * 80))
+    target.width = 40
+    before = len(output(target))
+    screen.draw(Text("narrow"))
+    # Two lines of the terminal became four: two are erased for having been wrapped, and two for the display itself.
+    assert output(target)[before:].split("narrow")[0].count("\x1b[2K") == 5
+    screen.stop()
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, ["▁▁▁▁▅▅▅▅██"]), (2, ["    ▁▁▁▁██", "▁▁▁▁████" + "██"])])
+def test_the_curve_climbs_on_a_log_scale(rows: int, expected: list[str]) -> None:
+    assert drawn([(1, 1.0), (5, 10.0), (9, 100.0)], until=10, columns=10, rows=rows) == expected
+
+
+def test_a_curve_of_one_kernel_is_a_line() -> None:
+    assert drawn([(6, 2.0)], until=10, columns=10, rows=1) == ["     ▁▁▁▁▁"]
+    assert drawn([], until=10, columns=10, rows=2) == ["", ""]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize("halted", ["", "the search was killed; `evokernel evolve` goes on with it"])
+def test_the_panel_looks_like_this(width: int, height: int, halted: str) -> None:
+    watched = {"task": "gemm", "state": "killed" if halted else "running", "halted": halted}
+    view = snapshot(islands=4, why="tile: split the loop over k by 8", **watched)
+    target = console(width=width, height=height)
+    target.print(panel(state(view, title="gemm, runs/gemm.db"), width=width, height=height))
+    compare_golden(f"panel_{width}_{watched['state']}.txt", output(target))
 
 
 def test_pace() -> None:

@@ -1,0 +1,201 @@
+"""`evokernel compare`: several runs of one task beside each other."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.locate import json_option, open_store
+from evokernel.cli.tables import effort, put, table
+from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, interval, one_line, stdout, styled_speedup, times
+from evokernel.evaluation import Speedup
+from evokernel.report.compare import Comparison, Difference, Group, Level, Side, Spread, compare
+from evokernel.report.comparison_document import comparison_document
+from evokernel.report.verdicts import Kind
+
+LABEL_COLUMNS, WIDE_LABEL_COLUMNS, GAP = 34, 50, 2
+WIDE = 120
+BESIDE_COLUMNS, BELOW_COLUMNS = 20, 12
+"""What a run needs with its intervals beside their speed-ups, and with them below."""
+VALUE_CHARACTERS = 40
+Row = tuple[str, Sequence[Text | str]]
+
+
+@click.command()
+@click.argument(
+    "stores", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STORE|CONFIG STORE|CONFIG..."
+)
+@click.option(
+    "--level", "levels", multiple=True, type=click.FloatRange(0, min_open=True), metavar="SPEEDUP",
+    help="Say, too, when each run had reached this speed-up over the fastest baselines. May be given several times.",
+)  # fmt: skip
+@json_option
+def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) -> None:
+    """Compare runs of one task: what each found, what it took, and whether their bests can be told apart.
+
+    Speed-ups are those of the best kernel of each run, measured anew where that was done, with their 95 % intervals.
+    Runs that differ in nothing but their seed are grouped. How soon a level was reached goes by the numbers of the
+    search.
+    """
+    if len(stores) < 2:
+        raise click.UsageError("name at least two stores")
+    with ExitStack() as opened:
+        found = compare([opened.enter_context(open_store(store)) for store in stores], levels=levels)
+    if as_json:
+        click.echo(json.dumps(comparison_document(found), indent=2))
+        return
+    console = stdout()
+    put(
+        console,
+        Text.assemble((one_line(found.task), STRONG), (f"  {len(found.sides)} runs", DIM)),
+        *_tables(found, width=console.width - 2),
+        _groups(found.groups) if found.groups else None,
+        _lines(found),
+    )
+
+
+def _tables(found: Comparison, *, width: int) -> Iterator[Table]:
+    """Yield the table, in as many parts as it takes for all runs to fit."""
+    labels = WIDE_LABEL_COLUMNS if width >= WIDE else LABEL_COLUMNS
+    room = max(BELOW_COLUMNS, width - labels)
+    beside = len(found.sides) * BESIDE_COLUMNS <= room
+    each = len(found.sides) if beside else max(1, room // (BELOW_COLUMNS + GAP))
+    rows = list(_rows(found, beside=beside))
+    for place in range(0, len(found.sides), each):
+        names = [one_line(side.name, width=24) for side in found.sides[place : place + each]]
+        made = table("", *names, right=range(1, len(names) + 1))
+        made.columns[0].max_width = labels
+        for label, cells in rows:
+            made.add_row(Text(label, style=DIM), *cells[place : place + each])
+        yield made
+
+
+def _rows(found: Comparison, *, beside: bool) -> Iterator[Row]:
+    yield from _speedups(found.sides, beside=beside)
+    yield "", [""] * len(found.sides)
+    yield from _efforts(found.sides)
+    for level in found.levels:
+        yield _level(level)
+    if len({side.seed for side in found.sides}) > 1:
+        yield "seed", [str(side.seed) for side in found.sides]
+    settings = {key: row for key, row in found.differing.items() if key != "seed"}
+    if settings:
+        yield "", [""] * len(found.sides)
+    for key, values in settings.items():
+        yield one_line(key), [_value(value) for value in values]
+
+
+def _speedups(sides: Sequence[Side], *, beside: bool) -> Iterator[Row]:
+    def cell(speedup: Speedup | None) -> Text | str:
+        if speedup is None:
+            return "-"
+        return styled_speedup(speedup).append(f"{' ' if beside else chr(10)}{interval(speedup)}", style=DIM)
+
+    bests = [side.best for side in sides]
+    names = dict.fromkeys(name for best in bests if best for name in best.baselines)
+    for name in names:
+        yield f"over {one_line(name)}", [cell(best.baselines.get(name)) if best else "-" for best in bests]
+    if len(names) != 1:
+        yield "over the fastest on each workload", [cell(best.speedup) if best else "-" for best in bests]
+    timings = [{(t.workload, t.baseline): t.speedup for t in best.evaluation.timings} if best else {} for best in bests]
+    for workload, baseline in dict.fromkeys(key for each in timings for key in each):
+        row = [cell(each.get((workload, baseline))) for each in timings]
+        yield f"  {one_line(workload)}, over {one_line(baseline)}", row
+    yield "over its seed", [cell(best.over_seed.speedup) if best and best.over_seed else "-" for best in bests]
+    measured = {Kind.FINAL: "anew", Kind.SEARCH: "in the search"}
+    yield "measured", [measured[best.kind] if best else "-" for best in bests]
+    yield "held-out workloads", [best.holdout.value if best else "-" for best in bests]
+    modes = [best.evaluation.key.mode.value if best else "-" for best in bests]
+    yield "mode", modes
+
+
+def _efforts(sides: Sequence[Side]) -> Iterator[Row]:
+    yield "judged", [str(side.judged) for side in sides]
+    yield "right", [f"{side.correct / side.judged:.0%}" if side.judged else "-" for side in sides]
+    yield "time", [duration(side.spent.seconds) for side in sides]
+    yield "on the device", [duration(side.device_s) for side in sides]
+    if any(side.spent.calls or side.spent.cost_usd for side in sides):
+        models = [effort(side.spent.calls, side.spent.tokens, side.spent.cost_usd) or "-" for side in sides]
+        yield "models", models
+
+
+def _level(level: Level) -> Row:
+    same = len(set(level.speedups)) == 1 and level.speedups[0] is not None
+    cells = []
+    for speedup, leader in zip(level.speedups, level.reached, strict=True):
+        own = "" if same or speedup is None else f" ({times(speedup)})"
+        cells.append("never" if leader is None else f"{leader.evaluations}{own}")
+    goal = f"{times(level.speedups[0] or 0)}, {level.name}" if same else level.name
+    return f"judged until {goal.removesuffix(', ')}", cells
+
+
+def _value(value: Any) -> str:
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return one_line(text, width=VALUE_CHARACTERS)
+
+
+def _groups(groups: Sequence[Group]) -> Table:
+    made = table("alike but for the seed", "runs", "speed-up", "judged", "time", "on the device", right=range(1, 6))
+    for group in groups:
+        spread = group.spreads.get
+        made.add_row(
+            one_line(", ".join(group.names), width=60),
+            str(len(group.names)),
+            _spread(spread("speedup"), times),
+            _spread(spread("judged"), lambda value: f"{value:g}"),
+            _spread(spread("seconds"), duration),
+            _spread(spread("device_s"), duration),
+        )
+    return made
+
+
+def _spread(spread: Spread | None, said: Any) -> Text | str:
+    if spread is None:
+        return "-"
+    around = "" if spread.low == spread.high else f"\n{said(spread.low)} to {said(spread.high)}"
+    return Text.assemble(said(spread.median), (around, DIM))
+
+
+def _lines(found: Comparison) -> Text | None:
+    """Return what follows from the numbers, in words."""
+    lines = [(f"note: {note}", WARN) for note in found.notes]
+    if not found.comparable:
+        lines.append(("so their speed-ups cannot be compared, only looked at side by side", WARN))
+    lines += [_difference(each) for each in found.differences]
+    if not found.groups and any(each.told_apart for each in found.differences):
+        lines.append(("one run of each: how much runs differ with nothing but another seed is not known", DIM))
+    lines += [(line, "") for line in _group_lines(found.groups)] if found.comparable else []
+    parts = [(f"{'' if number == 0 else chr(10)}{one_line(line)}", style) for number, (line, style) in enumerate(lines)]
+    return Text.assemble(*parts) if parts else None
+
+
+def _difference(found: Difference) -> tuple[str, str]:
+    if found.ratio is None:
+        return f"{found.one} and {found.other} cannot be compared: {found.reason}", WARN
+    how = "measured anew" if found.kind is Kind.FINAL else "by the numbers that selected them"
+    over = f", over {one_line(found.over)}" if found.over else ""
+    ratio = found.ratio
+    one, other = found.one, found.other
+    if found.told_apart and ratio.value < 1:
+        one, other, ratio = other, one, Speedup(1 / ratio.value, 1 / ratio.high, 1 / ratio.low)
+    said = f"{times(ratio.value)} ({interval(ratio)}), {how}{over}"
+    if not found.told_apart:
+        return f"{one} and {other} cannot be told apart: {said}", ""
+    return f"the best of {one} is faster than that of {other}: {said}", GOOD
+
+
+def _group_lines(groups: Sequence[Group]) -> Iterator[str]:
+    """Compare groups by their ranges: an interval of one run says nothing of how much runs differ among themselves."""
+    known = [(group.spreads["speedup"], group.names[0]) for group in groups if "speedup" in group.spreads]
+    known = sorted(((spread, name) for spread, name in known if spread.count > 1), key=lambda each: -each[0].median)
+    for (high, one), (low, other) in pairwise(known):
+        if high.low > low.high:
+            yield f"every run like {one} ended faster than every run like {other}"
+        else:
+            yield f"runs like {one} and runs like {other} cannot be told apart: their ranges overlap"

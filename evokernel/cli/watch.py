@@ -1,0 +1,176 @@
+"""`evokernel watch`: the view of a search that goes on elsewhere."""
+
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Protocol, Self
+
+import click
+from rich.console import Console
+
+from evokernel.cli.following import Following, Look
+from evokernel.cli.live import Result, View, make_view
+from evokernel.cli.locate import store_argument, store_path
+from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, let_go_of_stdout
+from evokernel.cli.snapshot import improvement_of
+from evokernel.cli.text import one_line, stdout, times
+from evokernel.cli.watch_json import Lines
+from evokernel.report.follow import Seen
+from evokernel.report.status import RunState
+
+LOOK_S = 0.5
+OVER = (RunState.STOPPED.value, RunState.KILLED.value)
+
+
+@click.command(
+    epilog="Exit codes: 0 after Ctrl-C, or with --until-stopped when the search has stopped; 143, 129 ended by "
+    "SIGTERM, SIGHUP; 141 the reader of the output went away."
+)
+@store_argument
+@click.option("--until-stopped", is_flag=True, help="End when the search has stopped or was killed.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="A line of JSON for each change, with the fields of docs/json.md."
+)
+@click.pass_context
+def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json: bool) -> None:
+    """Follow a search that goes on elsewhere: in another terminal or process, or seen through a read-only mount.
+
+    STORE is only read, and need not be there yet. A search that was killed or has stopped is waited for: it may go
+    on. On a terminal the view is that of `evolve`; anywhere else each new best kernel is a line, and progress one in
+    ten seconds. Ctrl-C ends the view, never the search.
+    """
+    path = store_path(store)
+    shown: Shown = Lines(stdout().file, path) if as_json else Drawn(stdout(), path)
+    following = Following(path)
+    try:
+        with _ended_by_signals(), shown:
+            gone = False
+            while not gone:
+                look = following.look()
+                shown.show(look)
+                if until_stopped and look.state in OVER:
+                    break
+                gone = shown.gone or _left_within(LOOK_S)
+    except _Ended as ended:
+        if ended.code:
+            ctx.exit(ended.code)
+    finally:
+        following.close()
+    if gone:
+        let_go_of_stdout()
+        ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
+    if not as_json and shown.last is not None:
+        click.echo(_last_words(path, shown.last))
+
+
+class Shown(Protocol):
+    """Shows what is seen at each look. A context manager."""
+
+    last: Look | None
+
+    @property
+    def gone(self) -> bool:
+        """Nobody reads any more."""
+        ...
+
+    def show(self, look: Look) -> None:
+        """Show one look."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        ...
+
+    def __exit__(self, *details: object) -> None:
+        """Stop showing, leaving the terminal as it was."""
+        ...
+
+
+class Drawn:
+    """The view of `evolve`, fed from a store."""
+
+    def __init__(self, console: Console, path: Path) -> None:
+        self._console = console
+        self._path = path
+        self._view: View = make_view(console, title=str(path))
+        self.last: Look | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Nobody reads any more."""
+        return self._view.gone
+
+    def show(self, look: Look) -> None:
+        """Hand on what is new, and draw."""
+        self.last = look  # before it is seen: whoever then ends the view is told the same
+        for seen in look.seen:
+            self._view.hear(_result(seen, look))
+        for note in look.notes:
+            self._view.hear(note)
+        self._view.tick(look.snapshot)
+
+    def __enter__(self) -> Self:
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._view.__exit__(*details)
+
+
+class _Ended(Exception):
+    """A signal that ends the view, with the exit code that it means."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 0 if number == signal.SIGINT else SIGNAL_EXIT + number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Turn signals into an end in order: the terminal gets its cursor back, the file is closed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in before:  # the end is on its way, and must not be cut short
+            signal.signal(each, signal.SIG_IGN)
+        raise _Ended(number)
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _left_within(seconds: float) -> bool:
+    """Wait, and say whether the reader of the output has gone meanwhile: nothing may be written for hours."""
+    try:
+        output = sys.stdout.fileno()
+    except OSError:  # no file at all, as in tests
+        time.sleep(seconds)
+        return False
+    poll = select.poll()
+    poll.register(output, 0)  # hang-ups and errors are told unasked
+    return bool(poll.poll(seconds * 1000))
+
+
+def _result(seen: Seen, look: Look) -> Result:
+    age_s = max(0.0, look.last_at - seen.at) if look.old else 0.0
+    return Result(seen.speedup is not None, improvement_of(seen), age_s=age_s, old=look.old)
+
+
+def _last_words(path: Path, look: Look) -> str:
+    snapshot = look.snapshot
+    parts = [f"{path}: {look.state}", f"{snapshot.progress.evaluations} judged"]
+    if snapshot.over_seed is not None:
+        parts.append(f"best {times(snapshot.over_seed)} seed")
+    parts += [f"{times(value)} {one_line(name)} ({snapshot.mode} mode)" for name, value in snapshot.baselines.items()]
+    return ", ".join(parts)

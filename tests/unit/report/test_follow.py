@@ -1,0 +1,140 @@
+"""A run followed fact by fact comes to what the search itself knows."""
+
+import asyncio
+import math
+from pathlib import Path
+
+import pytest
+
+from archive.fork import fork
+from archive.store import Store
+from evokernel.budget import stopper_from
+from evokernel.cli.following import Following as Watching
+from evokernel.cli.snapshot import Snapshot, Watch
+from evokernel.evaluation import Status
+from evokernel.protocols import Event
+from evokernel.report.follow import Follower
+from evokernel.report.points import leads, points_of
+from tests.engine import Heard, toy_config, toy_search
+from tests.fakes import WIDE_TOY, InstantEvaluator
+from tests.stores import StoreBuilder
+
+
+class Following(Heard):
+    """Looks at the store after each event, as somebody else would."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self.follower: Follower | None = None
+        self.seen = 0
+
+    def hear(self, event: Event) -> None:
+        super().hear(event)
+        if self.follower is None:
+            self.follower = Follower(Store.open(self._path, write=False))
+        self.seen += len(self.follower.advance())
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> tuple[Following, Snapshot, Follower, list[float]]:
+    """A toy search of 80 candidates: who followed it, its last snapshot, and who reads the store afterwards."""
+    path, config = tmp_path / "a.db", toy_config(budget={"evaluations": 80}, reset_after=None, migration={"every": 999})
+    heard = Following(path)
+    with Store.open(path, write=True) as store:
+        engine = toy_search(store, config, InstantEvaluator(), source=WIDE_TOY, heard=heard)
+        asyncio.run(engine.run())
+        snapshot = Watch(engine, store, stopper_from(config.budget)).snapshot()
+        points = points_of(store)
+        led = [points[place].speedup or 0.0 for place in leads(points)]
+    afterwards = Follower(Store.open(path, write=False))
+    afterwards.advance()
+    return heard, snapshot, afterwards, led
+
+
+def test_what_is_followed_is_what_the_search_knows(
+    followed: tuple[Following, Snapshot, Follower, list[float]],
+) -> None:
+    heard, snapshot, afterwards, led = followed
+    assert heard.follower is not None
+    heard.follower.advance()
+    assert len(led) > 3
+    for follower in (heard.follower, afterwards):
+        assert follower.lead is not None
+        assert follower.seed is not None
+        assert (follower.results, follower.correct) == (snapshot.results, snapshot.correct)
+        assert follower.since_improvement == snapshot.progress.since_improvement
+        assert (follower.lead.candidate, follower.lead.low) == (snapshot.best, pytest.approx(snapshot.low))
+        assert follower.lead.speedup / follower.seed == pytest.approx(snapshot.over_seed)
+        assert [speedup for _, speedup in follower.curve] == pytest.approx(led)
+        populations = {name: (len(p.niches), p.best, p.stale) for name, p in follower.populations.items()}
+        islands = {island.name: (island.niches, island.best, island.stale) for island in snapshot.islands}
+        assert populations == {name: (n, pytest.approx(best), stale) for name, (n, best, stale) in islands.items()}
+
+
+def test_nothing_is_seen_twice(followed: tuple[Following, Snapshot, Follower, list[float]]) -> None:
+    heard, snapshot, afterwards, _ = followed
+    assert heard.follower is not None
+    assert heard.seen + len(heard.follower.advance()) == snapshot.results
+    assert afterwards.advance() == []
+
+
+def test_a_long_run_is_taken_in_bit_by_bit(
+    followed: tuple[Following, Snapshot, Follower, list[float]], tmp_path: Path
+) -> None:
+    _, _, afterwards, _ = followed
+    with Store.open(tmp_path / "a.db", write=False) as store:
+        slowly, seen = Follower(store), 0
+        while slowly.seq < store.last_seq():
+            found = slowly.advance(most=7)
+            assert len(found) <= 7
+            seen += len(found)
+    assert (seen, slowly.lead, slowly.curve) == (afterwards.results, afterwards.lead, afterwards.curve)
+    assert slowly.populations == afterwards.populations
+
+
+def test_a_leader_that_does_not_hold_gives_way(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(speedup=0.1)
+        second = builder.add("// second\n", speedup=2.0, parents=(seed,))
+        first = builder.add("// first\n", speedup=3.0, parents=(seed,))
+        follower = Follower(builder.store)
+        assert [seen.improved for seen in follower.advance()] == [True, True, True]
+        assert follower.lead is not None
+        assert follower.lead.candidate == first
+        builder.final(first, speedup=None)
+        assert follower.advance() == []
+        assert (follower.lead.candidate, follower.curve[-1]) == (second, (3, pytest.approx(2.0)))
+        builder.add("// third\n", speedup=2.5, parents=(second,))
+        (third,) = follower.advance()
+        assert (third.improved, follower.lead.candidate) == (True, third.candidate)
+
+
+def test_what_went_wrong_with_us_counts_for_nothing(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(speedup=0.1)
+        builder.add("// ours\n", speedup=None, parents=(seed,), status=Status.HARNESS_ERROR)
+        builder.add("// wrong\n", speedup=None, parents=(seed,))
+        follower = Follower(builder.store)
+        statuses = [(seen.status, seen.speedup) for seen in follower.advance()]
+    assert statuses == [("ok", pytest.approx(0.1)), ("harness_error", None), ("numerical", None)]
+    assert (follower.results, follower.correct, follower.since_improvement) == (3, 1, 1)
+    assert math.isclose(follower.populations["builders"].stale, 1)
+
+
+def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
+    source, path = tmp_path / "a.db", tmp_path / "b.db"
+    with Store.open(source, write=True) as store:
+        asyncio.run(toy_search(store, toy_config(), InstantEvaluator()).run())
+        best = store.best(1)[0].candidate.candidate.id
+    fork(source, path, candidate=best)
+    config = toy_config(budget={"evaluations": 5})
+    with Store.open(path, write=True) as store:
+        engine = toy_search(store, config, InstantEvaluator())
+        asyncio.run(engine.run())
+        own = Watch(engine, store, stopper_from(config.budget)).snapshot()
+    other = Watching(path).look().snapshot
+    for snapshot in (own, other):
+        assert snapshot.results > snapshot.progress.evaluations == 5
+        assert (snapshot.remaining, snapshot.correct <= snapshot.results) == (0.0, True)
+    assert (own.results, own.correct, own.best) == (other.results, other.correct, other.best)
