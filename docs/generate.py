@@ -70,7 +70,8 @@ def _command(name: str) -> str:
     usage = " ".join(["evokernel", name, "[OPTIONS]", *arguments])
     epilog = command.epilog or ""
     parts = [f"## evokernel {name}", f"```text\n{usage}\n```", _help(command), _parameters(command)]
-    parts += [epilog if "Exit codes:" in epilog else f"{epilog} {USUAL_EXITS}".strip()]
+    said = "exit code" in f"{command.help} {epilog}".lower()
+    parts += [epilog if said else f"{epilog} {USUAL_EXITS}".strip()]
     return "\n\n".join(filter(None, parts))
 
 
