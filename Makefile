@@ -8,7 +8,7 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks clean
+.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks docs clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
@@ -49,6 +49,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest
@@ -69,6 +70,10 @@ test-gpu: $(VENV)/ready
 notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
+
+# docs/cli.md and docs/config.md, as the code says.
+docs: $(VENV)/ready
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

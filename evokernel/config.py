@@ -33,7 +33,10 @@ def language_of(file: str | Path) -> str | None:
 
 
 class BudgetConfig(Part):
-    """When to stop; the first limit reached ends the run. Counted over all sessions of a store."""
+    """When to stop; the first limit reached ends the run. Counted over all sessions of a store.
+
+    One of evaluations, hours and plateau is needed: the others may never be reached.
+    """
 
     evaluations: int | None = Field(default=None, gt=0)
     """Candidates judged."""
@@ -60,10 +63,7 @@ class BudgetConfig(Part):
 
 
 class EvaluationConfig(Part):
-    """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value.
-
-    The defaults here are those of class cpu; `on` replaces the ones that differ on another class.
-    """
+    """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value."""
 
     quick_ms: float = Field(default=60, gt=0)
     """Clock time per workload for every correct candidate, in ms."""
@@ -78,7 +78,7 @@ class EvaluationConfig(Part):
     compile_timeout_s: float = Field(default=10, gt=0)
     """The longest a compiler may take, in s."""
     memory_mib: int = Field(default=4096, ge=256)
-    """Address space a candidate may use, in MiB."""
+    """Address space a candidate may use on a processor, in MiB."""
     sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
     """The strongest level to use; auto takes the best this machine offers."""
     gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
@@ -97,7 +97,8 @@ class SelectorConfig(Part):
     kind: str = "rank"
     """`rank`, `tournament`, `explore`, or `package.module:Class`."""
     pressure: float = Field(default=0.35, gt=0, le=1)
-    """0 picks uniformly, 1 always the best."""
+    """How much fitness weighs, as each kind says: with rank 1 picks always the best, near 0 all alike; with tournament
+    it is the share of the elites that compete. A class of your own is called with it."""
 
 
 class NicheConfig(Part):
@@ -105,7 +106,7 @@ class NicheConfig(Part):
 
     axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
     """For each measured descriptor, the ascending lower edges of the second and later bins; empty for those of the
-    language: vector width, spills and code size for cpp; registers, shared memory, tensor cores and spills on a GPU.
+    device class, listed at the end of docs/config.md.
     """
 
     @model_validator(mode="after")
@@ -120,6 +121,7 @@ class IslandConfig(Part):
     """One population and its own settings."""
 
     name: str
+    """What it is called, in the store and wherever its kernels are shown; no two may share one."""
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
     """Shares by operator name; they need not sum to 1. Names of rules, of built-in prompts, or of your own prompts."""
     choose: Literal["shares", "ucb"] = "shares"
@@ -179,6 +181,7 @@ class RunConfig(Part):
     budget: BudgetConfig
     evaluation: EvaluationConfig = EvaluationConfig()
     islands: tuple[IslandConfig, ...] = Field(min_length=1)
+    """The populations, one at least; their order decides who neighbours whom."""
     topology: Topology = "ring"
     """`ring`, `star` or `full`; or, for each island that sends elites, a list of those it sends them to, such as
     {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
@@ -186,7 +189,7 @@ class RunConfig(Part):
     reset_after: int | None = Field(default=150, gt=0)
     """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
     models: tuple[ModelConfig, ...] = ()
-    """Models that operators may ask; without any, operators that ask one cannot be used."""
+    """Models that operators may ask; without any, what would be asked waits for `evokernel ask` and `tell`."""
     prompts: str = ""
     """A folder of your own prompts (NAME.md.j2), relative to the config; a name of a built-in one replaces it."""
     prompt_tokens: int = Field(default=16000, ge=1000)
@@ -196,11 +199,11 @@ class RunConfig(Part):
     replies_from: tuple[str, ...] = ()
     """Other stores, relative to the config, whose replies are used where the same is asked; they cost nothing."""
     device_usd_per_hour: float = Field(default=2.0, ge=0)
-    """What an hour of the device costs, for operators chosen by gain and cost."""
+    """What an hour of the device costs, in dollars, for operators chosen by gain and cost."""
     constraints: ConstraintsConfig = ConstraintsConfig()
     in_flight: int = Field(default=0, ge=0)
     """Proposals waiting or being judged at once; 0 for the processor cores plus one, with GPUs for as many as there are
-    cores left for compilers, 8 for each GPU at most and 4 at least."""
+    cores left for compilers, 12 for each GPU at most and 4 at least."""
 
     @model_validator(mode="before")
     @classmethod

@@ -26,7 +26,8 @@ class ModelConfig(Part):
     name: str
     """What it is called here and in the store."""
     model: str = ""
-    """The provider and the model as litellm spells them, for example openai/gpt-5 or hosted_vllm/qwen."""
+    """The provider and the model as litellm spells them, for example openai/gpt-5 or hosted_vllm/qwen; this or `replay`
+    is needed."""
     replay: str = ""
     """A file of recorded replies that answers in place of a model, relative to the config."""
     roles: tuple[str, ...] = ROLES
@@ -40,7 +41,7 @@ class ModelConfig(Part):
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Replaces that of the operators."""
     max_tokens: int = Field(default=8192, gt=0)
-    """The longest reply, hidden reasoning included."""
+    """The longest reply, hidden reasoning included, in tokens."""
     timeout_s: float = Field(default=300, gt=0)
     """The longest one attempt may take, in s."""
     retries: int = Field(default=4, ge=0)

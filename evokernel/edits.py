@@ -30,7 +30,7 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
         (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
     ]
     islands = [str(name) for flat in (old, new) for name in flat.get("islands", ())]
-    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not _may_change(key, islands)]
+    refused = [f"{key}: {before!r} -> {after!r}" for key, before, after in changed if not may_change(key, islands)]
     if refused:
         raise RunMismatch(
             "the config differs from the one this store was made with in settings that cannot change within a run:\n  "
@@ -41,6 +41,7 @@ def edits_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[
     return changed
 
 
-def _may_change(key: str, islands: Sequence[str]) -> bool:
+def may_change(key: str, islands: Sequence[str]) -> bool:
+    """Say whether a setting, by dotted key, may differ in the next session of a run with these islands."""
     free = (f"islands.{name}.{part}" for name in islands for part in _FREE_OF_ISLANDS)
     return key.startswith(_FREE) or any(f"{key}.".startswith(f"{each}.") for each in free)

@@ -10,16 +10,13 @@ from evokernel.cli.locate import RUNS
 from evokernel.cli.text import BAD, DIM, GOOD, WARN, clean, stdout
 
 
-@click.command()
+@click.command(epilog="Exit codes: 0 a search can run; 1 something is missing without which none does; 2 an error.")
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=RUNS, show_default=True, help="Where stores are written."
 )
 @click.pass_context
 def command(context: click.Context, runs: Path) -> None:
-    """Look at everything a search needs, and say what to do about what is missing.
-
-    The exit code is 1 where something is missing without which no search runs.
-    """
+    """Look at everything a search needs, and say what to do about what is missing."""
     from evokernel.doctor import examine
     from evokernel.findings import State
 

@@ -21,7 +21,10 @@ WRONG_EXIT = 1
 _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 the kernel is right, or with --compile-only was built; 1 it is wrong, or was not built; 2 it "
+    "could not be judged, said on stderr."
+)
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE")
 @click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
 @click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
@@ -44,11 +47,7 @@ def command(
     target: str,
     as_json: bool,
 ) -> None:
-    """Judge one kernel FILE as a search would: is it right, and how fast is it?
-
-    The exit code is 0 for a right kernel, 1 for a wrong one, 2 where it could not be judged. With --compile-only it is
-    0 for a kernel that was built and 1 for one that was not.
-    """
+    """Judge one kernel FILE as a search would: is it right, and how fast is it?"""
     from evokernel.config import EvaluationConfig
     from evokernel.judging import judge, judgement_document, read_candidate
 

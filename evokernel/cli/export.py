@@ -15,7 +15,9 @@ _TRIED = "kernel.py built it and got the right result, in a process of its own w
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 written, or the rows are sound; 1 with --check, some are not; 2 an error, said on stderr."
+)
 @click.argument("places", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
 @click.option(
     "--id", "name", default="", metavar="ID", help="A candidate, or the beginning of its id; default: the best."

@@ -14,14 +14,11 @@ if TYPE_CHECKING:
     from evokernel.task import Task
 
 
-@click.command()
+@click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
 @click.argument("name", required=False, metavar="[NAME|FILE.py]")
 @click.pass_context
 def command(context: click.Context, name: str | None) -> None:
-    """List the built-in tasks, or show one: signature, workloads, guide, and whether it can judge kernels.
-
-    The exit code is 1 for a task that cannot judge kernels.
-    """
+    """List the built-in tasks, or show one: signature, workloads, guide, and whether it can judge kernels."""
     from evokernel.tasks import builtin_tasks, load_task
 
     if name is None:

@@ -112,7 +112,7 @@ def _show(path: Path, told: Told, *, after: int) -> None:
 
 
 def _fates(found: dict[str, Fate]) -> Table:
-    shown = table("answer", "became", "speed-up", "status", "", right=(2,))
+    shown = table("answer", "became", "speed-up", "status", "why", right=(2,))
     shown.columns[0].no_wrap = True
     for name, fate in found.items():
         right = fate.status in ("ok", "noted")

@@ -67,3 +67,46 @@ def test_baselines_run_on_the_same_buffers_with_the_same_handshake(tmp_path):
 def test_a_baseline_that_cannot_start_is_our_own_fault():
     with pytest.raises(HarnessError, match="nowhere"):
         BaselineProcess("nowhere/task.py")
+
+
+FAULTS = """
+import resource
+
+import torch
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+
+
+def reference(a, **_):
+    return a + 1
+
+
+def faults(inputs, outputs):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(12_000_000)  # more than malloc ever keeps by itself
+    outputs[0].fill_(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+
+w = (Workload("w", {"N": 64}),)
+task = Task(
+    name="faults",
+    reference=reference,
+    signature=Signature((Tensor("a", ("N",)),), (), (Tensor("c", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet(w, w, {})},
+    flops="N",
+    baselines={"faults": faults},
+)
+"""
+
+
+def test_the_memory_of_temporaries_is_kept_whatever_was_allocated_before(tmp_path):
+    path = tmp_path / "faults.py"
+    path.write_text(FAULTS)
+    from evokernel.tasks import load_task
+
+    signature = load_task(str(path)).signature
+    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+        baseline.attach("w", arena, {"N": N})
+        baseline.select("faults")
+        for _ in range(2):
+            baseline.call("w", first_set=0, calls=2, timeout_s=60)
+        assert arena.view(1, "c").max() < 16

@@ -1,0 +1,68 @@
+"""docs/tutorial.md: every command on the page, in the order of the page, in an empty folder."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+LIMIT_S = 1200
+BLOCK = re.compile(r"^(?P<fence>`{3,})(?P<language>sh|python)\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL)
+
+
+def script() -> str:
+    """Return the page as one script, in which each block says where it begins."""
+    parts = ["set -euo pipefail"]
+    for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        line = PAGE.read_text(encoding="utf-8")[: match.start()].count("\n") + 1
+        text = match["text"]
+        if match["language"] == "python":
+            text = f"python - <<'PYTHON'\n{text}PYTHON\n"
+        parts += [f"echo '=== line {line}'", text]
+    return "\n".join(parts)
+
+
+def commands() -> set[str]:
+    """Return the commands that the page runs."""
+    return set(re.findall(r"^(?:\S+\(\) \{ )?evokernel (\w+)", script(), flags=re.MULTILINE))
+
+
+def test_the_whole_way_is_shown() -> None:
+    assert commands() == {
+        *("init", "tasks", "evolve", "status", "verify", "best", "lineage", "report"),
+        *("inject", "pin", "hint", "ask", "tell", "export", "evaluate"),
+    }
+
+
+@pytest.mark.slow
+def test_every_command_works(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="the last part compiles for a GPU")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, words in {"evokernel": "-m evokernel", "python": ""}.items():
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (tools / name).chmod(0o755)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    bash = shutil.which("bash")
+    assert bash is not None
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    done = subprocess.run(
+        [bash, "-c", script()],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    for words in ("fit to judge kernels", "is sound", "Killed", "handed in", "passed", "exported", "built, not run"):
+        assert words in done.stdout, words
+    assert (folder / "my_op" / "rmsnorm.html").stat().st_size > 100_000

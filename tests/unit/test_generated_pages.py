@@ -1,0 +1,116 @@
+"""docs/cli.md and docs/config.md say what the code says, leave nothing out, and their examples work."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from evokernel.assemble import make_operators, make_topology
+from evokernel.cli import group
+from evokernel.config import RunConfig, parse_config
+from evokernel.tasks import task_path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+UNITS = {"_s": "in s", "_ms": "in ms", "_mib": "in MiB", "_bytes": "in bytes", "_tokens": "tokens", "_usd": "dollars"}
+ENDS_ITSELF = re.compile(r"\b(?:ctx|context)\.exit\(")
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    """The script, by its path: other packages may bring a module `docs` along."""
+    spec = importlib.util.spec_from_file_location("generate_docs", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_are_what_the_code_says(generate: ModuleType) -> None:
+    found = [*generate.stale(DOCS)]
+    assert found == [], "run `make docs` (python docs/generate.py) and commit what it writes"
+
+
+def test_a_stale_page_is_named_and_mended_and_what_people_wrote_stays(
+    generate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in generate.PAGES:
+        text = (DOCS / name).read_text()
+        (tmp_path / name).write_text(f"By hand.\n\n{generate.MARK}\n" if name == "cli.md" else text)
+    assert generate.main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().out == "run `make docs` and commit what it writes: cli.md\n"
+    assert generate.main([], tmp_path) == 0
+    assert generate.main(["--check"], tmp_path) == 0
+    written = (tmp_path / "cli.md").read_text()
+    assert written.startswith("By hand.")
+    assert written.partition(generate.MARK)[2] == (DOCS / "cli.md").read_text().partition(generate.MARK)[2]
+
+
+def test_every_command_and_option_is_there() -> None:
+    text = (DOCS / "cli.md").read_text()
+    for entries in group.SECTIONS.values():
+        for name in entries:
+            command = group.main.get_command(click.Context(group.main), name)
+            assert command is not None
+            part = text.split(f"\n## evokernel {name}\n")[1].split("\n## ")[0]
+            for parameter in command.params:
+                words = parameter.opts if isinstance(parameter, click.Option) else [parameter.metavar or ""]
+                assert all(word.replace("|", "\\|") in part or word in part for word in words), (name, words)
+                assert not isinstance(parameter, click.Option) or parameter.help, (name, parameter.name)
+
+
+def test_commands_that_choose_their_exit_code_say_what_it_means() -> None:
+    for entries in group.SECTIONS.values():
+        for name, entry in entries.items():
+            command = group.main.get_command(click.Context(group.main), name)
+            file = ROOT / f"{entry.module.replace('.', '/')}.py"
+            if ENDS_ITSELF.search(file.read_text()):
+                assert command is not None
+                assert re.search(r"[Ee]xit codes?:? (?:is )?0 ", f"{command.help} {command.epilog}"), name
+
+
+def test_every_setting_has_a_meaning_and_its_unit(generate: ModuleType) -> None:
+    text = (DOCS / "config.md").read_text()
+    paths = []
+    for path, model in generate.parts():
+        section = text.split(f"\n## {path or 'The run'}\n")[1].split("\n## ")[0]
+        for name, field in model.model_fields.items():
+            row = next(line for line in section.splitlines() if line.startswith(f"| `{name}` |"))
+            meaning = re.split(r"(?<!\\)\|", row)[4].strip()
+            assert len(meaning) > 10, row
+            unit = next((unit for end, unit in UNITS.items() if name.endswith(end) and field.annotation), "")
+            assert unit in row, row
+            paths.append(generate.joined(path, name))
+    assert {"budget.hours", "islands.NAME.selector.kind", "models.NAME.price.prompt_usd_per_mtok"} <= {*paths}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Return the fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def made_live(raw: dict[str, Any]) -> RunConfig:
+    """Return a config whose every name is known."""
+    config = parse_config(raw, "an example")
+    task_path(config.task)
+    make_operators(config)
+    make_topology(config)
+    return config
+
+
+def test_examples_of_configs_can_be_used() -> None:
+    shortest, longest = (made_live(yaml.safe_load(block)) for block in blocks("config.md", "yaml"))
+    assert shortest.islands[0].operators == {"rewrite": 0.55, "tune": 0.4, "blend": 0.05}
+    assert longest.topology == {"builders": ("ideas",), "ideas": ("builders",)}
+
+
+def test_the_example_with_models_can_be_used() -> None:
+    (block,) = blocks("models.md", "yaml")
+    config = made_live({"task": "gemm", **yaml.safe_load(block)})
+    assert [model.name for model in config.models] == ["main", "wise", "local"]
