@@ -45,14 +45,18 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 class Database:
-    """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3."""
+    """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3.
 
-    __slots__ = ("_connection", "path", "writable")
+    One that `follows` sees what others write to the file after it was opened; a copy in memory does not.
+    """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:
+    __slots__ = ("_connection", "follows", "path", "writable")
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, follows: bool = True) -> None:
         self._connection = connection
         self.path = path
         self.writable = writable
+        self.follows = follows
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -186,7 +190,9 @@ def _has_log(path: Path) -> bool:
 
 def _immutable(path: Path) -> Database:
     try:
-        return _checked(path, "mode=ro&immutable=1", write=False)
+        database = _checked(path, "mode=ro&immutable=1", write=False)
+        database.follows = False
+        return database
     except sqlite3.Error as error:
         raise translated(error, path) from error
 

@@ -95,7 +95,7 @@ def in_memory_copy(database: Database) -> Database:
         connection.row_factory = sqlite3.Row
         database.connection.backup(connection)
         connection.execute("PRAGMA journal_mode = MEMORY")
-    copy = Database(connection, database.path, writable=False)
+    copy = Database(connection, database.path, writable=False, follows=False)
     upgrade(copy)
     copy.execute("PRAGMA query_only = ON")
     return copy

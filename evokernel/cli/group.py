@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "diff": Entry("evokernel.cli.diff", "command", "What differs between two candidates."),
         "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
         "report": Entry("evokernel.cli.report", "command", "All about a run as one HTML file."),
+        "serve": Entry("evokernel.cli.serve", "command", "The same as a page that follows the run."),
     },
     "Tools": {
         "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),

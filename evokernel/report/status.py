@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from archive.facts import Kind as JournalKind
 from archive.sessions import Spent
 from archive.store import Store
 from archive.summary import CurvePoint
@@ -127,7 +126,7 @@ def read_status(store: Store) -> RunStatus:
     modes = store.database.rows(f"SELECT e.mode, count(*) AS results {_JUDGED} GROUP BY 1 ORDER BY 2 DESC, 1")
     return RunStatus(
         run=run_facts(store),
-        state=_state(store),
+        state=run_state(store),
         mode=Mode(modes[0]["mode"]) if modes else None,
         spent=store.spent(),
         results=sum(counts.by_status.values()),
@@ -147,11 +146,11 @@ def read_status(store: Store) -> RunStatus:
     )
 
 
-def _state(store: Store) -> RunState:
+def run_state(store: Store) -> RunState:
+    """Return whether a search is at work on the store."""
     row = store.database.row(
-        "SELECT s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id AND j.kind = ?) AS ended "
-        "FROM sessions s ORDER BY s.id DESC LIMIT 1",
-        (JournalKind.STOP.value,),
+        "SELECT s.last_seen, EXISTS (SELECT 1 FROM stops t JOIN journal j ON j.seq = t.seq WHERE j.session = s.id) "
+        "AS ended FROM sessions s ORDER BY s.id DESC LIMIT 1"
     )
     if row is None:
         return RunState.NEW
