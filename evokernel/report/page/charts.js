@@ -21,13 +21,16 @@ const named = (number) => colours().names[number % colours().names.length];
  * hears of it once it is there. What a reader has switched off in its legend stays off.
  */
 function chart(name, option, ready, kind, label) {
+  const known = charts.get(name);
+  if (known && !known.place.isConnected) return known.place; // its section was gone for a while
   const place = el("div", { class: kind ? `chart ${kind}` : "chart", "data-kept": name, role: "img", "aria-label": label });
-  if (!charts.has(name)) charts.set(name, { chart: null, place, option, ready, selected: {}, size: "" });
+  if (!known) charts.set(name, { chart: null, place, option, ready, selected: {}, size: "" });
   return place;
 }
 
 function drawChart(name) {
   const kept = charts.get(name), fresh = !kept.chart;
+  if (!kept.place.isConnected) return;
   if (fresh) kept.chart = echarts.init(kept.place, null, { renderer: "canvas" });
   const option = kept.option(colours());
   option.legend.selected = kept.selected;

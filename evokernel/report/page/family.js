@@ -37,7 +37,7 @@ function edgesOf(view) {
 }
 
 function familyOption(c) {
-  const groups = colouring(family.by), line = bestLine();
+  const groups = colouring(family.by), line = bestLine(), edges = edgesOf(family.view);
   const points = groups.labels.map(() => []), failed = [], trunk = [];
   for (let i = 0; i < total; i += 1) {
     if (!shown(i)) continue;
@@ -58,7 +58,8 @@ function familyOption(c) {
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [
-      { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: edgesOf(family.view), dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: total > 5000 ? 0.4 : 0.8, opacity: 1 }, z: 1 },
+      // The library fails at a large series of lines without any: a seed alone has none.
+      ...(edges.length ? [{ type: "lines", coordinateSystem: "cartesian2d", silent: true, data: edges, dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: total > 5000 ? 0.4 : 0.8, opacity: 1 }, z: 1 }] : []),
       ...(failed.length ? [dots("failed", failed, c.fail)] : []),
       ...points.map((each, group) => dots(groups.labels[group], each, groups.colour(group))).filter((each) => each.data.length),
       { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: trunk, lineStyle: { color: c.bad, width: 2, opacity: 0.9 }, z: 4 },

@@ -16,18 +16,17 @@ function draw() {
 
 /** Begin anew: what was kept of one run says nothing of another. */
 function forget() {
-  for (const kept of charts.values()) kept.chart?.dispose();
-  charts.clear();
+  for (const kept of charts.values()) kept.selected = {};
   axesOf.clear();
   Object.assign(curves, { by: "evaluations", view: [[0, 100]] });
   Object.assign(family, { chosen: -1, view: [[0, 100], [0, 100]] });
-  document.getElementById("page").replaceChildren();
 }
 
 /** Show another document, usually a later state of the same run, where the reader looks now. */
 function renew(document) {
-  if (data && document.status.run_id !== data.status.run_id) forget();
-  const looked = data ? [curvesLook(), familyLook()] : null;
+  const another = data && document.status.run_id !== data.status.run_id;
+  const looked = data && !another ? [curvesLook(), familyLook()] : null;
+  if (another) forget();
   take(document);
   if (looked) {
     curvesLookAgain(looked[0]);

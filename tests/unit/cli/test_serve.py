@@ -33,6 +33,15 @@ def served(*arguments: str, **environment: str) -> Iterator[tuple["subprocess.Po
         process.communicate()
 
 
+def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """Wait for the end of the command; return what it printed after its first line, and its complaints."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = process.stdout.read(), process.stderr.read()
+    process.wait(60)
+    return out, err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_answers_until_it_is_told_to_end(ids: dict[str, str], number: signal.Signals) -> None:
     with served("runs/gemm.db", "runs/later.db") as (process, url):
@@ -45,7 +54,7 @@ def test_it_answers_until_it_is_told_to_end(ids: dict[str, str], number: signal.
             fill_store(Path("runs/later.db"))
             stream.until(lambda news: news["stores"][1]["version"] and not news["stores"][1]["problem"])
             process.send_signal(number)
-            out, err = process.communicate(timeout=60)
+            out, err = ended(process)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-1] == "ended"
     assert "runs/later.db, when it is there" in out
@@ -63,7 +72,7 @@ def test_beyond_loopback_a_token_is_made_and_asked_for(ids: dict[str, str]) -> N
             exchange(port, GET.format("/0").replace("\r\n\r\n", f"\r\nCookie: {cookie}\r\n\r\n").encode()).status == 200
         )
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = ended(process)
     assert "not encrypted" in err
 
 
