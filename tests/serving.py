@@ -15,7 +15,7 @@ from evokernel.serve.feed import Pace
 from evokernel.serve.server import DEFAULTS, Limits, Server
 from evokernel.serve.site import Site
 
-SAFETY_NET_S = 20.0
+SAFETY_NET_S = 90.0
 QUICK = Pace(poll_s=0.02, least_s=0.02, share=0.5)
 """For tests that wait for what a feed says."""
 

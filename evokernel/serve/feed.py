@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import archive.migrations  # noqa: F401  a new file needs it, and what it costs once says nothing of what opening costs
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text
@@ -40,9 +41,9 @@ class Pace:
     least_s: float = 1.0
     share: float = 0.05
 
-    def pause_s(self, took_s: float) -> float:
-        """Return how long to wait before doing again what has taken so long."""
-        return max(self.least_s, took_s * (1 / self.share - 1))
+    def pause_s(self, worked_s: float) -> float:
+        """Return how long to wait before doing again what has taken so much of a core."""
+        return max(self.least_s, worked_s * (1 / self.share - 1))
 
 
 PACE = Pace()
@@ -60,12 +61,11 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """One document of a store as compressed JSON, and what an index shows of it. `build_s` is how long it took."""
+    """One document of a store as compressed JSON, and what an index shows of it."""
 
     version: str
     body: bytes
     summary: Mapping[str, Any]
-    build_s: float
 
 
 class Feed:
@@ -201,16 +201,15 @@ class _Reader:
         turned = self._built is not None and self._built[1] != now[1]
         if not turned and time.monotonic() < self._build_at:
             return None
-        began = time.monotonic()
+        worked = time.thread_time()
         try:
             document = report_document(self._store)
             body = gzip.compress(data_text(document).encode(), _COMPRESSION, mtime=0)
         finally:  # one that cannot be made costs as much
-            took_s = time.monotonic() - began
-            self._build_at = began + took_s + self._pace.pause_s(took_s)
+            self._build_at = time.monotonic() + self._pace.pause_s(time.thread_time() - worked)
         self._built = now
         self._number += 1
-        return Edition(f"{self._boot}-{self._number}", body, _summary(document), took_s)
+        return Edition(f"{self._boot}-{self._number}", body, _summary(document))
 
     def interrupt(self) -> None:
         """End the query that runs now, from another thread."""
@@ -233,16 +232,15 @@ class _Reader:
             self._open_at = self._build_at = 0.0
         elif self._store is not None and (self._store.database.follows or sizes == self._sizes):
             return self._store
-        began = time.monotonic()
-        if began < self._open_at:
+        if time.monotonic() < self._open_at:
             return None
+        worked = time.thread_time()
         self.shut()
         self._file, self._sizes, self._built = found, sizes, None
         try:
             self._store = Store.open(self._path, write=False)
         finally:  # opening looks the whole file over, which takes as long as it is large
-            ended = time.monotonic()
-            self._open_at = ended + self._pace.pause_s(ended - began)
+            self._open_at = time.monotonic() + self._pace.pause_s(time.thread_time() - worked)
         return self._store
 
 
