@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,7 @@ def test_the_page_follows_a_search_that_is_killed_and_goes_on(quiet: Browser, tm
     with serving(store) as server:
         quiet.call("Page.navigate", url=f"{server.url}0")
         quiet.wait("document.getElementById('live')?.textContent.includes('there is no store')")
+        assert "there is no store" in quiet.run("document.querySelector('main').innerText")
         quiet.run("window.since = 'the beginning'")
         search = start(store)
         try:
@@ -74,10 +76,12 @@ def test_the_page_follows_a_search_that_is_killed_and_goes_on(quiet: Browser, tm
         finally:
             kill(search)
         assert quiet.run("window.since") == "the beginning"  # it was not loaded anew
-        assert {name: now[name] for name in looked if name != "place"} == {
-            name: looked[name] for name in looked if name != "place"
-        }
-        assert now["place"] == pytest.approx(looked["place"], abs=3.0)  # in pixels
+        assert not quiet.run("!!document.getElementById('waiting')")
+        for name in ("chosen", "pressed", "typed", "open", "top"):
+            assert now[name] == looked[name]
+        assert now["scale"] == pytest.approx(looked["scale"], rel=0.01)  # it is seen from as near as before
+        for side, at_the_end in enumerate(now["at_the_end"]):  # where there is room, at the same place, in pixels
+            assert at_the_end or now["place"][side] == pytest.approx(looked["place"][side], abs=3.0)
         assert quiet.run(CHARTS) == [True, True]
         assert quiet.run(f"{SHARES.format('family')}[0][1] - {SHARES.format('family')}[0][0]") < 50.0
         assert "running" in quiet.run("document.getElementById('live').textContent")
@@ -106,15 +110,18 @@ def look_closely(browser: Browser) -> None:
     browser.settle()
 
 
-def where(browser: Browser) -> dict[str, object]:
+def where(browser: Browser) -> dict[str, Any]:
     """Return what who reads the page has made of it."""
-    found: dict[str, object] = browser.run(
+    found: dict[str, Any] = browser.run(
         f"""(() => {{
           const id = {SIDE}, tree = {CHART.format("family")}, section = document.querySelector('#family');
           const ring = tree.getOption().series.at(-1).data[0];
+          const [zero, one] = [[0, 0], [1, 1]].map((each) => tree.convertToPixel('grid', each));
           return {{
             chosen: id,
             place: tree.convertToPixel('grid', ring),
+            scale: [one[0] - zero[0], one[1] - zero[1]],
+            at_the_end: {SHARES.format("family")}.map(([start, end]) => start <= 0 || end >= 100),
             pressed: [...document.querySelectorAll('#family [aria-pressed=true]')].map((each) => each.textContent),
             typed: document.querySelector('#family input').value,
             open: document.querySelector('#answer details').open,

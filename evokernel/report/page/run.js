@@ -27,5 +27,9 @@ async function catchUp() {
 follow((pulse) => {
   newest = pulse;
   say(...doing(pulse));
+  if (!data) {
+    const [title, text] = pulse.problem ? ["Nothing to show yet", `${pulse.problem}. This page goes on looking.`] : ["Reading the store", "The first look at a large one takes a while."];
+    fill(document.getElementById("page"), [section("waiting", title, text)]);
+  }
   catchUp();
 });
