@@ -81,6 +81,7 @@ class Feed:
         self._pulse = Pulse()
         self._edition: Edition | None = None
         self._watchers = 0
+        self._unmade = ""
         self._woken = False
         self._closed = False
         self._pace = pace
@@ -138,24 +139,31 @@ class Feed:
     def _look(self) -> None:
         try:
             found = self._reader.glance()
-            if found is None:
-                return
-            mark, state, seconds = found
-            self._say(Pulse(self._pulse.version, state, seconds))
+        except Exception as error:  # noqa: BLE001  the edge of the thread: the page says it, and later it may go
+            self._reader.shut()
+            self._say(replace(self._pulse, problem=self._said(error)))
+            return
+        if found is None:
+            return
+        mark, state, seconds = found
+        self._say(Pulse(self._pulse.version, state, seconds, self._unmade))
+        try:
             edition = self._reader.edition_if_due((mark, state))
-            if edition is not None:
-                self._edition = edition
-                self._say(replace(self._pulse, version=edition.version))
-        except StoreError as error:
-            self._reader.shut()
-            self._say(replace(self._pulse, problem=one_line(str(error), width=PROBLEM)))
-        except Exception as error:  # the edge of the thread: the page says it, and later data may be better
-            self._reader.shut()
-            said = f"the report of {self.path} cannot be made ({type(error).__name__}); `evokernel verify` checks it"
-            problem = one_line(said, width=PROBLEM)
-            if problem != self._pulse.problem:
-                logger.exception("%s", problem)
-            self._say(replace(self._pulse, problem=problem))
+        except Exception as error:  # noqa: BLE001  as above; said until a document can be made again
+            self._unmade = self._said(error)
+            self._say(replace(self._pulse, problem=self._unmade))
+            return
+        if edition is not None:
+            self._edition, self._unmade = edition, ""
+            self._say(replace(self._pulse, version=edition.version, problem=""))
+
+    def _said(self, error: Exception) -> str:
+        if isinstance(error, StoreError):
+            return one_line(str(error), width=PROBLEM)
+        said = f"the report of {self.path} cannot be made ({type(error).__name__}); `evokernel verify` checks it"
+        if self._pulse.problem != one_line(said, width=PROBLEM):
+            logger.error("%s", said, exc_info=error)
+        return one_line(said, width=PROBLEM)
 
     def _say(self, pulse: Pulse) -> None:
         with self._changed:

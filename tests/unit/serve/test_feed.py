@@ -140,6 +140,9 @@ def test_a_store_with_nonsense_in_it_does_not_end_the_feed(
         builder.add("// one more\n", speedup=None)
         watcher.until(lambda: said in feed.pulse.problem)
         assert results(feed) == 2  # what was known is still shown
+        builder.store.heartbeat(71.0)
+        watcher.until(lambda: feed.pulse.seconds == 71)
+        assert said in feed.pulse.problem  # and that it is not the newest
         builder.store.database.execute("UPDATE evaluations SET timings = '[]', descriptor = '{}', status = 'numerical'")
         watcher.until(lambda: not feed.pulse.problem and results(feed) == 3)
 
