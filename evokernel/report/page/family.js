@@ -133,7 +133,7 @@ function familyLook() {
   const [x, y] = extents().map(([low, high], side) => family.view[side].map((share) => low + (share / 100) * (high - low)));
   const shares = (i) => [[all.step[i], x], [height(i), y]].map(([value, [low, high]]) => (high > low ? (value - low) / (high - low) : 0.5));
   const off = (i) => { const [across, up] = shares(i); return Math.hypot(across - 0.5, up - 0.5); };
-  let anchor = family.chosen >= 0 && shown(family.chosen) && off(family.chosen) < 0.7 ? family.chosen : -1;
+  let anchor = family.chosen >= 0 && shown(family.chosen) && off(family.chosen) < 0.71 ? family.chosen : -1;
   if (anchor < 0) for (let i = 0, least = Infinity; i < total; i += 1) if (shown(i) && off(i) < least) { least = off(i); anchor = i; }
   return anchor < 0 ? { chosen } : { chosen, anchor: all.id[anchor], shares: shares(anchor), spans: [x[1] - x[0], y[1] - y[0]] };
 }
