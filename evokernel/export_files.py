@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from evokernel.config import RunConfig
 from evokernel.evaluation import combined_speedup
 from evokernel.export_helper import with_helper
-from evokernel.export_op import op_file, op_name
+from evokernel.export_op import op_file
 from evokernel.export_reference import reference_file
-from evokernel.export_texts import declared, example_arguments, fill, numbers_of, written
+from evokernel.export_texts import declared, example_arguments, fill, numbers_of, op_name, written
 from evokernel.judging import Judgement
 from evokernel.languages.cpp_guide import entry_signature
 from evokernel.task import Role, Task

@@ -1,12 +1,11 @@
 """An export as an operator of PyTorch: which kernel answers for which shapes, and torch for all others."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.config import DEVICE_OF
 from evokernel.evaluation import Speedup
-from evokernel.export_texts import declared, example_arguments, fill, numbers_of, written
+from evokernel.export_texts import declared, example_arguments, fill, numbers_of, op_name, written
 from evokernel.judging import Judgement
 from evokernel.task import Task, Tensor, Workload
 
@@ -74,12 +73,6 @@ def op_file(task: Task, judgements: Mapping[str, Judgement]) -> str:
         annotation=_annotation(outputs),
         made=("None", "made[0]")[len(outputs)] if len(outputs) < 2 else "tuple(made)",
     )
-
-
-def op_name(task: Task) -> str:
-    """Return the name of the operator: the task's, as Python can say it."""
-    name = re.sub(r"\W", "_", task.name)
-    return name if name.isidentifier() else f"op_{name}"
 
 
 def _annotation(outputs: Sequence[Tensor]) -> str:

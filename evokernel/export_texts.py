@@ -56,3 +56,9 @@ def example_arguments(task: Task, *, device: str) -> str:
         made = "ones" if tensor.dtype.startswith("int") else "randn"
         given.append(f"torch.{made}({shape}, dtype=torch.{tensor.dtype}{place})")
     return ", ".join([*given, *(f"{name}={workload.dims[name]}" for name in numbers_of(task))])
+
+
+def op_name(task: Task) -> str:
+    """Return the name of the operator: the task's, as Python can say it."""
+    name = re.sub(r"\W", "_", task.name)
+    return name if name.isidentifier() else f"op_{name}"

@@ -16,7 +16,7 @@ from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.inputs import draw, result_tensors
 from evokernel.evaluate.sandbox import detect_sandbox
 from evokernel.evaluate.tolerance import expect
-from evokernel.export_op import op_name
+from evokernel.export_texts import op_name
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0

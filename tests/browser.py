@@ -122,17 +122,21 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def show(self, path: Path, *, width: int, dark: bool = False, height: int = 900) -> None:
-        """Open a page in a window of a width and wait until it has drawn itself."""
+    def show(self, place: Path | str, *, width: int, dark: bool = False, height: int = 900) -> None:
+        """Open a page, by its file or its address, in a window of a width and wait until it has drawn itself."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=path.absolute().as_uri())
-        until = time.monotonic() + SAFETY_NET_S
-        while self.run("document.readyState + document.documentElement?.dataset.ready") != "completeyes":
-            assert time.monotonic() < until, f"the page did not draw itself: {self.faults}"
-            time.sleep(0.05)
+        self.call("Page.navigate", url=place if isinstance(place, str) else place.absolute().as_uri())
+        self.wait("document.readyState == 'complete' && document.documentElement?.dataset.ready == 'yes'")
         self.settle()
+
+    def wait(self, script: str) -> None:
+        """Wait until an expression is true in the page."""
+        until = time.monotonic() + SAFETY_NET_S
+        while not self.run(script):
+            assert time.monotonic() < until, f"this did not come about: {script}; faults: {self.faults}"
+            time.sleep(0.05)
 
     def settle(self) -> None:
         """Wait until what was asked for is on the screen."""

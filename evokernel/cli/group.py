@@ -51,6 +51,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
         "compare": Entry("evokernel.cli.compare", "command", "What differs between runs, and whether it can be told."),
         "report": Entry("evokernel.cli.report", "command", "All about a run as one HTML file."),
+        "serve": Entry("evokernel.cli.serve", "command", "The same as a page that follows the run."),
     },
     "Tools": {
         "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),

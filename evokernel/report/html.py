@@ -5,7 +5,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from evokernel.report.whole import report_document
 GENERATOR = "evokernel report"
 SCRIPTS = (
     "base.js",
+    "patch.js",
     "answer.js",
     "charts.js",
     "curves.js",
@@ -30,9 +32,18 @@ SCRIPTS = (
     "effort.js",
     "main.js",
 )
+"""What draws the page of a run, from data inside the page or from elsewhere."""
 _PAGE = files("evokernel.report") / "page"  # echarts.min.js is Apache ECharts 6.1.0, unchanged
 _HEAD_BYTES = 2000
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as HTML, and the Content-Security-Policy that it names itself."""
+
+    text: str
+    policy: str
 
 
 class PageRefused(EvokernelError):
@@ -46,26 +57,57 @@ def report_page(store: Store) -> str:
 
 def page_of(document: Mapping[str, Any]) -> str:
     """Return the page that shows a document of `report_document`."""
-    library, style = _text("echarts.min.js"), _text("page.css")
-    script = "\n".join(['"use strict";', "(() => {", *map(_text, SCRIPTS), "})();"])
     task = one_line(str(document["status"]["task"]), width=80) or "no run yet"
-    shell = Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("page.html.j2"))
-    return shell.render(
-        generator=GENERATOR,
-        policy=policy_of(scripts=(library, script), styles=(style,)),
-        title=f"{task} · evokernel",
+    return shell(SCRIPTS, generator=GENERATOR, title=f"{task} · evokernel", data=data_text(document)).text
+
+
+def shell(
+    scripts: Sequence[str],
+    *,
+    generator: str,
+    title: str,
+    charts: bool = True,
+    data: str = "",
+    addresses: Mapping[str, str] | None = None,
+) -> Page:
+    """Return a page that draws itself.
+
+    Args:
+        scripts: the names of the scripts of ours, in order.
+        generator: the command that makes it.
+        title: what stands in the tab.
+        charts: put the charting library inside.
+        data: what it shows, as `data_text` returns it; empty where the page asks for it.
+        addresses: where the server of the page has what it may ask for, by name; without any it may ask nobody.
+    """
+    library, style = _text("echarts.min.js") if charts else "", _text("page.css")
+    script = "\n".join(['"use strict";', "(() => {", *map(_text, scripts), "})();"])
+    policy = policy_of(scripts=(library, script) if charts else (script,), styles=(style,), asks=bool(addresses))
+    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
+        _text("page.html.j2")
+    )
+    text = template.render(
+        generator=generator,
+        policy=policy,
+        title=title,
         library=Markup(library),
         script=Markup(script),
         style=Markup(style),
-        data=Markup(data_text(document)),
+        data=Markup(data),
+        addresses=addresses or {},
     )
+    return Page(text, policy)
 
 
-def policy_of(*, scripts: tuple[str, ...], styles: tuple[str, ...]) -> str:
-    """Return a Content-Security-Policy under which these texts run, and nothing else does or is loaded."""
+def policy_of(*, scripts: tuple[str, ...], styles: tuple[str, ...], asks: bool = False) -> str:
+    """Return a Content-Security-Policy under which these texts run, and nothing else does or is loaded.
+
+    A page that `asks` may fetch data from the server it comes from.
+    """
     return (
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
-        "base-uri 'none'; form-action 'none'"
+        + ("connect-src 'self'; " if asks else "")
+        + "base-uri 'none'; form-action 'none'"
     )
 
 

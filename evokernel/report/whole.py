@@ -29,6 +29,11 @@ EVERYONE = "*"
 
 def report_document(store: Store) -> dict[str, Any]:
     """Return what the page shows: plain values only, finite numbers, texts without steering characters."""
+    with store.database.snapshot():  # a search that is at work writes between the queries
+        return _document(store)
+
+
+def _document(store: Store) -> dict[str, Any]:
     status, points = read_status(store), points_of(store)
     islands = [row.name for row in status.islands]
     document = {

@@ -88,6 +88,24 @@ def test_it_draws_itself_and_loads_nothing(browser: Browser, page: Page, width: 
     assert not browser.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")
 
 
+def lone_seed(path: Path) -> None:
+    with StoreBuilder(path) as builder:
+        builder.seed()
+
+
+def lone_failure(path: Path) -> None:
+    with StoreBuilder(path) as builder:
+        builder.add("// no\n", speedup=None)
+
+
+@pytest.mark.parametrize("fill", [lone_seed, lone_failure])
+def test_a_search_that_has_just_begun_is_drawn(browser: Browser, page: Page, fill: Callable[[Path], object]) -> None:
+    browser.show(page(fill), width=1600)
+    for text in ("speed-up", "operator", "+"):
+        browser.click("#family button", text=text)
+    assert browser.faults == []
+
+
 def test_every_button_answers(browser: Browser, page: Page) -> None:
     browser.show(page(search), width=1600)
     for part, text in (

@@ -93,10 +93,10 @@ function next() {
     lines.map(([text, why]) => el("p", null, command(text), el("small", { text: why }))));
 }
 
+const headView = () => [el("p", { class: "brand", text: document.querySelector("meta[name=generator]").content }), el("h1", { text: status.task || "No run yet" }),
+  el("p", { class: "where", text: [status.language, best ? best.device : status.device, data.made].filter(Boolean).join(" · ") })];
+
 function drawAnswer() {
-  const head = document.getElementById("head");
-  head.append(el("p", { class: "brand", text: "evokernel report" }), el("h1", { text: status.task || "No run yet" }),
-    el("p", { class: "where", text: [status.language, best ? best.device : status.device, data.made].filter(Boolean).join(" · ") }));
   if (!best) {
     return section("answer", "The answer", "No correct kernel yet.", facts(), conditions(), next());
   }

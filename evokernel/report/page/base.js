@@ -1,9 +1,16 @@
 // Everything from a store reaches the page through `el` and `textContent`: as text, never as markup.
-const data = JSON.parse(document.getElementById("data").textContent);
-const all = data.candidates;
-const total = all.id.length;
-const status = data.status;
-const best = status.best;
+let data, all, total, status, best;
+
+/** Take a document: what the page shows from now on. */
+function take(document) {
+  data = document;
+  all = data.candidates;
+  total = all.id.length;
+  status = data.status;
+  best = status.best;
+}
+
+const hearing = new WeakSet(); // elements with listeners, which hold on to what stands beside them
 
 function el(tag, options, ...children) {
   const made = document.createElement(tag);
@@ -16,6 +23,7 @@ function el(tag, options, ...children) {
   }
   for (const [name, value] of Object.entries(css || {})) made.style.setProperty(name, value);
   for (const [name, heard] of Object.entries(on || {})) made.addEventListener(name, heard);
+  if (on) hearing.add(made);
   for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== "") made.append(child);
   }
@@ -71,13 +79,13 @@ function choice(label, choices, chosen, heard) {
         for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.currentTarget));
         heard(value);
       } } }));
-  return el("div", { class: "choice", role: "group", "aria-label": label }, el("span", { text: label }), buttons);
+  return el("div", { class: "choice", "data-whole": true, role: "group", "aria-label": label }, el("span", { text: label }), buttons);
 }
 
 /** A table; a column is [heading, class]. Cells are texts or elements. */
 function table(caption, columns, rows) {
   const head = el("tr", null, columns.map(([text, kind]) => el("th", { scope: "col", class: kind, text })));
-  const body = rows.map((cells) => el("tr", null, cells.map((cell, place) =>
+  const body = rows.map((cells) => el("tr", { "data-key": typeof cells[0] === "string" ? cells[0] : null }, cells.map((cell, place) =>
     el("td", { class: `${columns[place][1]} ${cell === "–" || cell === "0" ? "none" : ""}`, "data-label": columns[place][0] }, cell instanceof Node ? cell : String(cell)))));
   return el("div", { class: "wide" }, el("table", null, el("caption", { text: caption }), el("thead", null, head), el("tbody", null, body)));
 }

@@ -1,5 +1,5 @@
 // What all charts share: colours of the current scheme, life with the size of the window, and printing.
-const charts = [];
+const charts = new Map();
 let paper = false;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -16,23 +16,48 @@ const DARK = {
 const colours = () => (dark.matches && !paper ? DARK : LIGHT);
 const named = (number) => colours().names[number % colours().names.length];
 
-/** Keep a chart: `draw` returns its option in the colours of now. */
-function chart(place, draw) {
-  const made = { chart: null, draw: () => {}, place };
-  made.draw = () => {
-    if (!made.chart) made.chart = echarts.init(place, null, { renderer: "canvas" });
-    made.chart.setOption({ animation: false, textStyle: { fontFamily: "inherit", color: colours().dim }, ...draw(colours()) }, { notMerge: true });
-  };
-  charts.push(made);
-  return made;
+/**
+ * Return the place of a chart, which is kept under its name. `option` gives what it shows in the colours of now, `ready`
+ * hears of it once it is there. What a reader has switched off in its legend stays off.
+ */
+function chart(name, option, ready, kind, label) {
+  const known = charts.get(name);
+  if (known && !known.place.isConnected) return known.place; // its section was gone for a while
+  const place = el("div", { class: kind ? `chart ${kind}` : "chart", "data-kept": name, role: "img", "aria-label": label });
+  if (!known) charts.set(name, { chart: null, place, option, ready, selected: {}, size: "" });
+  return place;
 }
+
+function drawChart(name) {
+  const kept = charts.get(name), fresh = !kept.chart;
+  if (!kept.place.isConnected) return;
+  if (fresh) kept.chart = echarts.init(kept.place, null, { renderer: "canvas" });
+  const option = kept.option(colours());
+  option.legend.selected = kept.selected;
+  kept.chart.setOption({ animation: false, textStyle: { fontFamily: "inherit", color: colours().dim }, ...option }, { notMerge: true });
+  if (!fresh) return;
+  kept.chart.on("legendselectchanged", ({ selected }) => { kept.selected = selected; });
+  kept.ready(kept.chart);
+}
+
+/** The shares of its axes that a chart shows, from and to, in percent. */
+const zoomOf = (drawn, axes) => Array.from({ length: axes }, (_, i) => drawn.getModel().getComponent("dataZoom", i).option).map((each) => [each.start, each.end]);
 
 const tip = (c) => ({ renderMode: "richText", confine: true, backgroundColor: c.card, borderColor: c.line, textStyle: { color: c.ink, fontSize: 12 }, extraCssText: "" });
 const axis = (c, name, more) => ({ name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: c.dim }, axisLine: { lineStyle: { color: c.line } },
   axisTick: { show: false }, axisLabel: { color: c.dim, hideOverlap: true }, splitLine: { lineStyle: { color: c.line } }, ...more });
 
-const redraw = () => charts.forEach((each) => each.draw());
-const fit = () => charts.forEach((each) => each.chart && each.chart.resize());
+const redraw = () => charts.forEach((_, name) => drawChart(name));
+
+/** Fit charts into places whose size has changed. */
+function fit() {
+  for (const kept of charts.values()) {
+    const size = `${kept.place.clientWidth} ${kept.place.clientHeight}`;
+    if (!kept.chart || size === kept.size) continue;
+    kept.size = size;
+    kept.chart.resize();
+  }
+}
 
 function watchCharts() {
   dark.addEventListener("change", redraw);

@@ -1,10 +1,11 @@
 // Best so far against what was spent: each island a line, each candidate a dot, baselines below, the floor above.
 const AXES = { evaluations: "evaluations", hours: "hours of search", dollars: "dollars for models" };
-const MINUTES = all.hours.every((value) => value < 2);
+const curves = { by: "evaluations", logarithmic: false, view: [[0, 100]] };
+const inMinutes = () => all.hours.every((value) => value < 2);
 
 /** What was spent until each candidate: hours in minutes where the whole search was short. */
-const spentUntil = (by) => (by === "hours" && MINUTES ? all.hours.map((value) => value * 60) : all[by]);
-const spentName = (by) => (by === "hours" && MINUTES ? "minutes of search" : AXES[by]);
+const spentUntil = (by) => (by === "hours" && inMinutes() ? all.hours.map((value) => value * 60) : all[by]);
+const spentName = (by) => (by === "hours" && inMinutes() ? "minutes of search" : AXES[by]);
 
 function baselineLines() {
   // Only a crowned kernel was paired with every baseline on every workload.
@@ -18,7 +19,8 @@ function baselineLines() {
   return lines;
 }
 
-function curveOption(c, by, logarithmic) {
+function curveOption(c) {
+  const { by, logarithmic, view: [[start, end]] } = curves;
   const x = spentUntil(by), last = highest(x, 0);
   const ceiling = data.answer && data.answer.ceiling;
   const steps = (lead) => {
@@ -48,7 +50,7 @@ function curveOption(c, by, logarithmic) {
     tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
     yAxis: axis(c, "speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
-    dataZoom: [{ type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
+    dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
       { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },
       ...islands.map((lead) => ({ type: "line", name: lead.island, silent: true, data: steps(lead), showSymbol: false, lineStyle: { width: 1.6, color: named(number(lead.island)), opacity: 0.9 }, itemStyle: { color: named(number(lead.island)) } })),
@@ -60,16 +62,29 @@ function curveOption(c, by, logarithmic) {
 }
 
 function drawCurves() {
-  let by = "evaluations", logarithmic = false;
-  const place = el("div", { class: "chart", role: "img", "aria-label": "Best speed-up so far, by what was spent" });
-  const kept = chart(place, (c) => curveOption(c, by, logarithmic));
+  const place = chart("curves", curveOption, (drawn) => drawn.on("datazoom", () => { curves.view = zoomOf(drawn, 1); }), "", "Best speed-up so far, by what was spent");
   const spent = Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
   const ceiling = data.answer && data.answer.ceiling;
   return section("curves", "How it got there",
     "What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval.",
     el("div", { class: "controls" },
-      choice("against", spent.map((name) => [name, name === "hours" && MINUTES ? "minutes" : name]), by, (value) => { by = value; kept.draw(); }),
-      choice("scale", [["even", "even"], ["log", "logarithmic"]], "even", (value) => { logarithmic = value === "log"; kept.draw(); })),
+      choice("against", spent.map((name) => [name, name === "hours" && inMinutes() ? "minutes" : name]), curves.by, (value) => { Object.assign(curves, { by: value, view: [[0, 100]] }); drawChart("curves"); }),
+      choice("scale", [["even", "even"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); })),
     place,
     el("p", { class: "note", text: ceiling ? `The floor, the least time the device could need, would be ${times(ceiling)}; where it is far above everything, the logarithmic scale shows it.` : "The floor of this device is not known for every workload, so there is no ceiling to draw." }));
+}
+
+/** What of the curves is looked at, in their own units, before other data come. */
+function curvesLook() {
+  const last = highest(spentUntil(curves.by), 0);
+  return { name: spentName(curves.by), at: curves.view[0].map((share) => (share / 100) * last) };
+}
+
+/** Look there again: a view that went to the end still does. */
+function curvesLookAgain({ name, at: [from, to] }) {
+  const [[start, end]] = curves.view, last = highest(spentUntil(curves.by), 0);
+  if ((start <= 0 && end >= 100) || !last) return;
+  const unit = name === spentName(curves.by) ? 1 : 1 / 60; // minutes have become hours
+  const share = (value) => Math.min(100, (100 * value * unit) / last);
+  curves.view = [[share(from), end >= 100 ? 100 : share(to)]];
 }

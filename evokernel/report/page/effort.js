@@ -35,7 +35,7 @@ function drawEffort() {
 
 function failure(found, most) {
   const name = found.status === "harness_error" ? "a fault of ours, not the candidate's" : words(found.status);
-  return el("details", { class: "failure" },
+  return el("details", { class: "failure", "data-key": `${found.stage} ${found.status}` },
     el("summary", null, el("span", { class: "stage", text: found.stage }), el("b", { text: name }),
       el("span", { class: "bar" }, el("i", { css: { width: `${(100 * found.count) / most}%` } })), el("span", { class: "number", text: count(found.count) })),
     found.examples.map((each) => el("div", { class: "example" },

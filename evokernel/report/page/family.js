@@ -9,8 +9,6 @@ function bestLine() {
 
 // A whole large family at once would be a blot: edges to those without children wait until few enough are in view.
 const EDGES_IN_VIEW = 3000;
-const isParent = new Uint8Array(total);
-for (const parent of all.parent) if (parent >= 0) isParent[parent] = 1;
 
 const shown = (i) => (family.layout === "kin" ? family.failures || all.speedup[i] !== null : all.speedup[i] !== null);
 const height = (i) => (family.layout === "kin" ? all.lane[i] : all.speedup[i]);
@@ -25,6 +23,8 @@ function extents() {
 /** Edges to the candidates in view, which is a share from and to of the steps and of the heights, in percent. */
 function edgesOf(view) {
   let inView = 0;
+  const isParent = new Uint8Array(total);
+  for (const parent of all.parent) if (parent >= 0) isParent[parent] = 1;
   const [x, y] = extents().map(([low, high], side) => view[side].map((share) => low + (share / 100) * (high - low)));
   const seen = (i) => shown(i) && all.step[i] >= x[0] && all.step[i] <= x[1] && height(i) >= y[0] && height(i) <= y[1];
   for (let i = 0; i < total; i += 1) inView += seen(i);
@@ -37,7 +37,7 @@ function edgesOf(view) {
 }
 
 function familyOption(c) {
-  const groups = colouring(family.by), line = bestLine();
+  const groups = colouring(family.by), line = bestLine(), edges = edgesOf(family.view);
   const points = groups.labels.map(() => []), failed = [], trunk = [];
   for (let i = 0; i < total; i += 1) {
     if (!shown(i)) continue;
@@ -58,7 +58,8 @@ function familyOption(c) {
     yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [
-      { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: edgesOf(family.view), dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: total > 5000 ? 0.4 : 0.8, opacity: 1 }, z: 1 },
+      // The library fails at a large series of lines without any: a seed alone has none.
+      ...(edges.length ? [{ type: "lines", coordinateSystem: "cartesian2d", silent: true, data: edges, dimensions: ["value"], large: true, largeThreshold: 0, progressive: 0, polyline: false, lineStyle: { color: c.edge, width: total > 5000 ? 0.4 : 0.8, opacity: 1 }, z: 1 }] : []),
       ...(failed.length ? [dots("failed", failed, c.fail)] : []),
       ...points.map((each, group) => dots(groups.labels[group], each, groups.colour(group))).filter((each) => each.data.length),
       { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: trunk, lineStyle: { color: c.bad, width: 2, opacity: 0.9 }, z: 4 },
@@ -81,7 +82,7 @@ function nearest(drawn, x, y) {
   return found;
 }
 
-function candidateView(i, choose) {
+function candidateView(i) {
   if (i < 0) return [el("p", { class: "note", text: "Choose a candidate in the tree, or type the beginning of its id." })];
   const name = (kind) => all.names[kind][all[kind][i]];
   const parent = all.parent[i];
@@ -97,57 +98,98 @@ function candidateView(i, choose) {
     el("p", null, command(`evokernel show ${all.id[i]} -s ${data.target}`))];
 }
 
-function drawFamily() {
-  const place = el("div", { class: "chart tall", role: "img", "aria-label": "Family tree of all candidates" });
-  const side = el("aside", { class: "side", "aria-live": "polite" });
-  const kept = chart(place, familyOption);
-  const choose = (i) => { family.chosen = i; side.replaceChildren(...candidateView(i, choose)); look(1); again(); };
-  const again = () => kept.draw();
+const sideOf = () => document.querySelector("#family .side");
+
+function choose(i) {
+  family.chosen = i;
+  fill(sideOf(), candidateView(i));
+  look(1);
+  drawChart("family");
+}
+
+/** Look nearer or from farther off. The chosen candidate stays in view: what is nearer than it is around it, and one that
+ * was out of view comes into it. */
+function look(factor) {
+  const chosen = family.chosen >= 0 && shown(family.chosen) ? [all.step[family.chosen], height(family.chosen)] : null;
+  const shares = chosen && extents().map(([low, high], side) => (high > low ? (100 * (chosen[side] - low)) / (high - low) : 50));
   const inside = (share, [start, end]) => share >= start && share <= end;
-  // The chosen candidate stays in view: what is nearer than it is around it, and one that was out of view comes into it.
-  const look = (factor) => {
-    const chosen = family.chosen >= 0 && shown(family.chosen) ? [all.step[family.chosen], height(family.chosen)] : null;
-    const shares = chosen && extents().map(([low, high], side) => (high > low ? (100 * (chosen[side] - low)) / (high - low) : 50));
-    const stay = factor === 1 && (!shares || shares.every((share, side) => inside(share, family.view[side])));
-    if (stay) return;
-    family.view = family.view.map(([start, end], side) => {
-      const half = Math.min(50, Math.max(0.05, ((end - start) / 2) * factor)), middle = shares ? shares[side] : (start + end) / 2;
-      const from = Math.min(Math.max(0, middle - half), 100 - 2 * half);
-      return [from, from + 2 * half];
-    });
-  };
-  const zoom = (factor) => { look(factor); again(); };
+  if (factor === 1 && (!shares || shares.every((share, side) => inside(share, family.view[side])))) return;
+  family.view = family.view.map(([start, end], side) => {
+    const half = Math.min(50, Math.max(0.05, ((end - start) / 2) * factor));
+    return windowOf(shares ? shares[side] : (start + end) / 2, half);
+  });
+}
+
+/** The window of a half width, in percent, around a middle, as far as there is room. */
+function windowOf(middle, half) {
+  const from = Math.min(Math.max(0, middle - half), 100 - 2 * half);
+  return [from, from + 2 * half];
+}
+
+/** What of the tree is looked at before other data come: where the chosen candidate, or one in the middle, stands. */
+function familyLook() {
+  const chosen = family.chosen >= 0 ? all.id[family.chosen] : null;
+  if (!total || family.view.every(([start, end]) => start <= 0 && end >= 100)) return { chosen };
+  const [x, y] = extents().map(([low, high], side) => family.view[side].map((share) => low + (share / 100) * (high - low)));
+  const shares = (i) => [[all.step[i], x], [height(i), y]].map(([value, [low, high]]) => (high > low ? (value - low) / (high - low) : 0.5));
+  const off = (i) => { const [across, up] = shares(i); return Math.hypot(across - 0.5, up - 0.5); };
+  let anchor = family.chosen >= 0 && shown(family.chosen) && off(family.chosen) < 0.71 ? family.chosen : -1;
+  if (anchor < 0) for (let i = 0, least = Infinity; i < total; i += 1) if (shown(i) && off(i) < least) { least = off(i); anchor = i; }
+  return anchor < 0 ? { chosen } : { chosen, anchor: all.id[anchor], shares: shares(anchor), spans: [x[1] - x[0], y[1] - y[0]] };
+}
+
+/** Look there again: as much is seen as before, and the same candidate stands at the same place. */
+function familyLookAgain({ chosen, anchor, shares, spans }) {
+  family.chosen = chosen ? all.id.indexOf(chosen) : -1;
+  const i = anchor ? all.id.indexOf(anchor) : -1;
+  if (i < 0 || !shown(i)) return;
+  const values = [all.step[i], height(i)];
+  family.view = extents().map(([low, high], side) => {
+    const [start, end] = family.view[side];
+    if ((start <= 0 && end >= 100) || high <= low) return [start, end];
+    const half = Math.min(50, (50 * spans[side]) / (high - low));
+    return windowOf((100 * (values[side] + (0.5 - shares[side]) * spans[side] - low)) / (high - low), half);
+  });
+}
+
+/** Listen to the mouse on the tree. */
+function familyReady(drawn) {
+  let waiting = 0;
+  drawn.on("datazoom", () => {
+    family.view = zoomOf(drawn, 2);
+    clearTimeout(waiting);
+    if (total > EDGES_IN_VIEW) waiting = setTimeout(() => drawChart("family"), 200);
+  });
+  const pointer = drawn.getZr();
+  pointer.on("click", (event) => { const i = nearest(drawn, event.offsetX, event.offsetY); if (i >= 0) choose(i); });
+  pointer.on("mousemove", (event) => pointer.setCursorStyle(nearest(drawn, event.offsetX, event.offsetY) >= 0 ? "pointer" : "default"));
+}
+
+function familyControls() {
   const set = (name) => (value) => {
     family[name] = value;
     if (name !== "by") family.view = [[0, 100], [0, 100]];
-    again();
+    drawChart("family");
   };
+  const zoom = (factor) => () => { look(factor); drawChart("family"); };
   const search = el("input", { type: "search", placeholder: "find an id", "aria-label": "Find a candidate by the beginning of its id", maxlength: "16", on: { change: (event) => {
-    const wanted = event.currentTarget.value.trim().toLowerCase().slice(0, 10), found = wanted ? all.id.findIndex((id) => id.startsWith(wanted)) : -1;
-    choose(found);
+    const wanted = event.currentTarget.value.trim().toLowerCase().slice(0, 10);
+    choose(wanted ? all.id.findIndex((id) => id.startsWith(wanted)) : -1);
   } } });
   const button = (text, label, heard) => el("button", { type: "button", text, title: label, "aria-label": label, on: { click: heard } });
-  drawFamily.choose = choose;
-  drawFamily.ready = () => {
-    let waiting = 0;
-    kept.chart.on("datazoom", () => {
-      family.view = kept.chart.getOption().dataZoom.map((each) => [each.start, each.end]);
-      clearTimeout(waiting);
-      if (total > EDGES_IN_VIEW) waiting = setTimeout(again, 200);
-    });
-    const pointer = kept.chart.getZr();
-    pointer.on("click", (event) => { const i = nearest(kept.chart, event.offsetX, event.offsetY); if (i >= 0) choose(i); });
-    pointer.on("mousemove", (event) => pointer.setCursorStyle(nearest(kept.chart, event.offsetX, event.offsetY) >= 0 ? "pointer" : "default"));
-  };
-  side.replaceChildren(...candidateView(-1, choose));
   const colourings = [["fitness", "fitness"], ["operator", "operator"], ["island", "island"]];
   if (all.names.model.some(Boolean)) colourings.push(["model", "model"]);
+  return el("div", { class: "controls" },
+    choice("colour by", colourings, family.by, set("by")),
+    choice("height", [["kin", "kinship"], ["speed", "speed-up"]], family.layout, set("layout")),
+    choice("failures", [["yes", "shown"], ["no", "hidden"]], family.failures ? "yes" : "no", (value) => set("failures")(value === "yes")),
+    el("div", { class: "choice" }, el("span", { text: "zoom" }), button("+", "Zoom in", zoom(0.5)), button("−", "Zoom out", zoom(2)), button("all", "Show all", zoom(1e6))),
+    search);
+}
+
+function drawFamily() {
+  const place = chart("family", familyOption, familyReady, "tall", "Family tree of all candidates");
   return section("family", "The family tree", `${many(total, "candidate")}, each beside its kin; the line of the best stands out. Drag to move, Ctrl and wheel or the buttons to zoom, click for more.`,
-    el("div", { class: "controls" },
-      choice("colour by", colourings, family.by, set("by")),
-      choice("height", [["kin", "kinship"], ["speed", "speed-up"]], family.layout, set("layout")),
-      choice("failures", [["yes", "shown"], ["no", "hidden"]], "yes", (value) => set("failures")(value === "yes")),
-      el("div", { class: "choice" }, el("span", { text: "zoom" }), button("+", "Zoom in", () => zoom(0.5)), button("−", "Zoom out", () => zoom(2)), button("all", "Show all", () => zoom(1e6))),
-      search),
-    el("div", { class: "split" }, place, side));
+    familyControls(),
+    el("div", { class: "split" }, place, el("aside", { class: "side", "aria-live": "polite" }, candidateView(family.chosen))));
 }

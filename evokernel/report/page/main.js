@@ -1,12 +1,44 @@
-function draw() {
-  const parts = [drawAnswer(), total ? drawCurves() : null, drawStory(), total ? drawFamily() : null, drawNiches(), drawEffort(), drawFailures()].filter(Boolean);
-  document.getElementById("page").append(...parts);
-  document.getElementById("contents").append(...parts.map((part) => el("a", { href: `#${part.id}`, text: part.querySelector("h2").textContent })));
-  document.body.append(el("footer", { text: `Made by evokernel ${data.version} from ${status.store}. This file loads nothing and sends nothing. Charts: Apache ECharts, Apache License 2.0.` }));
-  redraw();
-  if (total) drawFamily.ready();
-  watchCharts();
+function sections() {
+  return [drawAnswer(), total ? drawCurves() : null, drawStory(), total ? drawFamily() : null, drawNiches(), drawEffort(), drawFailures()].filter(Boolean);
 }
 
-draw();
-document.documentElement.dataset.ready = "yes";
+/** Show the document that was taken last, touching only what differs from what is there. */
+function draw() {
+  const parts = sections(), by = document.querySelector("meta[name=generator]").content;
+  fill(document.getElementById("head"), headView());
+  fill(document.getElementById("page"), parts);
+  fill(document.getElementById("contents"), [...document.getElementById("page").children].map((part) => el("a", { href: `#${part.id}`, text: part.querySelector("h2").textContent })));
+  const loads = document.getElementById("data") ? "This file loads nothing and sends nothing." : "It follows the store and changes nothing.";
+  fill(document.getElementById("foot"), [document.createTextNode(`Made by ${by} ${data.version} from ${status.store}. ${loads} Charts: Apache ECharts, Apache License 2.0.`)]);
+  redraw();
+  fit();
+}
+
+/** Begin anew: what was kept of one run says nothing of another. */
+function forget() {
+  for (const kept of charts.values()) kept.selected = {};
+  axesOf.clear();
+  Object.assign(curves, { by: "evaluations", view: [[0, 100]] });
+  Object.assign(family, { chosen: -1, view: [[0, 100], [0, 100]] });
+}
+
+/** Show another document, usually a later state of the same run, where the reader looks now. */
+function renew(document) {
+  const another = data && document.status.run_id !== data.status.run_id;
+  const looked = data && !another ? [curvesLook(), familyLook()] : null;
+  if (another) forget();
+  take(document);
+  if (looked) {
+    curvesLookAgain(looked[0]);
+    familyLookAgain(looked[1]);
+  }
+  draw();
+}
+
+watchCharts();
+const embedded = document.getElementById("data");
+if (embedded) {
+  take(JSON.parse(embedded.textContent));
+  draw();
+  document.documentElement.dataset.ready = "yes";
+}

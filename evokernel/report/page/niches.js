@@ -30,17 +30,23 @@ function heat(map, x, y) {
 }
 
 function goTo(i) {
-  drawFamily.choose(i);
+  choose(i);
   document.getElementById("family").scrollIntoView();
 }
 
+const axesOf = new Map(); // which two axes a reader looks at, by the islands of a map
+
 function nicheView(map) {
-  let x = 0, y = Math.min(1, map.axes.length - 1);
-  const place = el("div", { class: "map" }, heat(map, x, y));
-  const again = () => place.replaceChildren(heat(map, x, y));
+  const name = map.islands.join(", "), looked = axesOf.get(name) || [0, Math.min(1, map.axes.length - 1)];
+  const place = el("div", { class: "map" }, heat(map, ...looked));
+  const look = (side) => (value) => {
+    looked[side] = value;
+    axesOf.set(name, looked);
+    place.replaceChildren(heat(map, ...looked));
+  };
   const names = map.axes.map((each, i) => [i, words(each.name)]);
-  return el("div", null, data.niches.length > 1 ? el("h3", { text: map.islands.join(", ") }) : "",
-    names.length > 2 ? el("div", { class: "controls" }, choice("across", names, x, (value) => { x = value; again(); }), choice("upwards", names, y, (value) => { y = value; again(); })) : "",
+  return el("div", { "data-whole": true, "data-key": name }, data.niches.length > 1 ? el("h3", { text: map.islands.join(", ") }) : "",
+    names.length > 2 ? el("div", { class: "controls" }, choice("across", names, looked[0], look(0)), choice("upwards", names, looked[1], look(1))) : "",
     place);
 }
 

@@ -1,10 +1,12 @@
 // The lineage of the best, as a story: who made what of whom, why, what was expected and what came of it.
+const story = { open: false };
+
 function diffView(diff) {
   const lines = diff.lines.map((line) => {
     const kind = line.startsWith("@@") ? "place" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "";
     return el("span", { class: kind, text: line || " " });
   });
-  return el("details", { class: "diff" },
+  return el("details", { class: "diff", open: story.open },
     el("summary", null, "What changed ", el("b", { class: "added", text: `+${diff.added}` }), " ", el("b", { class: "removed", text: `−${diff.removed}` })),
     el("pre", { tabindex: "0" }, lines), diff.cut ? el("p", { class: "note", text: "Cut here: long lines, or what comes after the first lines." }) : "");
 }
@@ -20,7 +22,7 @@ function chapterView(chapter, first) {
   const speed = chapter.speedup === null ? (chapter.holdout === "failed" ? "holdout failed" : words(chapter.status)) : times(chapter.speedup);
   const cost = [chapter.model, chapter.calls ? many(chapter.calls, "call") : "", chapter.tokens ? `${tokens(chapter.tokens)} tokens` : "", chapter.cost_usd ? dollars(chapter.cost_usd) : ""].filter(Boolean).join(", ");
   const others = [...chapter.parents.slice(1).map((id) => `also from ${short(id)}`), ...chapter.inspirations.map((id) => `inspired by ${short(id)}`)];
-  return el("li", { class: "chapter" },
+  return el("li", { class: "chapter", "data-key": chapter.candidate },
     el("div", { class: "stop" }, el("strong", { text: speed }), el("code", { text: short(chapter.candidate) })),
     el("div", { class: "told" },
       el("h3", null, first ? "The seed" : chapter.operator, el("small", { text: `${chapter.island} · step ${chapter.step}${chapter.mode ? ` · ${chapter.mode} mode` : ""}` })),
@@ -32,16 +34,18 @@ function chapterView(chapter, first) {
       chapter.diff ? diffView(chapter.diff) : ""));
 }
 
+const changesButton = () => (story.open ? "Close all changes" : "Open all changes");
+
 function drawStory() {
   const { chapters, left_out: left } = data.story;
   if (!chapters.length) return null;
   return section("story", "How the best came about",
     `${many(chapters.length - 1 + left, "generation")} from seed to best, along first parents. Speed-ups are over the fastest baseline, as measured in the search.`,
     left ? el("p", { class: "note", text: `The first ${left} generations are left out.` }) : "",
-    el("div", { class: "controls" }, el("button", { type: "button", text: "Open all changes", on: { click: (event) => {
-      const closed = document.querySelectorAll("#story details.diff:not([open])"), open = closed.length > 0;
-      for (const each of document.querySelectorAll("#story details.diff")) each.open = open;
-      event.currentTarget.textContent = open ? "Close all changes" : "Open all changes";
+    el("div", { class: "controls" }, el("button", { type: "button", text: changesButton(), on: { click: (event) => {
+      story.open = document.querySelectorAll("#story details.diff:not([open])").length > 0;
+      for (const each of document.querySelectorAll("#story details.diff")) each.open = story.open;
+      event.currentTarget.textContent = changesButton();
     } } })),
     el("ol", { class: "chapters" }, chapters.map((chapter, place) => chapterView(chapter, place === 0 && !left && !chapter.parents.length))));
 }

@@ -18,6 +18,7 @@ from evokernel.evaluation import Status
 from evokernel.report import html
 from evokernel.report.html import SCRIPTS, PageRefused, data_text, page_of, report_page, write_page
 from evokernel.report.whole import harmless, rationale_width, report_document
+from evokernel.serve.site import INDEX_SCRIPTS, RUN_SCRIPTS
 from tests.stores import IDENTITY, StoreBuilder, fill_store
 
 EVIL = (
@@ -121,12 +122,38 @@ def test_the_library_is_as_it_was_published() -> None:
 
 
 def test_our_scripts_write_text_and_never_markup() -> None:
-    assert {path.name for path in FOLDER.glob("*.js")} == {*SCRIPTS, "echarts.min.js"}
-    for name in SCRIPTS:
+    ours = {*SCRIPTS, *RUN_SCRIPTS, *INDEX_SCRIPTS}
+    assert {path.name for path in FOLDER.glob("*.js")} == {*ours, "echarts.min.js"}
+    for name in ours:
         text = (FOLDER / name).read_text()
-        assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|fetch\(", text
-        )
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+        assert name not in SCRIPTS or not re.search(r"fetch\(|EventSource|WebSocket|XMLHttp", text)
+
+
+class Writer:
+    """Commits one more candidate in the middle of another's reading: as a search does, between two queries."""
+
+    def __init__(self, builder: StoreBuilder) -> None:
+        self.builder, self.done = builder, 0
+
+    def before(self, sql: str) -> None:
+        if "FROM candidates c JOIN proposals p ON p.step = c.born LEFT JOIN" in sql and not self.done:
+            self.done += 1
+            self.builder.add("// meanwhile\n", speedup=2.0)
+
+
+def test_a_document_is_of_one_moment_whatever_a_search_writes_meanwhile(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        writer = Writer(builder)
+        with Store.open(tmp_path / "a.db", write=False) as store:
+            store.database.connection.set_trace_callback(writer.before)
+            document = report_document(store)
+            store.database.connection.set_trace_callback(None)
+            later = report_document(store)
+    assert writer.done == 1
+    assert [each["status"]["results"] for each in (document, later)] == [1, 2]
+    assert [len(each["candidates"]["id"]) for each in (document, later)] == [1, 2]
 
 
 @given(

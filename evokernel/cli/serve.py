@@ -1,0 +1,55 @@
+"""`evokernel serve`: the report as a page that follows its runs."""
+
+import signal
+import webbrowser
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.text import Text
+
+from evokernel.cli.locate import store_path
+from evokernel.cli.text import DIM, STRONG, WARN, clean, stderr, stdout
+
+
+@click.command(
+    epilog="Ctrl-C ends it; the search goes on. Beyond loopback others need the token in the address that is printed: "
+    "it is made at random, unless EVOKERNEL_SERVE_TOKEN gives one. The connection is not encrypted: over a network "
+    "that others can read, leave --host out and use `ssh -L PORT:127.0.0.1:PORT`."
+)
+@click.argument("stores", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."
+)
+@click.option("--open", "show", is_flag=True, help="Show it in the browser.")
+def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
+    """Show runs in a browser, and follow them: the page of `report` with what comes in, no reload needed.
+
+    A run may be at work here or in another process, be killed and go on, or begin later. Nothing is ever written.
+    Several stores get an index.
+    """
+    from evokernel.serve.server import Server
+    from evokernel.serve.site import Site
+
+    paths = list(dict.fromkeys(map(store_path, stores or (None,))))
+    with Site(paths) as site, Server(site, host=host, port=port) as server:
+        signal.signal(signal.SIGTERM, _end)
+        console = stdout()
+        console.print(Text(clean(server.url), style=STRONG), soft_wrap=True)
+        for path in paths:
+            console.print(
+                Text(f"  {clean(str(path))}{'' if path.exists() else ', when it is there'}", style=DIM), soft_wrap=True
+            )
+        if server.access.numbers:
+            stderr().print(Text("not encrypted: who can read the network sees the token and the runs", style=WARN))
+        if show and not webbrowser.open(server.url):
+            stderr().print(Text("no browser was found here; open the address in one", style=WARN))
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            console.print(Text("ended", style=DIM))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
