@@ -1,0 +1,7 @@
+// title: the kernel into memory of its own, copied from there
+
+extern "C" void run(EVK_PARAMETERS) {
+    into_scratch(EVK_ARGUMENTS, [](auto* place, auto* right, int64_t count, int64_t) {
+        std::memcpy(place, right, count * sizeof *place);
+    });
+}
