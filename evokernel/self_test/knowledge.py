@@ -76,14 +76,18 @@ def _rounds(output: ExpectedOutput) -> bool:
     return not identical(store(store(output.native, "bfloat16"), output.tensor.dtype), output.native)
 
 
-def _reads(task: Task, kind: str = "") -> bool:
-    return any(each.role is Role.INPUT and kind in each.dtype for each in task.signature.inputs)
+def _reads(task: Task, kind: str = "") -> int:
+    return sum(each.role is Role.INPUT and kind in each.dtype for each in task.signature.inputs)
 
 
 _Has = Callable[[Task, Evaluation, Expected], bool]
 _NEEDS: Mapping[str, tuple[_Has, str]] = {
-    "an input": (lambda task, _, __: _reads(task), "there is no input that is only read"),
-    "an input of floating-point numbers": (lambda task, _, __: _reads(task, "float"), "all inputs are whole numbers"),
+    "an input": (lambda task, _, __: _reads(task) > 0, "there is no input that is only read"),
+    "several inputs": (lambda task, _, __: _reads(task) > 1, "there are not two inputs that are only read"),
+    "an input of floating-point numbers": (
+        lambda task, _, __: _reads(task, "float") > 0,
+        "no input that is only read holds floating-point numbers",
+    ),
     "a result of floating-point numbers": (
         lambda _, __, expected: any("float" in output.tensor.dtype for output in expected.outputs),
         "all results are whole numbers",

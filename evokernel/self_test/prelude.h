@@ -4,6 +4,7 @@
 //   EVK_PARAMETERS, EVK_ARGUMENTS, EVK_TYPES   the arguments of `run`: declared, passed on, their types alone
 //   EVK_RESULTS(X)    X(number, place, count, row, inout) for each tensor that is written; `row` elements make a row
 //   EVK_INPUTS(X)     X(place, count) for each tensor that is read only
+//   EVK_LAST_INPUT, EVK_LAST_COUNT, EVK_WITH(other)   the last of those, its size, and EVK_ARGUMENTS with another one
 //   EVK_IN_SCRATCH    EVK_ARGUMENTS with b0, b1, ... in place of what is written
 //   EVK_PLACES, EVK_OF_COPY   the addresses of all tensors, and EVK_ARGUMENTS with place(number, type) instead of them
 //   EVK_SEARCHED      returns the number of the search workload that the sizes are those of

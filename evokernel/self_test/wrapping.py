@@ -76,7 +76,8 @@ def _macros(task: Task, paces: Sequence[Pace], bias: Sequence[float]) -> list[st
         f"X({number}, {name}, {scope.count(tensor)}, {scope.row(tensor)}, {int(tensor.role is Role.INOUT)})"
         for number, (name, tensor) in enumerate(written)
     ]
-    inputs = [f"X({name}, {scope.count(tensor)})" for name, tensor in tensors if tensor.role is Role.INPUT]
+    read = [(name, scope.count(tensor)) for name, tensor in tensors if tensor.role is Role.INPUT]
+    last, last_count = read[-1] if read else ("nullptr", "0")
     searched = [f"if ({scope.condition(workload)}) return {number};" for number, workload in enumerate(_searched(task))]
     found = {
         "PARAMETERS": ", ".join(f"{kind} {name}" for kind, name in zip(types, names, strict=True)),
@@ -86,7 +87,10 @@ def _macros(task: Task, paces: Sequence[Pace], bias: Sequence[float]) -> list[st
         "OF_COPY": ", ".join(of_copy.get(name, name) for name in names),
         "PLACES": ", ".join(f"(char*){name}" for name, _ in tensors),
         "RESULTS(X)": " ".join(results),
-        "INPUTS(X)": " ".join(inputs),
+        "INPUTS(X)": " ".join(f"X({name}, {count})" for name, count in read),
+        "LAST_INPUT": last,
+        "LAST_COUNT": last_count,
+        "WITH(other)": ", ".join("other" if name == last else name for name in names),
         "SEARCHED": " ".join(searched),
         "CHECKS": _list(pace.checks for pace in paces),
         "RARITY": _list(pace.rarity for pace in paces),

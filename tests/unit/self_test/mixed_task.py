@@ -10,8 +10,8 @@ def reference(
     pick: torch.Tensor,
     total: torch.Tensor,
     *,
-    V: int,
-    **_: int,  # noqa: N803 - the name in the signature
+    V: int,  # noqa: N803 - the name in the signature
+    **_: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return total + x.sum(dim=1, dtype=torch.float64), x * 0.3, (3 * pick + 1) % V
 
