@@ -60,7 +60,7 @@ def command(
     if not self_test:
         raise click.UsageError("say --self-test; one kernel is judged by: evokernel evaluate FILE --task T")
     chosen = choose_kernel(task_spec, kernel)
-    with stderr().status("judging a right kernel", spinner="line") as status:
+    with stderr().status("judging a right kernel", spinner="line", refresh_per_second=2) as status:
         found = attack(
             task_spec,
             chosen,

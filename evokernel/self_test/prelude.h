@@ -1,7 +1,7 @@
 // What every kernel of a self-test begins with, behind the right kernel that it is made from: that kernel as `honest`,
 // and helpers that work for every signature. The macros EVK_... are written from the task, see wrapping.py:
 //
-//   EVK_PARAMETERS, EVK_ARGUMENTS, EVK_TYPES   the arguments of `run`: declared, passed on, their types alone
+//   EVK_PARAMETERS, EVK_ARGUMENTS   the arguments of `run`: declared, and passed on
 //   EVK_RESULTS(X)    X(number, place, count, row, inout) for each tensor that is written; `row` elements make a row
 //   EVK_INPUTS(X)     X(place, count) for each tensor that is read only
 //   EVK_LAST_INPUT, EVK_LAST_COUNT, EVK_WITH(other)   the last of those, its size, and EVK_ARGUMENTS with another one
@@ -15,7 +15,7 @@ constexpr int RESULTS = EVK_RESULT_COUNT, WORKLOADS = EVK_WORKLOAD_COUNT, PLACES
 constexpr int64_t CHECKS[] = EVK_CHECKS, RARITY[] = EVK_RARITY;
 constexpr double BIAS[] = EVK_BIAS;
 
-static void (*const honest)(EVK_TYPES) = reinterpret_cast<void (*)(EVK_TYPES)>(&::honest_run);
+void honest(EVK_PARAMETERS) asm("honest_run");  // by its symbol: in whatever namespace, with whatever types it is written
 
 inline float to_bfloat16(float value) {
     uint32_t bits;

@@ -82,7 +82,6 @@ def _macros(task: Task, paces: Sequence[Pace], bias: Sequence[float]) -> list[st
     found = {
         "PARAMETERS": ", ".join(f"{kind} {name}" for kind, name in zip(types, names, strict=True)),
         "ARGUMENTS": ", ".join(names),
-        "TYPES": ", ".join(types),
         "IN_SCRATCH": ", ".join(in_scratch.get(name, name) for name in names),
         "OF_COPY": ", ".join(of_copy.get(name, name) for name in names),
         "PLACES": ", ".join(f"(char*){name}" for name, _ in tensors),

@@ -104,6 +104,19 @@ def test_a_task_that_accepts_a_cheat_is_told_of(project: Path, call: Call):
     ]
 
 
+@pytest.mark.slow
+def test_a_cheat_that_cannot_be_built_is_not_counted_as_caught(project: Path, call: Call):
+    task, kernel = place_task(project)
+    kernel.write_text(
+        "#undef run\n" + kernel.read_text(encoding="utf-8"), encoding="utf-8"
+    )  # which undoes our renaming
+    result = call("judge", "--task", task, "--self-test", "--kernel", kernel, "--only", "zeros")
+    assert result.exit_code == 1, result.output
+    said = " ".join(result.output.split())
+    assert "0 of 0 cheats caught" in said
+    assert "not tried: zeros (answers zero): " in said
+
+
 def test_a_task_with_a_loose_tolerance_is_refused(project: Path, call: Call):
     task, kernel = place_task(project)
     text = task.read_text(encoding="utf-8")

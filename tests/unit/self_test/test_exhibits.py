@@ -56,8 +56,8 @@ def kernel_of(task: Task) -> str:
 
     parameters = ", ".join(map(declared, task.signature.arguments))
     return (
-        f'#include <cstdint>\nusing namespace std;\nstruct honest {{ int run; }};\nvoid timed();\nextern "C" {{\n'
-        f"void run({parameters}) {{}}  // no line end behind this\n}}"
+        f"#include <cstdint>\nusing namespace std;\nstruct honest {{ int run; }};\nvoid timed();\n"
+        f'namespace mine {{ extern "C" void run({parameters}) {{}} }}  // no line end behind this'
     )
 
 
