@@ -49,9 +49,9 @@ def command(
 ) -> None:
     """Test the judge on a task: kernels that cheat are made from a right one, and judged as in a search.
 
-    Each kind of cheat is known from somewhere; all are made anew for the task's own signature. The exit code is 0 where
+    Some forty cheats are made anew for the task's own signature, in C++, for processors. The exit code is 0 where
     nothing was accepted that must not be and no harmless kernel was rejected, 1 otherwise, 2 where this could not be
-    tried. C++ on a processor only, so far.
+    tried. docs/worker-mode.md says more.
     """
     from evokernel.config import EvaluationConfig
     from evokernel.self_test.attack import attack, choose_kernel

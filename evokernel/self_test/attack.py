@@ -86,7 +86,12 @@ def choose_kernel(task_spec: str, kernel: Path | None = None) -> Candidate:
         TaskError: the task cannot be loaded, is not for processors, or has no seed in C++.
         LanguageError: the kernel is in another language, or cannot be read.
     """
-    task = load_task(task_spec).on(DEVICE_OF[LANGUAGE])
+    task = load_task(task_spec)
+    if DEVICE_OF[LANGUAGE] not in task.workloads:
+        known = ", ".join(sorted(task.workloads)) or "none"
+        raise TaskError(
+            f"the self-test makes cheats in C++, for processors; task {task.name!r} has workloads for: {known}"
+        )
     seed = task.seeds.get(LANGUAGE)
     if kernel is None and seed is None:
         raise TaskError(

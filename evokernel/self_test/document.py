@@ -29,7 +29,7 @@ def score(trials: tuple[Trial, ...]) -> Score:
     """Return how many of some cheats were caught; known holes, and what gains nothing, are in neither number."""
     stages: dict[str, int] = {}
     for trial in trials:
-        if trial.ending is Ending.CAUGHT:
+        if trial.ending is Ending.CAUGHT and trial.exhibit.stops:
             stages[trial.evaluation.stage.value] = stages.get(trial.evaluation.stage.value, 0) + 1
     caught = sum(stages.values())
     return Score(caught + sum(trial.ending is Ending.ACCEPTED for trial in trials), caught, stages)

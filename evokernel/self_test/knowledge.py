@@ -50,9 +50,8 @@ def look(task: Task, judged: Evaluation) -> Knowledge:
     timings = {timing.workload: timing for timing in judged.timings}
     paces = tuple(_pace(task, timings[workload.name], task.bytes_at(workload)) for workload in workloads.search)
     least = min(workloads.search, key=task.bytes_at)
-    distribution = "normal" if "normal" in task.distributions else task.distributions[0]
-    inputs = draw(task, least, distribution, np.random.default_rng())
-    expected = expect(task, least, inputs, distribution=distribution)
+    inputs = draw(task, least, least.distribution, np.random.default_rng())
+    expected = expect(task, least, inputs, distribution=least.distribution)
     lacks = {need: reason for need, (has, reason) in _NEEDS.items() if not has(task, judged, expected)}
     return Knowledge(task, paces, tuple(map(_bias, expected.outputs)), lacks)
 

@@ -1,4 +1,4 @@
-// title: the kernel into memory of its own, written out from the last element to the first
+// title: computes into memory of its own, and writes out backwards
 
 extern "C" void run(EVK_PARAMETERS) {
     into_scratch(EVK_ARGUMENTS, [](auto* place, auto* right, int64_t count, int64_t) {

@@ -1,3 +1,3 @@
-// title: the kernel itself, called from another function
+// title: calls the right kernel
 
 extern "C" void run(EVK_PARAMETERS) { honest(EVK_ARGUMENTS); }

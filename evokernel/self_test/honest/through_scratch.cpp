@@ -1,4 +1,4 @@
-// title: the kernel into memory of its own, copied from there
+// title: computes into memory of its own, and copies
 
 extern "C" void run(EVK_PARAMETERS) {
     into_scratch(EVK_ARGUMENTS, [](auto* place, auto* right, int64_t count, int64_t) {

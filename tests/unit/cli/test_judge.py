@@ -147,3 +147,6 @@ def test_what_cannot_be_tried_says_why(project: Path, call: Call):
         result = call("judge", "--task", task, *arguments)
         assert result.exit_code == 2, result.output
         assert words in " ".join(result.stderr.split())
+    result = call("judge", "--task", "cross_entropy", "--self-test")
+    assert result.exit_code == 2
+    assert "for processors; task 'cross_entropy' has workloads for: cuda" in " ".join(result.stderr.split())
