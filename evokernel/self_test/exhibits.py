@@ -33,8 +33,9 @@ _HERE = Path(__file__).parent
 class Exhibit:
     """One kernel that is made for a task: what it tries, and what must become of it.
 
-    `stops` are the stages that must stop it; a `hole` says why worker mode cannot; `honest` ones must be accepted.
-    `body` is its part of the source; what comes before depends on the task.
+    `stops` are the stages that must stop it, where the task has what it `needs`; `mend` says what to change in a task
+    that accepts it; a `hole` why worker mode cannot stop it. One that `gains_nothing` is right, and must only look no
+    faster than the kernel it is made from. `body` is its part of the source; what comes before depends on the task.
     """
 
     name: str
@@ -45,17 +46,13 @@ class Exhibit:
     needs: tuple[str, ...]
     mend: str
     hole: str
+    gains_nothing: bool
     body: str
 
     @property
     def honest(self) -> bool:
         """Whether it does not cheat."""
         return not self.family
-
-    @property
-    def gains_nothing(self) -> bool:
-        """Whether it is right, and must only look no faster than the kernel it is made from."""
-        return not (self.honest or self.stops or self.hole)
 
 
 def read_head(source: str) -> dict[str, str]:
@@ -99,6 +96,7 @@ def _read(path: Path) -> Exhibit:
         needs=_parts(head, "needs", ", "),
         mend=head.get("mend", ""),
         hole=head.get("hole", ""),
+        gains_nothing=head.get("gains") == "nothing",
         body=source,
     )
 
