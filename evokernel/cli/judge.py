@@ -119,10 +119,11 @@ def _heading(found: "SelfTest") -> Text:
     whole, passed = score(found.trials), len(found.with_ending(Ending.PASSED))
     harmless = sum(trial.exhibit.honest for trial in found.trials)
     share = "" if whole.rate is None else f" ({whole.rate:.1%})"
+    beside = f", {passed} of {harmless} harmless kernels passed" if harmless else ""
     return Text.assemble(
         (clean(found.task), STRONG),
         (f"  {whole.caught} of {whole.due} cheats caught{share}", GOOD if whole.caught == whole.due else BAD),
-        (f", {passed} of {harmless} harmless kernels passed", GOOD if passed == harmless else BAD),
+        (beside, GOOD if passed == harmless else BAD),
     )
 
 
