@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Tools": {
         "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
+        "judge": Entry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
         "export": Entry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
         "verify": Entry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": Entry("evokernel.cli.tasks", "command", "The built-in tasks."),

@@ -1,7 +1,6 @@
 """The exhibits of the museum: kernels with a head that says what they are and what must become of them.
 
-A head is the comment at the top of the file, one `// field: text` a line; a line that begins with `//   ` goes on with
-the field before it. Fields of a cheat:
+Heads are read as those of `evokernel.self_test` are. Fields of a cheat:
 
     title, task (a file in `tasks/`), class, tries, seen (who saw it first), verdict
 
@@ -22,10 +21,10 @@ from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Stage, Status
 from evokernel.protocols import EvaluationRequest
+from evokernel.self_test.exhibits import read_head
 
 HERE = Path(__file__).parent
 CHEATS, HONEST, TASKS = HERE / "cheats" / "cpp", HERE / "honest" / "cpp", HERE / "tasks"
-CLASSES = ("clock", "caching", "stealing", "checking", "not the task")
 SETTINGS = EvaluationConfig(quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3)
 
 
@@ -63,18 +62,7 @@ def read_exhibits(folder: Path) -> list[Exhibit]:
 
 def _read(path: Path) -> Exhibit:
     source = path.read_text(encoding="utf-8")
-    head: dict[str, str] = {}
-    field = ""
-    for line in source.splitlines():
-        if not line.startswith("//"):
-            break
-        if line.startswith("//   "):
-            head[field] += " " + line[2:].strip()
-        else:
-            field, _, text = line[2:].partition(":")
-            field = field.strip()
-            head[field] = text.strip()
-    return Exhibit(path, head, source)
+    return Exhibit(path, read_head(source), source)
 
 
 def judge_exhibits(exhibits: Iterable[Exhibit]) -> dict[str, Evaluation]:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from evokernel.evaluation import Evaluation, Stage, Status, combined_speedup
-from tests.museum.exhibits import CHEATS, CLASSES, HONEST, Exhibit, judge_exhibits, read_exhibits
+from evokernel.self_test.exhibits import CLASSES
+from tests.museum.exhibits import CHEATS, HONEST, Exhibit, judge_exhibits, read_exhibits
 
 DOCS = Path(__file__).parents[2] / "docs" / "worker-mode.md"
 CHEATING, HONEST_ONES = read_exhibits(CHEATS), read_exhibits(HONEST)

@@ -1,0 +1,190 @@
+"""`evokernel judge --self-test`: what cheats made for a task would come to."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from evokernel.cli.tables import put, sheet, table
+from evokernel.cli.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
+
+if TYPE_CHECKING:
+    from evokernel.self_test.attack import SelfTest, Trial
+
+WRONG_EXIT = 1
+
+
+@click.command()
+@click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
+@click.option("--self-test", is_flag=True, help="Attack the judge with kernels that cheat.")
+@click.option(
+    "--kernel",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE.cpp",
+    help="The right kernel to make cheats from; the task's C++ seed if left out.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this cheat; may be given several times.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Also write the kernels there that were made, to look at or for `evokernel evaluate`.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    task_spec: str,
+    self_test: bool,
+    kernel: Path | None,
+    only: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Test the judge on a task: kernels that cheat are made from a right one, and judged as in a search.
+
+    Some forty cheats are made anew for the task's own signature, in C++, for processors. The exit code is 0 where
+    nothing was accepted that must not be and no harmless kernel was rejected, 1 otherwise, 2 where this could not be
+    tried. docs/worker-mode.md says more.
+    """
+    from evokernel.config import EvaluationConfig
+    from evokernel.self_test.attack import attack, choose_kernel
+    from evokernel.self_test.document import document
+
+    if not self_test:
+        raise click.UsageError("say --self-test; one kernel is judged by: evokernel evaluate FILE --task T")
+    chosen = choose_kernel(task_spec, kernel)
+    with stderr().status("judging a right kernel", spinner="line", refresh_per_second=2) as status:
+        found = attack(
+            task_spec,
+            chosen,
+            settings=EvaluationConfig(),
+            only=only,
+            told=lambda done, of: status.update(f"judged {done} of {of} kernels"),
+        )
+    if out is not None:
+        _write(found, out)
+    if as_json:
+        click.echo(json.dumps(document(found), indent=2))
+    else:
+        _show(found)
+    context.exit(0 if found.ok else WRONG_EXIT)
+
+
+def _write(found: "SelfTest", folder: Path) -> None:
+    from evokernel.errors import ConfigError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for trial in found.trials:
+            (folder / f"{trial.exhibit.name}.cpp").write_text(trial.candidate.source, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the kernels to {folder}: {error}") from None
+
+
+def _show(found: "SelfTest") -> None:
+    from evokernel.self_test.attack import Ending
+
+    holes = found.with_ending(Ending.HOLE)
+    put(
+        stdout(),
+        _heading(found),
+        _trials(found),
+        _classes(found),
+        *map(_complaint, found.with_ending(Ending.ACCEPTED, Ending.REJECTED, Ending.NOT_TRIED)),
+        _notes("known holes, not counted", {each.exhibit.name: each.exhibit.hole for each in holes}),
+        _notes("not made for this task", found.left_out),
+        sheet(
+            {
+                "mode": found.judged.key.mode.value,
+                "sandbox": one_line(found.identity.sandbox),
+                "device": one_line(found.identity.device),
+                "environment": one_line(found.identity.environment),
+                "made from": found.kernel.id,
+            }
+        ),
+    )
+
+
+def _heading(found: "SelfTest") -> Text:
+    from evokernel.self_test.attack import Ending
+    from evokernel.self_test.document import score
+
+    whole, passed = score(found.trials), len(found.with_ending(Ending.PASSED))
+    harmless = sum(trial.exhibit.honest for trial in found.trials)
+    share = "" if whole.rate is None else f" ({whole.rate:.1%})"
+    beside = f", {passed} of {harmless} harmless kernels passed" if harmless else ""
+    return Text.assemble(
+        (clean(found.task), STRONG),
+        (f"  {whole.caught} of {whole.due} cheats caught{share}", GOOD if whole.caught == whole.due else BAD),
+        (beside, GOOD if passed == harmless else BAD),
+    )
+
+
+def _trials(found: "SelfTest") -> Table:
+    made = table("class", "a kernel that", "", "at", "because")
+    for trial in found.trials:
+        made.add_row(
+            Text(trial.exhibit.family or "harmless", style=DIM),
+            Text(trial.exhibit.title),
+            _ending(trial),
+            _stage(trial),
+            Text(trial.evaluation.status.value, style=DIM),
+        )
+    return made
+
+
+def _ending(trial: "Trial") -> Text:
+    from evokernel.self_test.attack import BAD_ENDINGS, Ending
+
+    usual = {Ending.HOLE: WARN, Ending.NO_GAIN: DIM}
+    return Text(trial.ending.value, style=BAD if trial.ending in BAD_ENDINGS else usual.get(trial.ending, GOOD))
+
+
+def _stage(trial: "Trial") -> Text:
+    from evokernel.self_test.attack import Ending
+
+    stage = trial.evaluation.stage.value
+    if trial.ending is Ending.CAUGHT and not trial.in_time and trial.exhibit.stops:
+        return Text(f"{stage} (due at {' or '.join(trial.exhibit.stops)})", style=WARN)
+    return Text(stage)
+
+
+def _classes(found: "SelfTest") -> Table:
+    from evokernel.self_test.document import by_class, score
+    from evokernel.self_test.exhibits import CLASSES
+
+    made = table("class", "", "caught", "rate", "at", right=(2, 3))
+    for name, trials in by_class(found).items():
+        given = score(trials)
+        rate = "-" if given.rate is None else f"{given.rate:.0%}"
+        where = ", ".join(f"{stage} {count}" for stage, count in given.stages.items())
+        made.add_row(name, Text(CLASSES[name], style=DIM), f"{given.caught} of {given.due}", rate, where)
+    return made
+
+
+def _complaint(trial: "Trial") -> Text:
+    from evokernel.self_test.attack import Ending
+
+    exhibit = trial.exhibit
+    if trial.ending is Ending.ACCEPTED:
+        mend = f"\n{exhibit.mend}" if exhibit.mend else ""
+        said = f"accepted: {exhibit.name}, which {exhibit.title}: {exhibit.tries}{mend}"
+    else:
+        said = f"{trial.ending.value}: {exhibit.name} ({exhibit.title}): {trial.evaluation.feedback}"
+    return Text(clean(said), style=BAD)
+
+
+def _notes(heading: str, notes: Mapping[str, str]) -> Table | None:
+    if not notes:
+        return None
+    made = table(heading, "why")
+    for name, why in notes.items():
+        made.add_row(name, Text(why, style=DIM))
+    return made

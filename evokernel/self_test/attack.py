@@ -1,0 +1,213 @@
+"""The self-test: cheats made from a right kernel for a task, each judged as a candidate of a search would be."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from evokernel.candidate import Candidate
+from evokernel.config import DEVICE_OF, EvaluationConfig
+from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluation import Budget, Evaluation, Status, combined_speedup
+from evokernel.judging import read_candidate
+from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.self_test.exhibits import Exhibit, all_exhibits
+from evokernel.self_test.knowledge import look
+from evokernel.self_test.wrapping import wrap
+from evokernel.task import Task
+from evokernel.tasks import load_task
+
+LANGUAGE = "cpp"
+"""What cheats are made in."""
+GAIN = 1.05
+"""How much faster than the kernel it is made from a right result may look before it gains something."""
+_NOT_MADE = frozenset({Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT})
+
+
+class Ending(StrEnum):
+    """What became of an exhibit."""
+
+    CAUGHT = "caught"
+    ACCEPTED = "accepted"
+    HOLE = "known hole"
+    NO_GAIN = "gained nothing"
+    PASSED = "passed"
+    REJECTED = "rejected"
+    NOT_TRIED = "not tried"
+
+
+BAD_ENDINGS = frozenset({Ending.ACCEPTED, Ending.REJECTED, Ending.NOT_TRIED})
+"""What must not be: a cheat that is accepted, a harmless kernel that is not, and one that could not be built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One exhibit as it was made for a task, with its evaluation."""
+
+    exhibit: Exhibit
+    candidate: Candidate
+    evaluation: Evaluation
+    ending: Ending
+
+    @property
+    def in_time(self) -> bool:
+        """Whether a cheat was caught at a stage that must stop it, and not at another one."""
+        return self.ending is Ending.CAUGHT and self.evaluation.stage in self.exhibit.stops
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What an evaluator did with the kernels made for a task. `left_out` says why a cheat was not made, by name."""
+
+    task: str
+    kernel: Candidate
+    identity: EvaluatorIdentity
+    judged: Evaluation
+    trials: tuple[Trial, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was accepted that must not be, nothing harmless rejected, and all of it tried."""
+        return not any(trial.ending in BAD_ENDINGS for trial in self.trials)
+
+    def with_ending(self, *endings: Ending) -> tuple[Trial, ...]:
+        """Return the trials that ended so."""
+        return tuple(trial for trial in self.trials if trial.ending in endings)
+
+
+def choose_kernel(task_spec: str, kernel: Path | None = None) -> Candidate:
+    """Return the right kernel to make cheats from: the one in a file, or the task's seed.
+
+    Raises:
+        TaskError: the task cannot be loaded, is not for processors, or has no seed in C++.
+        LanguageError: the kernel is in another language, or cannot be read.
+    """
+    task = load_task(task_spec)
+    if DEVICE_OF[LANGUAGE] not in task.workloads:
+        known = ", ".join(sorted(task.workloads)) or "none"
+        raise TaskError(
+            f"the self-test makes cheats in C++, for processors; task {task.name!r} has workloads for: {known}"
+        )
+    seed = task.seeds.get(LANGUAGE)
+    if kernel is None and seed is None:
+        raise TaskError(
+            f"task {task.name!r} has no seed in C++ to make cheats from; name a right kernel: --kernel FILE.cpp"
+        )
+    chosen = read_candidate(kernel or Path(str(seed)))
+    if chosen.language != LANGUAGE:
+        raise LanguageError(
+            f"{kernel}: the self-test makes cheats in C++, for processors, and this is a kernel in {chosen.language}"
+        )
+    return chosen
+
+
+def attack(
+    task_spec: str,
+    kernel: Candidate,
+    *,
+    settings: EvaluationConfig,
+    only: Sequence[str] = (),
+    told: Callable[[int, int], object] = lambda done, of: None,
+) -> SelfTest:
+    """Make cheats and harmless kernels from a right one, and judge them all.
+
+    Args:
+        task_spec: a built-in task or the path of a task file.
+        kernel: a right kernel in C++.
+        settings: how to judge.
+        only: names of exhibits; none for all.
+        told: called with how many were judged, and of how many.
+
+    Raises:
+        ConfigError: an exhibit is not known.
+        TaskError: the task is not fit to judge kernels, or gives no sizes to make cheats with.
+        LanguageError: the kernel is not right, or there are no tools to build it.
+        HarnessError: the machinery failed.
+    """
+    exhibits = _chosen(only)
+    settings = settings.on(DEVICE_OF[LANGUAGE])
+    language = local_language(LANGUAGE, settings)
+    task = load_task(task_spec).on(DEVICE_OF[LANGUAGE])
+    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=1)
+    return asyncio.run(_attack(evaluator, language, kernel, task=task, spec=task_spec, exhibits=exhibits, told=told))
+
+
+def _chosen(only: Sequence[str]) -> tuple[Exhibit, ...]:
+    every = all_exhibits()
+    unknown = sorted(set(only) - {exhibit.name for exhibit in every})
+    if unknown:
+        raise ConfigError(f"no such kernel in the self-test: {', '.join(unknown)}; there are: {_names(every)}")
+    return tuple(exhibit for exhibit in every if not only or exhibit.name in only)
+
+
+def _names(exhibits: Sequence[Exhibit]) -> str:
+    return ", ".join(exhibit.name for exhibit in exhibits)
+
+
+async def _attack(
+    evaluator: LocalEvaluator,
+    language: Language,
+    kernel: Candidate,
+    *,
+    task: Task,
+    spec: str,
+    exhibits: Sequence[Exhibit],
+    told: Callable[[int, int], object],
+) -> SelfTest:
+    async def judge(candidate: Candidate) -> Evaluation:
+        request = EvaluationRequest(candidate, language.program_hash(candidate.source), Budget.QUICK)
+        evaluation = await evaluator.evaluate(request)
+        if evaluation.status is Status.HARNESS_ERROR:
+            raise HarnessError(evaluation.feedback)
+        return evaluation
+
+    trials: list[Trial] = []
+
+    async def attempt(exhibit: Exhibit) -> None:
+        source = wrap(kernel.source, exhibit, task=task, paces=known.paces, bias=known.bias)
+        candidate = Candidate(source, LANGUAGE)
+        evaluation = await judge(candidate)
+        trials.append(Trial(exhibit, candidate, evaluation, _ending(exhibit, evaluation, judged)))
+        told(len(trials), len(able))
+
+    try:
+        identity = await evaluator.start()
+        judged = await judge(kernel)
+        if not judged.ok:
+            raise LanguageError(
+                f"the kernel that cheats are to be made from is not right: {judged.status.value} at "
+                f"{judged.stage.value}: {judged.feedback}"
+            )
+        known = await asyncio.to_thread(look, task, judged)
+        lacking = {exhibit.name: _lack(exhibit, known.lacks) for exhibit in exhibits}
+        able = [exhibit for exhibit in exhibits if not lacking[exhibit.name]]
+        ended = await asyncio.gather(*map(attempt, able), return_exceptions=True)
+        for error in filter(None, ended):
+            raise error
+    finally:
+        await evaluator.close()
+    order = [exhibit.name for exhibit in able]
+    trials.sort(key=lambda trial: order.index(trial.exhibit.name))
+    left_out = {name: reason for name, reason in lacking.items() if reason}
+    return SelfTest(spec, kernel, identity, judged, tuple(trials), left_out)
+
+
+def _lack(exhibit: Exhibit, lacks: Mapping[str, str]) -> str:
+    return "; ".join(lacks[need] for need in exhibit.needs if need in lacks)
+
+
+def _ending(exhibit: Exhibit, evaluation: Evaluation, honest: Evaluation) -> Ending:
+    if evaluation.status in _NOT_MADE:
+        return Ending.NOT_TRIED
+    if exhibit.honest:
+        return Ending.PASSED if evaluation.ok else Ending.REJECTED
+    if not evaluation.ok:
+        return Ending.CAUGHT
+    if exhibit.hole:
+        return Ending.HOLE
+    gained = combined_speedup(evaluation.timings).low >= GAIN * combined_speedup(honest.timings).high
+    return Ending.NO_GAIN if exhibit.gains_nothing and not gained else Ending.ACCEPTED

@@ -1,0 +1,87 @@
+"""A self-test as JSON; the fields are those of docs/json.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evokernel.evaluation import combined_speedup
+from evokernel.self_test.attack import Ending, SelfTest, Trial
+from evokernel.self_test.exhibits import CLASSES
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How many cheats of a class had to be caught, and at which stages how many were."""
+
+    due: int
+    caught: int
+    stages: Mapping[str, int]
+
+    @property
+    def rate(self) -> float | None:
+        """The share that was caught; None where there was none to catch."""
+        return self.caught / self.due if self.due else None
+
+
+def score(trials: tuple[Trial, ...]) -> Score:
+    """Return how many of some cheats were caught; known holes, and what gains nothing, are in neither number."""
+    stages: dict[str, int] = {}
+    for trial in trials:
+        if trial.ending is Ending.CAUGHT and trial.exhibit.stops:
+            stages[trial.evaluation.stage.value] = stages.get(trial.evaluation.stage.value, 0) + 1
+    caught = sum(stages.values())
+    return Score(caught + sum(trial.ending is Ending.ACCEPTED for trial in trials), caught, stages)
+
+
+def by_class(found: SelfTest) -> dict[str, tuple[Trial, ...]]:
+    """Return the cheats that were tried, by class."""
+    tried = {name: tuple(trial for trial in found.trials if trial.exhibit.family == name) for name in CLASSES}
+    return {name: trials for name, trials in tried.items() if trials}
+
+
+def document(found: SelfTest) -> dict[str, Any]:
+    """Return what `judge --self-test --json` prints."""
+    cheats = [trial for trial in found.trials if not trial.exhibit.honest]
+    whole = score(tuple(cheats))
+    return {
+        "format": FORMAT,
+        "task": found.task,
+        "kernel": found.kernel.id,
+        "language": found.kernel.language,
+        "ok": found.ok,
+        "due": whole.due,
+        "caught": whole.caught,
+        "catch_rate": whole.rate,
+        "classes": {name: _score(score(trials)) for name, trials in by_class(found).items()},
+        "cheats": [_trial(trial) for trial in cheats],
+        "harmless": [_trial(trial) for trial in found.trials if trial.exhibit.honest],
+        "left_out": dict(found.left_out),
+        "mode": found.judged.key.mode.value,
+        "device": found.identity.device,
+        "environment": found.identity.environment,
+        "sandbox": found.identity.sandbox,
+    }
+
+
+def _score(given: Score) -> dict[str, Any]:
+    return {"due": given.due, "caught": given.caught, "catch_rate": given.rate, "stages": dict(given.stages)}
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    exhibit, evaluation = trial.exhibit, trial.evaluation
+    return {
+        "name": exhibit.name,
+        "class": exhibit.family or None,
+        "title": exhibit.title,
+        "tries": exhibit.tries or None,
+        "due_stages": [stage.value for stage in exhibit.stops],
+        "hole": exhibit.hole or None,
+        "ending": trial.ending.value,
+        "status": evaluation.status.value,
+        "stage": evaluation.stage.value,
+        "feedback": evaluation.feedback,
+        "speedup": combined_speedup(evaluation.timings).value if evaluation.ok else None,
+        "candidate": trial.candidate.id,
+    }

@@ -1,0 +1,3 @@
+// title: calls the right kernel
+
+extern "C" void run(EVK_PARAMETERS) { honest(EVK_ARGUMENTS); }

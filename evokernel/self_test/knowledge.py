@@ -1,0 +1,112 @@
+"""What the cheats of a self-test know of a task: how its kernel is called and timed, and how exact it must be."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evokernel.evaluate.arrays import identical, store
+from evokernel.evaluate.inputs import draw
+from evokernel.evaluate.tolerance import Expected, ExpectedOutput, expect
+from evokernel.evaluation import Evaluation, Timing
+from evokernel.self_test.wrapping import Pace
+from evokernel.task import Role, Scalar, Task
+
+_SLOW_US = 20_000.0
+"""A kernel that takes longer may be thought hopeless, and is then called twice before it is timed."""
+_WARMED_US = 10_000.0
+_BATCH_US = 3000.0
+_ROOM_BYTES = 32 << 20
+_MOST_CALLS = 512
+_LEAST_RARE = 40
+_WIDE = ("float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All that cheats are made with.
+
+    `paces` are by search workload, `bias` by tensor that is written; `lacks` says, by what a cheat may need, why it is
+    not there.
+    """
+
+    task: Task
+    paces: tuple[Pace, ...]
+    bias: tuple[float, ...]
+    lacks: Mapping[str, str]
+
+
+def look(task: Task, judged: Evaluation) -> Knowledge:
+    """Return what an attacker knows from a task and from the evaluation of a right kernel.
+
+    Args:
+        task: as it is on the class of devices.
+        judged: the evaluation; it must be ok.
+
+    Raises:
+        TaskError: the reference failed.
+    """
+    (workloads,) = task.workloads.values()
+    timings = {timing.workload: timing for timing in judged.timings}
+    paces = tuple(_pace(task, timings[workload.name], task.bytes_at(workload)) for workload in workloads.search)
+    least = min(workloads.search, key=task.bytes_at)
+    inputs = draw(task, least, least.distribution, np.random.default_rng())
+    expected = expect(task, least, inputs, distribution=least.distribution)
+    lacks = {need: reason for need, (has, reason) in _NEEDS.items() if not has(task, judged, expected)}
+    return Knowledge(task, paces, tuple(map(_bias, expected.outputs)), lacks)
+
+
+def _pace(task: Task, timing: Timing, moved_bytes: int) -> Pace:
+    checks = 2 if timing.candidate_us > _SLOW_US else len(task.distributions) + 1
+    in_time = _BATCH_US / max(timing.baseline_us, timing.candidate_us / 4)
+    batch = min(in_time, _ROOM_BYTES / max(moved_bytes, 1), _MOST_CALLS)
+    # there are five batches at least: with four rare calls in each, some are not the ones that warm up
+    return Pace(checks, rarity=max(1, min(_LEAST_RARE, int(batch / 4))))
+
+
+def _bias(output: ExpectedOutput) -> float:
+    limits = output.limits
+    return limits.rms / limits.scale if limits.scale > 0 else 1.0
+
+
+def _rounds(output: ExpectedOutput) -> bool:
+    if output.tensor.dtype not in _WIDE:
+        return False
+    return not identical(store(store(output.native, "bfloat16"), output.tensor.dtype), output.native)
+
+
+def _reads(task: Task, kind: str = "") -> int:
+    return sum(each.role is Role.INPUT and kind in each.dtype for each in task.signature.inputs)
+
+
+_Has = Callable[[Task, Evaluation, Expected], bool]
+_NEEDS: Mapping[str, tuple[_Has, str]] = {
+    "an input": (lambda task, _, __: _reads(task) > 0, "there is no input that is only read"),
+    "several inputs": (lambda task, _, __: _reads(task) > 1, "there are not two inputs that are only read"),
+    "an input of floating-point numbers": (
+        lambda task, _, __: _reads(task, "float") > 0,
+        "no input that is only read holds floating-point numbers",
+    ),
+    "a result of floating-point numbers": (
+        lambda _, __, expected: any("float" in output.tensor.dtype for output in expected.outputs),
+        "all results are whole numbers",
+    ),
+    "results that bfloat16 does not hold": (
+        lambda _, __, expected: any(map(_rounds, expected.outputs)),
+        "bfloat16 holds the results exactly",
+    ),
+    "sizes that vary": (
+        lambda task, _, __: any(isinstance(each, Scalar) and each.dtype == "int64" for each in task.signature.scalars),
+        "all sizes are fixed",
+    ),
+    "sanitizers": (
+        lambda _, judged, __: bool(judged.metrics.get("sanitized")),
+        "no sanitizers here, or the kernel is too slow under them",
+    ),
+    "calls that are warmed up": (
+        lambda _, judged, __: any(timing.candidate_us < _WARMED_US for timing in judged.timings),
+        "the kernel is too slow to be warmed up",
+    ),
+}
+NEEDS = tuple(_NEEDS)
+"""What a cheat may need."""
