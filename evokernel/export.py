@@ -19,13 +19,18 @@ from evokernel.config import DEVICE_OF, RunConfig, parse_config
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup
 from evokernel.export_files import KERNEL, export_files
-from evokernel.exported import check_exported
+from evokernel.export_reference import reference_files
+from evokernel.exported import check_exported, check_reference
 from evokernel.judging import Judgement, judge, judgement_document
 from evokernel.report.documents import portrait_document
 from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.story import Portrait, portrait, story
 from evokernel.tasks import load_task, task_hash
 
+_NO_REFERENCE = (
+    "the reference of the task cannot be written down as a file: it must be a function at the top of its file that "
+    "needs nothing of evokernel"
+)
 _LOOKED_AT = 200
 """So many of the best in all are looked at for leaders on single workloads."""
 _SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
@@ -50,6 +55,8 @@ class Exported:
     """The candidates that lead on single workloads and came along."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Those that would have, and why they did not hold, by id."""
+    no_operator: str = ""
+    """Why there is no op.py, if there is none."""
 
 
 def export(store: Store, name: str, *, out: Path, per_workload: bool = False) -> Exported:
@@ -80,7 +87,9 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
             judgements[f"{KERNEL}_{other}"] = again
         else:
             left_out[other] = _complaint(again)
-    texts = export_files(task, judgements, config)
+    reference = reference_files(task.reference)
+    complaint = check_reference(reference) if reference else _NO_REFERENCE
+    texts = export_files(task, judgements, config, reference={} if complaint else reference)
     texts["provenance.json"] = _provenance(store, judgements, run=run, config=config)
     tried = candidate.language == "cpp"
     _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
@@ -93,6 +102,7 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
         tried=tried,
         others=tuple(each.candidate.id for each in judgements.values() if each is not judgement),
         left_out=left_out,
+        no_operator=complaint,
     )
 
 

@@ -7,7 +7,6 @@ from evokernel.config import RunConfig
 from evokernel.evaluation import combined_speedup
 from evokernel.export_helper import with_helper
 from evokernel.export_op import op_file
-from evokernel.export_reference import reference_file
 from evokernel.export_texts import declared, example_arguments, fill, numbers_of, op_name, written
 from evokernel.judging import Judgement
 from evokernel.languages.cpp_guide import entry_signature
@@ -24,22 +23,25 @@ _KINDS = {
 }
 
 
-def export_files(task: Task, judgements: Mapping[str, Judgement], config: RunConfig) -> Texts:
+def export_files(
+    task: Task, judgements: Mapping[str, Judgement], config: RunConfig, *, reference: Mapping[str, str]
+) -> Texts:
     """Return all files of an export but its provenance.
 
-    Where the reference can be written down as a file, an operator of PyTorch comes along, and a test of a GPU kernel.
+    With a reference an operator of PyTorch comes along, and a test of a GPU kernel.
 
     Args:
         task: with the workloads of one class of devices.
         judgements: by the name of the module of each kernel; the first is the best, and is called `KERNEL`.
         config: of the run.
+        reference: the files of `reference_files`; none where it cannot be written down.
     """
     texts = Texts()
     for module, judgement in judgements.items():
         texts |= _kernel_files(task, judgement, module)
-    reference, best = reference_file(task.reference), judgements[KERNEL]
+    best = judgements[KERNEL]
     if reference:
-        texts |= {"reference.py": reference, "op.py": op_file(task, judgements)}
+        texts |= {**reference, "op.py": op_file(task, judgements)}
     if reference and best.candidate.language in _KINDS:
         texts["test_kernel.py"] = _gpu_test(task, best)
     readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme

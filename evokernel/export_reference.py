@@ -1,42 +1,56 @@
-"""The reference of a task as a file that works without evokernel and without the file of the task."""
+"""The reference of a task as files that work without evokernel and without the file of the task."""
 
 import ast
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from evokernel.scaffold.source import is_source
+
+REFERENCE = "reference.py"
+OWN_NAMES = frozenset({"kernel", "op", "reference", "test_kernel"})
+"""Names of modules that an export has itself."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _HEAD = '"""What is to be computed: the reference that the kernels were judged by."""\n'
 
 
-def reference_file(function: Callable[..., Any]) -> str:
-    """Return the text of reference.py, which defines `reference` and what it needs of its own file.
+def reference_files(function: Callable[..., Any]) -> dict[str, str]:
+    """Return reference.py, which defines `reference` and what it needs of its own file, and the files it imports.
 
-    Empty where that cannot be written down: a lambda, a function inside another, or one that needs evokernel.
+    Those are the ones that a task of `evokernel init` was made from. Nothing is returned where the function cannot be
+    written down: a lambda, a function inside another, or one that needs evokernel.
     """
     try:
         source = "".join(inspect.findsource(function)[0])
         tree = ast.parse(source)
     except (OSError, TypeError, SyntaxError, ValueError):
-        return ""
+        return {}
     defined = {name: node for node in tree.body for name in _names(node)}
-    own = function.__name__
+    own, values = function.__name__, function.__globals__
     if not isinstance(defined.get(own), ast.FunctionDef) or function.__code__.co_freevars:
-        return ""
+        return {}
     needed, waiting = set[str](), [own]
+    sources = dict[str, Path]()
     while waiting:
         name = waiting.pop()
-        if name in defined and name not in needed:
-            needed.add(name)
-            waiting += [node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)]
-    if any(_is_ours(defined[name]) for name in needed):
-        return ""
+        if name in needed or name in sources or name not in defined:
+            continue
+        if is_source(values.get(name)):
+            sources[name] = Path(str(values[name].__file__))
+            continue
+        needed.add(name)
+        waiting += [node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name)]
+    if any(_is_ours(defined[name]) for name in needed) or OWN_NAMES & {path.stem for path in sources.values()}:
+        return {}
     imports = [text for node in tree.body for text in _imports(node, needed)]
-    rest = [
-        node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom) and needed & {*_names(node)}
-    ]
-    parts = [f"{_HEAD}\n" + "\n".join(imports), *(_text(source, node) for node in rest)]
-    return "\n\n\n".join(parts) + "\n" + ("" if own == "reference" else f"\n\nreference = {own}\n")
+    imports += [f"import {path.stem} as {name}" for name, path in sorted(sources.items())]
+    parts = [f"{_HEAD}\n" + "\n".join(imports)]
+    for node in tree.body:
+        if not isinstance(node, _IMPORTS) and needed & {*_names(node)}:
+            parts.append(_text(source, node))
+    text = "\n\n\n".join(parts) + "\n" + ("" if own == "reference" else f"\n\nreference = {own}\n")
+    return {REFERENCE: text, **{path.name: path.read_text(encoding="utf-8") for path in sources.values()}}
 
 
 def _names(node: ast.stmt) -> Iterator[str]:

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,34 @@ def check_exported(folder: Path, task: Task) -> str:
         return _run(inside, task, workload)
 
 
+def check_reference(texts: Mapping[str, str]) -> str:
+    """Import reference.py with nothing beside it but these texts; return what is wrong, or nothing."""
+    packages = Path(torch.__file__).parent.parent
+    script = f"import sys; sys.modules['evokernel'] = None; sys.path[:0] = ['.', {str(packages)!r}]; import reference"
+    with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
+        Path(name).chmod(0o711)
+        inside = Path(name) / "reference"
+        inside.mkdir(mode=0o711)
+        for file, text in texts.items():
+            (inside / file).write_text(text, encoding="utf-8")
+        return _run_alone(inside, script, packages)
+
+
+def _run_alone(folder: Path, script: str, packages: Path) -> str:
+    """Run a script in a folder, confined, without evokernel; return what is wrong, or nothing."""
+    (folder / "check.py").write_text(script, encoding="utf-8")
+    done = run_confined(
+        [sys.executable, "-I", "-B", "check.py"],
+        sandbox=detect_sandbox(),
+        paths=Paths(read_only=(packages,), writable=(folder,), folder=folder),
+        limits=Limits(timeout_s=_LIMIT_S, memory_bytes=None),
+        environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
+    )
+    if done.ok:
+        return ""
+    return (done.stderr.strip() or f"the process ended with {done.exit_code or done.signal}")[-2000:]
+
+
 def _run(folder: Path, task: Task, workload: Workload) -> str:
     inputs = draw(task, workload, "normal", np.random.default_rng())
     expected = expect(task, workload, inputs, distribution="normal")
@@ -73,16 +102,9 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
         if not any(extent.split(" * ")[-1] == scalar.name for extent in shaped):
             job["numbers"][scalar.name] = workload.dims[scalar.name]
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    (folder / "check.py").write_text(_SCRIPT, encoding="utf-8")
-    done = run_confined(
-        [sys.executable, "-I", "-B", "check.py"],
-        sandbox=detect_sandbox(),
-        paths=Paths(read_only=(packages,), writable=(folder,), folder=folder),
-        limits=Limits(timeout_s=_LIMIT_S, memory_bytes=None),
-        environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
-    )
-    if not done.ok:
-        return (done.stderr.strip() or f"the process ended with {done.exit_code or done.signal}")[-2000:]
+    complaint = _run_alone(folder, _SCRIPT, packages)
+    if complaint:
+        return complaint
     answers = []
     for place, tensor in enumerate(result_tensors(task)):
         raw = bytearray((folder / f"{place}.out").read_bytes())

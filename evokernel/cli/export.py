@@ -94,6 +94,7 @@ def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bo
             }
         ),
         workloads(made.evaluation),
+        *([Text.assemble("no op.py: ", clean(made.no_operator))] if made.no_operator else ()),
         *(Text.assemble("also ", (name, STRONG), ", which leads on some workload") for name in made.others),
         *(
             Text.assemble((name, STRONG), " leads on some workload, but ", clean(why))

@@ -8,6 +8,13 @@ from types import ModuleType
 
 from evokernel.errors import TaskError
 
+_PREFIX = "_evokernel_source_"
+
+
+def is_source(value: object) -> bool:
+    """Whether this is a module that `load_source` has made."""
+    return isinstance(value, ModuleType) and value.__name__.startswith(_PREFIX)
+
 
 def digest(path: Path) -> str:
     """Return 16 hex digits over the text of a file. Raises `TaskError` where it cannot be read."""
@@ -34,7 +41,7 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
             f"{path} has changed since the task was written from it; run `evokernel init` again, "
             f'or check that shapes and arguments are the same and set sha256="{found}" in the task file'
         )
-    name = f"_evokernel_source_{path.stem}_{found}"
+    name = f"{_PREFIX}{path.stem}_{found}"
     loader = importlib.util.spec_from_file_location(name, path)
     if loader is None or loader.loader is None:
         raise TaskError(f"{path} cannot be imported as Python: expected a .py file")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import archive.migrations  # noqa: F401  a new file needs it, and what it costs once says nothing of what opening costs
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text

@@ -15,6 +15,7 @@ from evokernel.errors import LanguageError
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
 from evokernel.export_files import KERNEL, export_files
 from evokernel.export_helper import with_helper
+from evokernel.export_reference import reference_files
 from evokernel.judging import Judgement
 from evokernel.languages.cuda_static import HELPER_IMPORT
 from evokernel.protocols import EvaluatorIdentity
@@ -44,11 +45,13 @@ def small(name: str) -> Task:
 
 
 def files(task: Task, source: str) -> dict[str, str]:
-    return export_files(task, {KERNEL: judgement(Candidate(source, "triton"))}, CONFIG)
+    found = {KERNEL: judgement(Candidate(source, "triton"))}
+    return export_files(task, found, CONFIG, reference=reference_files(task.reference))
 
 
 def cuda_files(source: str) -> dict[str, str]:
-    return export_files(small("softmax"), {KERNEL: judgement(Candidate(source, "cuda"))}, CONFIG)
+    found, task = {KERNEL: judgement(Candidate(source, "cuda"))}, small("softmax")
+    return export_files(task, found, CONFIG, reference=reference_files(task.reference))
 
 
 def judgement(candidate: Candidate) -> Judgement:

@@ -12,7 +12,7 @@ from evokernel.candidate import Candidate
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing
 from evokernel.export import leaders
 from evokernel.export_op import op_file, winners
-from evokernel.export_reference import reference_file
+from evokernel.export_reference import reference_files
 from evokernel.judging import Judgement
 from evokernel.protocols import EvaluatorIdentity
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -87,7 +87,7 @@ def draw(m, n, dtype=torch.float32, **more):
 def use(folder: Path, script: str, task: Task = SCALED, stand_in: str = STAND_IN) -> str:
     """Run a script beside op.py and two kernels that mark their answers, without evokernel."""
     (folder / "op.py").write_text(op_file(task, two()), encoding="utf-8")
-    (folder / "reference.py").write_text(reference_file(task.reference), encoding="utf-8")
+    (folder / "reference.py").write_text(reference_files(task.reference)["reference.py"], encoding="utf-8")
     for mark, module in enumerate(SOURCES, start=1):
         (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
     command = [sys.executable, "-W", "error::UserWarning", "-c", script]

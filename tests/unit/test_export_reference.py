@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from evokernel.export_reference import reference_file
+from evokernel.export_reference import REFERENCE, reference_files
+from evokernel.exported import check_reference
 from evokernel.tasks import builtin_tasks, load_task
 
 FILE = """\
@@ -61,7 +64,7 @@ def run(folder: Path, script: str) -> str:
 
 
 def test_it_carries_what_the_reference_needs_of_its_file_and_nothing_else(names, tmp_path: Path) -> None:
-    text = reference_file(names["clamp"])
+    text = reference_files(names["clamp"])[REFERENCE]
     (tmp_path / "reference.py").write_text(text, encoding="utf-8")
     shown = run(tmp_path, "from reference import reference; print(reference(2.0))")
     assert float(shown) == pytest.approx(1.5 * 3.14159265)
@@ -71,17 +74,56 @@ def test_it_carries_what_the_reference_needs_of_its_file_and_nothing_else(names,
 
 @pytest.mark.parametrize("name", ["needs_us", "small"])
 def test_what_needs_more_is_not_written_down(names, name: str) -> None:
-    assert reference_file(names[name]) == ""
+    assert reference_files(names[name]) == {}
 
 
 def test_a_function_inside_another_is_not_written_down(names) -> None:
-    assert reference_file(names["outer"]()) == ""
+    assert reference_files(names["outer"]()) == {}
 
 
 def test_every_reference_of_a_built_in_task_works_without_its_file(tmp_path: Path) -> None:
     for name in builtin_tasks():
-        text = reference_file(load_task(name).reference)
-        assert text, name
-        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+        files = reference_files(load_task(name).reference)
+        assert files.keys() == {REFERENCE}, name
+        (tmp_path / f"{name}.py").write_text(files[REFERENCE], encoding="utf-8")
     names = list(builtin_tasks())
     run(tmp_path, f"import importlib; [importlib.import_module(name).reference for name in {names!r}]")
+
+
+OWN = """\
+import torch
+
+def double(x):
+    return x * 2
+"""
+TASK = """\
+from pathlib import Path
+import torch
+from evokernel.scaffold.source import load_source
+source = load_source(Path(__file__).parent / "{file}")
+
+def reference(x: torch.Tensor, **_: int) -> torch.Tensor:
+    return source.double(x)
+"""
+
+
+def reference_of(folder: Path, file: str, text: str = OWN) -> Callable[..., Any]:
+    (folder / file).write_text(text, encoding="utf-8")
+    path, found = folder / "own_task.py", {"__file__": str(folder / "own_task.py")}
+    path.write_text(TASK.format(file=file), encoding="utf-8")
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), found)
+    return found["reference"]  # type: ignore[return-value]
+
+
+def test_the_file_that_init_made_a_task_of_comes_along(tmp_path: Path) -> None:
+    files = reference_files(reference_of(tmp_path, "my_op.py"))
+    assert files.keys() == {REFERENCE, "my_op.py"}
+    assert "evokernel" not in "".join(files.values()).replace("evokernel init", "")
+    assert check_reference(files) == ""
+    assert reference_files(reference_of(tmp_path, "kernel.py")) == {}  # an export has one itself
+
+
+def test_a_reference_that_needs_more_files_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").touch()
+    files = reference_files(reference_of(tmp_path, "my_op.py", f"import beside\n{OWN}"))
+    assert "No module named 'beside'" in check_reference(files)
