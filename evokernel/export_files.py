@@ -1,7 +1,7 @@
 """The files of an export as texts, by language: the kernel, what builds or checks it, and what is proved of it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from evokernel.config import RunConfig
 from evokernel.evaluation import combined_speedup
@@ -45,7 +45,7 @@ def export_files(
     if reference and best.candidate.language in _KINDS:
         texts["test_kernel.py"] = _gpu_test(task, best)
     readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme
-    return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts))}
+    return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts, beside=sorted(reference)))}
 
 
 def _kernel_files(task: Task, judgement: Judgement, module: str) -> Texts:
@@ -59,9 +59,9 @@ def _kernel_files(task: Task, judgement: Judgement, module: str) -> Texts:
     return {f"{module}.py": source}
 
 
-def _rows(task: Task, texts: Texts) -> str:
-    """Return the rows of a README on the files that not every export has."""
-    what = {
+def _rows(task: Task, texts: Texts, *, beside: Sequence[str]) -> str:
+    """Return the rows of a README on the files that not every export has; `beside` are those of the reference."""
+    what = dict.fromkeys(beside, "what `reference.py` imports") | {
         "op.py": f"`{op_name(task)}`, an operator of PyTorch: the kernel where it was judged, torch everywhere else",
         "reference.py": "what is to be computed, in torch",
         "test_kernel.py": "`python test_kernel.py`: compares with torch, prints times",
