@@ -1,5 +1,6 @@
 """Settings of all tests: wall-clock time is never what a test asserts, and what is kept for later is not the user's."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,11 @@ from hypothesis import settings
 
 settings.register_profile("evokernel", deadline=None)
 settings.load_profile("evokernel")
+
+
+for number, handler in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
+    if signal.getsignal(number) is signal.SIG_IGN:  # run in the background, or by nohup: every child would inherit it
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
