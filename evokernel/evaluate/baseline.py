@@ -25,9 +25,16 @@ BOOT = "import sys; from evokernel.evaluate.baseline import main; main(sys.argv[
 START_TIMEOUT_S = 120.0
 ATTACH_TIMEOUT_S = 60.0
 EXIT_TIMEOUT_S = 5.0
-_KEPT_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+_KEPT_MEMORY = ":".join(
+    f"glibc.malloc.{name}={value}"
+    for name, value in {"mmap_max": 0, "trim_threshold": 1 << 40, "tcache_count": 0}.items()
+)
 """glibc keeps what torch frees. Otherwise it depends on everything that was ever allocated in a process whether the
-temporaries of a call come from the system anew, page by page: that made one and the same baseline 4 times as slow."""
+temporaries of a call come from the system anew, page by page: that made one and the same baseline 4 times as slow.
+
+Without the cache of small pieces: what is left beside an aligned tensor would lie in it, so that the tensor's place is
+neither joined with what is free around it nor large enough for the next one.
+"""
 
 
 class BaselineProcess(RunnerProcess):
@@ -57,7 +64,7 @@ class BaselineProcess(RunnerProcess):
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 "OMP_NUM_THREADS": count,
                 "MKL_NUM_THREADS": count,
-                **(_KEPT_MEMORY if device == "cpu" else {}),
+                **({"GLIBC_TUNABLES": _KEPT_MEMORY} if device == "cpu" else {}),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 _HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
 _UNUSUAL = ('R"', "/*", "%:")
 """Beside joined lines, what is not read line by line: raw strings, long comments, and a spelling of `#`."""
-_COMMENTS_LATER = re.compile(r"[\"'#]")  # inside quotes, or the name of a header, // begins no comment
+_TO_THE_LETTER = re.compile(r"[\"'#]")  # in quotes, closed or not, blanks count; there and in headers, // is no comment
 _LENGTH_KEPT = 200
 _COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
 _PIECE = re.compile(
@@ -74,8 +74,8 @@ def _code_lines(source: str) -> list[str] | None:
 
 
 def _code(line: str) -> str:
-    code, slashes, _ = line.partition("//")
-    return (line if slashes and _COMMENTS_LATER.search(code) else code).strip()
+    code, _, _ = line.partition("//")
+    return line if _TO_THE_LETTER.search(code) else code.strip()
 
 
 def _line(line: str) -> tuple[tuple[str, ...], bytes]:
@@ -84,7 +84,8 @@ def _line(line: str) -> tuple[tuple[str, ...], bytes]:
 
 
 def _line_read(line: str) -> tuple[tuple[str, ...], bytes]:
-    found = tuple(_Lexer(line).run() if line.startswith("#") else filter(None, _PIECE.findall(line + "\n")))
+    directive = line.lstrip().startswith("#")
+    found = tuple(_Lexer(line).run() if directive else filter(None, _PIECE.findall(line + "\n")))
     return found, _coded(found)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evokernel.languages.cpp_tokens import DIRECTIVE, program_hash, tokens, tokens_with_care
@@ -125,6 +125,7 @@ PIECES = [*WORDS.split(" "), *GAPS]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=16).map("".join))
+@example("1.5e-3'c'\u2028")
 @settings(max_examples=1500)
 def test_the_quick_way_and_the_careful_way_give_the_same_tokens(source):
     assert tokens(source) == tokens_with_care(source)

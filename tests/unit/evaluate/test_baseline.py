@@ -107,6 +107,6 @@ def test_the_memory_of_temporaries_is_kept_whatever_was_allocated_before(tmp_pat
     with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
         baseline.attach("w", arena, {"N": N})
         baseline.select("faults")
-        for _ in range(2):
+        for _ in range(4):
             baseline.call("w", first_set=0, calls=2, timeout_s=60)
         assert arena.view(1, "c").max() < 16
