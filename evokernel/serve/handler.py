@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES, SEND_BYTES = 65_536, 262_144
 METHODS = ("GET", "HEAD")
-_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[0-9]\r?\n")
+# The parser of the standard library would read // as /: an address has one spelling here.
+_LINE = re.compile(rb"[!-~]+ (?!//)[!-~]+ HTTP/1\.[0-9]\r?\n")
 _TOKEN_QUERY = re.compile(r"token=([A-Za-z0-9_.~-]{1,200})")
 _GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[0-9.]+\s*)?(?:,|$)", re.IGNORECASE)
 _WORDS = {

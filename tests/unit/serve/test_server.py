@@ -104,7 +104,7 @@ PATHS = [
     "/0x0", "/2", "/999999", "/9999999999999999999999", "/0/", "/0/events/", "/0/document?x=1", "/?", "/0%00",
     "/0?store=/etc/passwd", "/0%00.html", "/%30", "/\u0660", "/０", "/0;a=b", "/0#x", "\\..\\secret.txt", "/0/DOCUMENT",
     "/..\\secret.txt", "http://127.0.0.1/0", "file:///etc/passwd", "*", "secret.txt", "/0/documents", "/0\x0b",
-    "/favicon.ico", "/./0", "/0/./document", "/0\x00", "/0 /1",
+    "/favicon.ico", "/./0", "/0/./document", "/0\x00", "/0 /1", "//", "///", "//0", "//0/document",
 ]  # fmt: skip
 HEADERS = [
     "X-Original-URL: /etc/passwd", "X-Rewrite-URL: /../secret.txt", "Range: bytes=0-", "If-Range: x",
