@@ -8,12 +8,12 @@ from evokernel.evaluation import Evaluation, Timing, combined_speedup, floor_sha
 from evokernel.fitness import Elite
 from evokernel.steps import Failure, Sibling
 from evokernel.tunables import read_tunables
-from operators.quoting import fence, middle_cut, one_line, quantities, time_us
+from operators.compiled import compiled
+from operators.quoting import fence, middle_cut, one_line, time_us
 
 TAGS: Mapping[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "python"}
 """What stands at the opening of a fence, by language."""
 FEEDBACK_CHARACTERS = 4000
-_NOT_TOLD = frozenset({"compile_ms", "artifact_bytes", "sanitized", "disturbed"})
 
 
 def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: str = "") -> str:
@@ -21,7 +21,7 @@ def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: s
     parts = [f"### {title} (`{elite.candidate.id}`): {standing(elite, evaluation)}"]
     if evaluation is not None and evaluation.ok:
         parts.append("\n".join(map(_timing, evaluation.timings)))
-        parts.append(_compiled(evaluation))
+        parts.append(compiled(evaluation.metrics, evaluation.descriptor))
         remarks = _remarks(evaluation)
         if remarks:
             parts.append("The evaluator remarks:\n\n" + fence(remarks))
@@ -83,17 +83,6 @@ def _timing(timing: Timing) -> str:
         f"- {timing.workload}: {time_us(timing.candidate_us)}, {timing.baseline} {time_us(timing.baseline_us)}: "
         f"{timing.speedup.value:.3f}x, {timing.verdict}{floor}"
     )
-
-
-def _compiled(evaluation: Evaluation) -> str:
-    """Return behaviour and numbers read from what was compiled; what says nothing of the kernel is left out."""
-    numbers = {**evaluation.metrics, **evaluation.descriptor}
-    told = {
-        name: value
-        for name, value in numbers.items()
-        if name not in _NOT_TOLD and not name.endswith("_s") and not name.startswith("holdout")
-    }
-    return f"Compiled code: {quantities(told)}." if told else ""
 
 
 def _remarks(evaluation: Evaluation) -> str:

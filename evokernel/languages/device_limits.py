@@ -9,6 +9,21 @@ _RESERVED_SHARED_BYTES = 1024  # taken by the system for each block
 
 
 @dataclass(frozen=True, slots=True)
+class Residency:
+    """How many blocks of a kernel a multiprocessor can hold at once, by what each resource allows."""
+
+    registers: int
+    shared_memory: int
+    warps: int
+    slots: int
+
+    @property
+    def blocks(self) -> int:
+        """How many there are room for in all."""
+        return min(self.registers, self.shared_memory, self.warps, self.slots)
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceLimits:
     """The limits of one model of GPU; those of an H100 unless told otherwise.
 
@@ -24,17 +39,23 @@ class DeviceLimits:
     multiprocessor_threads: int = 2048
     multiprocessor_blocks: int = 32
 
-    def occupancy(self, *, num_warps: int, registers: int, shared_bytes: int) -> float:
-        """Return the share of a multiprocessor's warps that run at once, 0 to 1, for blocks of a kernel.
+    def residency(self, *, num_warps: int, registers: int, shared_bytes: int) -> Residency:
+        """Return how many blocks of a kernel a multiprocessor can hold at once.
 
         Args:
             num_warps: warps of one block.
             registers: registers of one thread.
             shared_bytes: shared memory of one block.
         """
-        warps = self.multiprocessor_threads // WARP
         per_warp = -(-max(registers, 1) * WARP // _REGISTER_STEP) * _REGISTER_STEP
-        by_registers = self.multiprocessor_registers // _PARTITIONS // per_warp * _PARTITIONS // num_warps
-        by_shared = self.multiprocessor_shared_bytes // (shared_bytes + _RESERVED_SHARED_BYTES)
-        blocks = min(by_registers, by_shared, warps // num_warps, self.multiprocessor_blocks)
-        return blocks * num_warps / warps
+        return Residency(
+            registers=self.multiprocessor_registers // _PARTITIONS // per_warp * _PARTITIONS // num_warps,
+            shared_memory=self.multiprocessor_shared_bytes // (shared_bytes + _RESERVED_SHARED_BYTES),
+            warps=self.multiprocessor_threads // WARP // num_warps,
+            slots=self.multiprocessor_blocks,
+        )
+
+    def occupancy(self, *, num_warps: int, registers: int, shared_bytes: int) -> float:
+        """Return the share of a multiprocessor's warps that run at once, 0 to 1; arguments as of `residency`."""
+        found = self.residency(num_warps=num_warps, registers=registers, shared_bytes=shared_bytes)
+        return found.blocks * num_warps * WARP / self.multiprocessor_threads

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evokernel.languages.device_limits import WARP, DeviceLimits
+from evokernel.languages.device_limits import WARP, DeviceLimits, Residency
 
 _NUMBER_LIMIT = 1 << 40
 _THREAD_LIMIT = 1024
@@ -27,19 +27,21 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """One launch: its machine code, warps of a block, and all shared memory of one."""
+    """One launch: its machine code, warps of a block, all shared memory of one, and how many fit beside each other."""
 
     cubin: str
     warps: int
     shared_bytes: int
+    residency: Residency
 
 
 def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
     """Measure what `triton_build` or `cuda_build` in `evaluate/inside` answered.
 
     Where kernels differ the worst one counts: the most registers, spills and shared memory, the lowest occupancy;
-    `tensor_cores` is 0 none, 1 one warp at a time, 2 warp groups, the best of all kernels. Loads and copies are those
-    of the kernel with the longest hot loop.
+    `tensor_cores` is 0 none, 1 one warp at a time, 2 warp groups, the best of all kernels. `blocks_by_...` are the
+    blocks that a multiprocessor could hold by that resource alone, of the launch with the lowest occupancy. The
+    instructions (`hot_loop_...`) are those of the kernel with the longest hot loop.
 
     Raises:
         ValueError: it is not such an answer.
@@ -47,12 +49,14 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
     try:
         plans = list(answer["plans"])
         facts = {str(digest): _numbers(found) for digest, found in answer["cubins"].items()}
-        shapes = [[_launch(step["launch"], facts) for step in plan["steps"] if "launch" in step] for plan in plans]
+        shapes = [
+            [_launch(step["launch"], facts, device) for step in plan["steps"] if "launch" in step] for plan in plans
+        ]
         launches = [launch for shape in shapes for launch in shape]
         used = [facts[launch.cubin] for launch in launches]
         if not launches:
             raise ValueError("no launches")
-        occupancy = min(_occupancy(launch, facts[launch.cubin], device) for launch in launches)
+        sparsest = min(launches, key=lambda launch: launch.residency.blocks * launch.warps)
         longest = max(used, key=lambda found: (found["tensor_cores"], found["instructions"]))
         return Profile(
             hash=_hash(plans),
@@ -61,12 +65,16 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
                 "spills": max(found["local_bytes"] for found in used),
                 "shared_kib": max(launch.shared_bytes for launch in launches) / 1024,
                 "tensor_cores": max(found["tensor_cores"] for found in used),
-                "occupancy": occupancy,
+                "occupancy": sparsest.residency.blocks * sparsest.warps * WARP / device.multiprocessor_threads,
                 "kernels": float(max(map(len, shapes))),
             },
             metrics={
                 "compile_ms": _number(answer["compile_ms"]),
                 "num_warps": float(max(launch.warps for launch in launches)),
+                "blocks_by_registers": float(sparsest.residency.registers),
+                "blocks_by_shared_memory": float(sparsest.residency.shared_memory),
+                "blocks_by_warps": float(sparsest.residency.warps),
+                "blocks_by_slots": float(sparsest.residency.slots),
                 "tma": max(found["tma"] for found in used),
                 "local_accesses": max(found["local_accesses"] for found in used),
                 **{f"hot_loop_{name}": longest[name] for name in _HOT},
@@ -76,19 +84,21 @@ def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> Profile:
         raise ValueError(f"not an answer: {error!r}") from None
 
 
-_HOT = ("instructions", "fma", "special", "async_copies", "load_bits", "barriers")
+_HOT = (
+    *("in_loop", "instructions", "tensor", "fma", "arithmetic", "special", "conversions", "integer"),
+    *("loads", "load_bits", "stores", "store_bits", "shared", "async_copies", "barriers"),
+)
 
 
-def _launch(launch: Mapping[str, Any], facts: Mapping[str, Mapping[str, float]]) -> _Launch:
+def _launch(launch: Mapping[str, Any], facts: Mapping[str, Mapping[str, float]], device: DeviceLimits) -> _Launch:
     threads = math.prod(int(_number(extent)) for extent in launch["block"])
     if not 1 <= threads <= _THREAD_LIMIT:
         raise ValueError("not an answer: a block's threads")
-    shared_bytes = _number(launch["shared_bytes"]) + facts[launch["cubin"]]["static_shared_bytes"]
-    return _Launch(str(launch["cubin"]), -(-threads // WARP), int(shared_bytes))
-
-
-def _occupancy(launch: _Launch, facts: Mapping[str, float], device: DeviceLimits) -> float:
-    return device.occupancy(num_warps=launch.warps, registers=int(facts["registers"]), shared_bytes=launch.shared_bytes)
+    cubin, warps = str(launch["cubin"]), -(-threads // WARP)
+    shared_bytes = int(_number(launch["shared_bytes"]) + facts[cubin]["static_shared_bytes"])
+    registers = int(facts[cubin]["registers"])
+    residency = device.residency(num_warps=warps, registers=registers, shared_bytes=shared_bytes)
+    return _Launch(cubin, warps, shared_bytes, residency)
 
 
 def _numbers(found: Mapping[str, Any]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What a compiled GPU kernel consists of: its registers, its local memory, and the instructions where it works most.
 
-Read with `cuobjdump`, which comes with Triton and with the CUDA toolkit. The hot loop is the innermost loop with the
-most work in it; a kernel without loops is looked at as a whole.
+Read with `cuobjdump`, which comes with Triton and with the CUDA toolkit. The hot loop is the one with the most work of
+its own, deeper ones counting for more; a kernel without loops is looked at as a whole.
 """
 
 import importlib.util
@@ -31,12 +31,19 @@ _WARP_MATH = frozenset({"HMMA", "QMMA", "IMMA", "BMMA", "DMMA", "OMMA"})
 _FMA = frozenset({"FFMA", "HFMA2", "DFMA", "FFMA2"})
 _FLOAT = _FMA | {"FADD", "FMUL", "FMNMX", "HADD2", "HMUL2", "DADD", "DMUL"}
 _TMA = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP"})
-_LOADS = frozenset({"LDG", "LDGSTS"})
-_MEMORY = _LOADS | _TMA | {"STG", "LDS", "LDSM", "STS"}
+_LOADS, _STORES = frozenset({"LDG", "LDGSTS"}), frozenset({"STG"})
+_COPIES = _TMA | {"LDGSTS"}
+_SHARED = frozenset({"LDS", "LDSM", "STS", "STSM"})
+_MEMORY = _LOADS | _STORES | _TMA | _SHARED
+_CONVERSIONS = frozenset({"F2F", "F2FP", "F2I", "F2IP", "I2F", "I2FP", "I2I", "I2IP", "FRND"})
+_INTEGER = re.compile(
+    r"U?(?:IADD|IMAD|LEA|LOP|SHF|SHL|SHR|ISETP|IMNMX|IABS|VIADD|VIMNMX|BMSK|SGXT|FLO|POPC|PRMT|BREV)\w*"
+)
 _LOCAL = frozenset({"LDL", "STL"})
 # what one instruction is worth when loops are compared: a step on tensor cores does the work of very many others
 _WORK = dict.fromkeys(_WARP_GROUP_MATH, 256) | dict.fromkeys(_WARP_MATH, 32) | dict.fromkeys(_FLOAT | _MEMORY, 1)
 _WORK["MUFU"] = 4
+_WORK_PER_LEVEL = 8  # how often a loop inside another is taken to run for each pass of that one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +66,11 @@ def describe(cubin: bytes, folder: Path) -> dict[str, int]:
     """Return numbers about the kernels in a cubin.
 
     `registers` per thread, `local_bytes` (stack: spills, mostly) and `static_shared_bytes`, each of the kernel with the
-    most; over all code `tensor_cores` (0 none, 1 one warp at a time, 2 warp groups), `tma`, `local_accesses`; in the
-    hot loop `in_loop` (0: there is none), `instructions`, `fma`, `special`, `async_copies`, `load_bits` (the most
-    common width of a global load, 0: none) and `barriers`.
+    most; over all code `tensor_cores` (0 none, 1 one warp at a time, 2 warp groups), `tma`, `local_accesses`.
+    `in_loop` is 0 where there is no loop. In the hot loop, counted as they stand in the code: `instructions`, of them
+    `tensor`, `fma`, `arithmetic` (in floating point, with the fused ones), `special` (exponentials, reciprocals, ...),
+    `conversions`, `integer` (addresses, mostly), global `loads` and `stores`, `shared` memory accesses, `async_copies`
+    into it, `barriers`; `load_bits` and `store_bits` are the most common widths for one thread, 0: none.
 
     Raises:
         RuntimeError: the file cannot be disassembled.
@@ -86,11 +95,19 @@ def describe(cubin: bytes, folder: Path) -> dict[str, int]:
         "local_accesses": _count(code, _LOCAL),
         "in_loop": int(bool(loop)),
         "instructions": len(hot),
+        "tensor": _count(hot, _WARP_GROUP_MATH | _WARP_MATH),
         "fma": _count(hot, _FMA),
+        "arithmetic": _count(hot, _FLOAT),
         "special": _count(hot, {"MUFU"}),
-        "async_copies": _count(hot, {"LDGSTS"} | _TMA),
-        "load_bits": _load_bits(hot),
-        "barriers": _count(hot, {"BAR"}),
+        "conversions": _count(hot, _CONVERSIONS),
+        "integer": sum(_INTEGER.fullmatch(one.opcode) is not None for one in hot),
+        "loads": _count(hot, {"LDG"}),
+        "load_bits": _usual_bits(hot, _LOADS),
+        "stores": _count(hot, _STORES),
+        "store_bits": _usual_bits(hot, _STORES),
+        "shared": _count(hot, _SHARED),
+        "async_copies": _count(hot, _COPIES),
+        "barriers": _count(hot, {"BAR", "SYNCS"}),
     }
 
 
@@ -115,15 +132,23 @@ def _read(listing: str) -> Iterable[_Instruction]:
 
 
 def _hot_loop(code: Sequence[_Instruction]) -> list[_Instruction]:
-    """Return the innermost loop with the most work; loops are what lies between a branch and its target before it.
+    """Return the loop with the most work of its own, without the loops inside it: a kernel may load its tiles in a
+    loop of their own and work on them behind it. Loops are what lies between a branch and its target before it.
 
     A loop that only waits for a barrier is none: such loops stand inside those that work.
     """
-    spans = [(one.target, one.address) for one in code if one.target is not None and one.target < one.address]
-    loops = [[one for one in code if start <= one.address <= end] for start, end in spans]
+    spans = {(one.target, one.address) for one in code if one.target is not None and one.target < one.address}
+    loops = [[one for one in code if start <= one.address <= end] for start, end in sorted(spans)]
     working = [loop for loop in loops if _work(loop)]
-    innermost = [loop for loop in working if not any(_around(loop, other) for other in working)]
-    return max(innermost, key=_work, default=[])
+    best: list[_Instruction] = []
+    most = 0
+    for loop in working:
+        inside = {one.address for other in working if _around(loop, other) for one in other}
+        own = [one for one in loop if one.address not in inside]
+        score = _work(own) * _WORK_PER_LEVEL ** sum(_around(other, loop) for other in working)
+        if score > most:
+            best, most = own, score
+    return best
 
 
 def _work(code: Sequence[_Instruction]) -> int:
@@ -138,8 +163,8 @@ def _count(code: Sequence[_Instruction], opcodes: Any) -> int:
     return sum(one.opcode in opcodes for one in code)
 
 
-def _load_bits(code: Sequence[_Instruction]) -> int:
-    widths = [_bits(one.parts) for one in code if one.opcode in _LOADS]
+def _usual_bits(code: Sequence[_Instruction], opcodes: frozenset[str]) -> int:
+    widths = [_bits(one.parts) for one in code if one.opcode in opcodes]
     return max(set(widths), key=lambda bits: (widths.count(bits), bits), default=0)
 
 

@@ -148,6 +148,8 @@ def test_the_seeds_of_the_built_in_tasks_build(forge: WarmForge, name: str, capa
     assert made.descriptor["tensor_cores"] == (1 if name == "gemm" else 0)
     assert made.descriptor["shared_kib"] > 0
     assert 0 < made.descriptor["occupancy"] <= 1
+    # gemm loads its tiles in loops of their own: where it multiplies is what counts
+    assert (made.metrics["hot_loop_tensor"] > 0) == (name == "gemm")
 
 
 @pytest.mark.parametrize(

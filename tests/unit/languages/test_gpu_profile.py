@@ -10,16 +10,10 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu_profile import read_answer
 from evokernel.languages.triton_messages import digest_failure
 
-FACTS = {"registers": 64, "local_bytes": 8, "tensor_cores": 2, "tma": 1, "local_accesses": 3, "in_loop": 1}
-FACTS |= {
-    "instructions": 90,
-    "fma": 0,
-    "special": 0,
-    "async_copies": 4,
-    "load_bits": 128,
-    "barriers": 2,
-    "static_shared_bytes": 0,
-}
+FACTS = {"registers": 64, "local_bytes": 8, "static_shared_bytes": 0, "tensor_cores": 2, "tma": 1, "local_accesses": 3}
+FACTS |= {"in_loop": 1, "instructions": 90, "tensor": 8, "fma": 0, "arithmetic": 3, "special": 0, "conversions": 0}
+FACTS |= {"integer": 30, "loads": 2, "load_bits": 128, "stores": 0, "store_bits": 0, "shared": 6}
+FACTS |= {"async_copies": 4, "barriers": 2}
 LAUNCH = {"kernel": "k", "cubin": "c0", "grid": [4, 1, 1], "block": [256, 1, 1], "shared_bytes": 65536}
 FILL = {"fill": {"buffer": "y", "offset": 0, "bytes": 4, "pattern": 0, "width": 4}}
 H100 = DeviceLimits()
@@ -50,6 +44,13 @@ def test_the_worst_kernel_counts():
     assert found.descriptor["kernels"] == 2
     assert found.descriptor["occupancy"] == 0.125
     assert found.metrics["hot_loop_async_copies"] == 4
+    fitting = {name: value for name, value in found.metrics.items() if name.startswith("blocks_by")}
+    assert fitting == {  # those of the launch with the fewest warps in flight
+        "blocks_by_registers": 2,
+        "blocks_by_shared_memory": 114,
+        "blocks_by_warps": 16,
+        "blocks_by_slots": 32,
+    }
 
 
 def test_the_hash_is_over_all_that_is_launched():

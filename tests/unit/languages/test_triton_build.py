@@ -261,6 +261,15 @@ def test_the_seeds_of_the_built_in_tasks_build(language: TritonLanguage):
         assert built.descriptor["kernels"] == 1
         assert built.descriptor["tensor_cores"] == (2 if name == "gemm" else 0)
         assert 0 < built.descriptor["occupancy"] <= 1
+        hot = {name.removeprefix("hot_loop_"): value for name, value in built.metrics.items() if "hot_loop" in name}
+        assert hot["in_loop"] == 1
+        if name == "gemm":
+            assert hot["tensor"] >= 1
+            assert (hot["async_copies"], hot["load_bits"], hot["stores"]) == (4, 128, 0)
+        else:
+            assert (hot["tensor"], hot["load_bits"], hot["store_bits"]) == (0, 128, 128)
+            assert hot["special"] >= 1  # the exponentials
+            assert hot["instructions"] > hot["arithmetic"] + hot["special"] > hot["fma"]
 
 
 def test_too_much_shared_memory_is_refused_with_the_numbers(language: TritonLanguage):
