@@ -71,7 +71,7 @@ notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
-# docs/cli.md and docs/config.md, as the code says.
+# docs/cli.md and docs/config.md, as the code says. docs/results.md comes from stores: docs/results.py runs/*.db
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
 

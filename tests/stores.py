@@ -10,6 +10,7 @@ from archive.identity import RunIdentity
 from archive.store import Barren, Store
 from evokernel.candidate import Candidate, Proposal, Usage
 from evokernel.conversation import Call, CallResult, CallStatus, Insight, Message, Origin
+from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Speedup, Stage, Status, Timing, Verdict
 
 TASK_HASH = "a" * 16
@@ -202,7 +203,7 @@ class StoreBuilder:
                 task_hash=TASK_HASH,
                 device=DEVICE,
                 environment=IDENTITY.environment,
-                evaluator_version="1",
+                evaluator_version=EVALUATOR_VERSION,
                 mode=mode,
                 budget=budget,
             ),

@@ -1,0 +1,168 @@
+"""Writes docs/results.md from the stores of runs: python docs/results.py runs/*.db
+
+Every figure on that page comes from a store, and every run says how to repeat it. A store is refused whose best kernel
+is not right on held-out inputs and measured anew by the evaluator of this version: what was judged by rules that have
+changed since is not shown. The page is whole or not written.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from evokernel import open_store
+from evokernel.errors import EvokernelError, StoreError
+from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.evaluation import Speedup, Timing
+from evokernel.report.best import BestKernel
+from evokernel.report.status import RunStatus
+from evokernel.report.story import Chapter
+from evokernel.report.verdicts import Holdout, Kind
+
+PAGE = Path(__file__).with_name("results.md")
+RATIONALE_CHARACTERS = 300
+HEAD = """# Results
+
+Made by `python docs/results.py STORE...` from the stores of the runs; nothing on this page is written by hand. A
+speed-up is baseline time / kernel time, measured in alternation on the same buffers, with its 95 % interval. All of
+them are of the winner's last measurement, in fresh processes with new secrets, after it was right on held-out inputs;
+they did not select it. They hold for the device and the versions named with them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run: how it stands, its winner, and the way to it from the seed."""
+
+    status: RunStatus
+    best: BestKernel
+    story: tuple[Chapter, ...]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The device, the versions, and how candidates ran."""
+        return self.status.run.device, self.status.run.environment, self.best.evaluation.key.mode
+
+
+def read_result(path: Path) -> Result:
+    """Read a run. Raises `StoreError` where it has no winner that can be shown."""
+    with open_store(path) as run:
+        result = Result(run.status(), run.best(), tuple(run.story()))
+    best, judged_by = result.best, result.best.evaluation.key.evaluator_version
+    if judged_by != EVALUATOR_VERSION:
+        raise StoreError(
+            f"{path}: its best kernel was judged by version {judged_by} of the evaluator, and this is "
+            f"{EVALUATOR_VERSION}: `evokernel fork` it and run `evokernel evolve` on the fork"
+        )
+    if (best.holdout, best.kind) != (Holdout.PASSED, Kind.FINAL):
+        raise StoreError(f"{path}: its best kernel was not measured anew; run `evokernel evolve` on it to the end")
+    return result
+
+
+def page(results: Iterable[Result]) -> Iterator[str]:
+    """Yield the parts of the page."""
+    yield HEAD
+    ordered = sorted(results, key=lambda result: (result.place, result.status.run.task, str(result.status.run.path)))
+    for (device, environment, mode), group in groupby(ordered, key=lambda result: result.place):
+        found = [*group]
+        yield f"## {_plain(device)}\n\n{_plain(environment)}; {mode} mode.\n"
+        yield _overview(found)
+        for result in found:
+            yield _run(result)
+
+
+def _overview(found: Iterable[Result]) -> str:
+    heads = (
+        "task",
+        "language",
+        "over the fastest baseline",
+        "over each",
+        "over the seed",
+        "share of the limit",
+        "effort",
+    )
+    return _table(heads, (_overview_row(result) for result in found)) + "\n"
+
+
+def _overview_row(result: Result) -> Iterator[str]:
+    best = result.best
+    yield _plain(result.status.run.task)
+    yield best.candidate.language
+    yield f"**{_span(best.speedup)}**"
+    yield ", ".join(f"{_plain(name)} {_span(each)}" for name, each in sorted(best.baselines.items()))
+    yield _span(best.over_seed.speedup) if best.over_seed else "-"
+    yield f"{best.floor_share:.0%}" if best.floor_share else "-"
+    yield _effort(result.status)
+
+
+def _effort(status: RunStatus) -> str:
+    spent = status.spent
+    parts = [f"{spent.evaluations} evaluations", f"{spent.seconds / 60:.0f} min"]
+    if spent.calls:
+        parts.append(f"{spent.calls} calls of models, ${spent.cost_usd:.2f}")
+    return ", ".join(parts)
+
+
+def _run(result: Result) -> str:
+    run, best = result.status.run, result.best
+    used = [row for row in result.status.operators if row.results]
+    operators = ", ".join(f"{row.name} ({row.correct} of {row.results} right)" for row in used)
+    parts = [
+        f"### {_plain(run.task)}, run {run.run_id[:8]}",
+        f"Best kernel `{best.candidate.id}` in {best.candidate.language}; seed {run.seed} of chance; {operators}.",
+        _table(
+            ("workload", "kernel", "baseline", "speed-up", "share of the limit"), map(_timing, best.evaluation.timings)
+        ),
+        "The way from the seed:\n\n" + "\n".join(_step(chapter) for chapter in result.story),
+        "<details><summary>The config: save it as run.yaml and `evokernel evolve run.yaml`</summary>\n\n"
+        f"~~~yaml\n{run.config.strip()}\n~~~\n\n</details>",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _timing(timing: Timing) -> tuple[str, ...]:
+    share = f"{timing.floor_us / timing.candidate_us:.0%}" if timing.floor_us else "-"
+    theirs = f"{timing.baseline_us:.4g} us of {_plain(timing.baseline)}"
+    return _plain(timing.workload), f"{timing.candidate_us:.4g} us", theirs, _span(timing.speedup), share
+
+
+def _step(chapter: Chapter) -> str:
+    gain = f": {chapter.gain:.3g}x over its parent" if chapter.gain else ""
+    return f"1. {_plain(chapter.operator)}: {_plain(chapter.rationale[:RATIONALE_CHARACTERS])}{gain}"
+
+
+def _span(speedup: Speedup) -> str:
+    return f"{speedup.value:.4g}x ({speedup.low:.4g} to {speedup.high:.4g})"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = [*heads]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rows))
+
+
+def _plain(text: str) -> str:
+    """Return words of others as one line that no renderer takes for markup."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    for char in "\\`*_[]<>|&~#":
+        line = line.replace(char, "\\" + char)
+    return line
+
+
+def main(arguments: list[str], target: Path = PAGE) -> int:
+    """Write the page to a file; 2 where a store cannot be shown, and then nothing is written."""
+    if not arguments or arguments[0].startswith("-"):
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    try:
+        results = [read_result(Path(path)) for path in arguments]
+    except EvokernelError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 2
+    target.write_text("\n".join(page(results)), encoding="utf-8")
+    sys.stdout.write(f"{target}: {len(results)} runs\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
