@@ -142,6 +142,30 @@ def test_the_story_opens_its_changes(browser: Browser, page: Page) -> None:
     assert "element 3 differs" in browser.run("document.querySelector('#failures details[open]').innerText")
 
 
+def long_line(path: Path) -> None:
+    """Fill a store with forty steps of 1 % from parent to child, two of them larger."""
+    with StoreBuilder(path) as builder:
+        name, speed = builder.seed(speedup=0.2), 0.2
+        for number in range(40):
+            speed *= 2.0 if number in (11, 30) else 1.01
+            name = builder.add(f"// {number}\nvoid run() {{}}\n", speedup=speed, parents=(name,))
+
+
+def test_a_long_story_is_told_by_its_largest_steps(browser: Browser, page: Page) -> None:
+    path = page(long_line)
+    for width in WIDTHS:
+        browser.show(path, width=width)
+        told = browser.run("[...document.querySelectorAll('#story > .chapters > li, #story ol.chapters > li')].length")
+        assert told == 41 + browser.run("document.querySelectorAll('#story details.between').length")
+        shown = "[...document.querySelectorAll('#story .outcome b')].filter((b) => b.checkVisibility())"
+        assert browser.run(f"{shown}.map((b) => b.textContent).filter((text) => text.startsWith('2')).length") == 2
+        assert browser.run(f"{shown}.length") == 3  # those two, and the last
+        assert browser.run("document.querySelectorAll('#story details.between').length") == 3
+        browser.click("#story .controls button")
+        assert browser.run(f"{shown}.length") == 40
+    assert browser.faults == []
+
+
 CHART = "echarts.getInstanceByDom(document.querySelector('#family .chart'))"
 SIDE = "document.querySelector('#family aside').innerText"
 

@@ -1,5 +1,7 @@
 // The lineage of the best, as a story: who made what of whom, why, what was expected and what came of it.
 const story = { open: false };
+const TOLD = 12;
+const NOTABLE = 1.02;
 
 function diffView(diff) {
   const lines = diff.lines.map((line) => {
@@ -13,7 +15,7 @@ function diffView(diff) {
 
 function outcome(chapter) {
   const parts = [];
-  if (chapter.gain !== null) parts.push(el("b", { class: chapter.gain >= 1.02 ? "good" : chapter.gain < 1 / 1.02 ? "bad" : "", text: `${times(chapter.gain)} over its parent` }));
+  if (chapter.gain !== null) parts.push(el("b", { class: chapter.gain >= NOTABLE ? "good" : chapter.gain < 1 / NOTABLE ? "bad" : "", text: `${times(chapter.gain)} over its parent` }));
   if (chapter.predicted !== null) parts.push(el("span", { text: `${times(chapter.predicted)} was predicted` }));
   return parts.length ? el("p", { class: "outcome" }, parts) : "";
 }
@@ -34,6 +36,40 @@ function chapterView(chapter, first) {
       chapter.diff ? diffView(chapter.diff) : ""));
 }
 
+// A long way is told by its beginning, its largest steps and its end; what lies between them is folded away.
+function folded(chapters) {
+  const isLong = chapters.length > TOLD;
+  const sizes = chapters.map((chapter, place) => ({ place, size: Math.abs(Math.log(chapter.gain || 1)) })).slice(1, -1)
+    .filter(({ size }) => !isLong || size >= Math.log(NOTABLE));
+  sizes.sort((one, other) => other.size - one.size || one.place - other.place);
+  const told = new Set([0, chapters.length - 1, ...sizes.slice(0, TOLD - 2).map(({ place }) => place)]);
+  const groups = [];
+  chapters.forEach((chapter, place) => {
+    if (told.has(place) || !place || told.has(place - 1)) groups.push([]);
+    groups[groups.length - 1].push(chapter);
+  });
+  return groups;
+}
+
+function betweenView(group, before) {
+  const last = group[group.length - 1];
+  const gain = before && before.speedup && last.speedup ? `, ${times(last.speedup / before.speedup)} together` : "";
+  return el("li", { class: "chapter", "data-key": `${group[0].candidate}-` },
+    el("div", { class: "stop" }),
+    el("div", { class: "told" }, el("details", { class: "between", open: story.open },
+      el("summary", { text: `${many(group.length, "smaller step")}${gain}` }),
+      el("ol", { class: "chapters" }, group.map((chapter) => chapterView(chapter, false))))));
+}
+
+function chapterViews(chapters, seed) {
+  let before = null;
+  return folded(chapters).map((group) => {
+    const view = group.length > 1 ? betweenView(group, before) : chapterView(group[0], seed && before === null);
+    before = group[group.length - 1];
+    return view;
+  });
+}
+
 const changesButton = () => (story.open ? "Close all changes" : "Open all changes");
 
 function drawStory() {
@@ -43,9 +79,10 @@ function drawStory() {
     `${many(chapters.length - 1 + left, "generation")} from seed to best, along first parents. Speed-ups are over the fastest baseline, as measured in the search.`,
     left ? el("p", { class: "note", text: `The first ${left} generations are left out.` }) : "",
     el("div", { class: "controls" }, el("button", { type: "button", text: changesButton(), on: { click: (event) => {
-      story.open = document.querySelectorAll("#story details.diff:not([open])").length > 0;
-      for (const each of document.querySelectorAll("#story details.diff")) each.open = story.open;
+      const all = document.querySelectorAll("#story details.diff, #story details.between");
+      story.open = [...all].some((each) => !each.open);
+      for (const each of all) each.open = story.open;
       event.currentTarget.textContent = changesButton();
     } } })),
-    el("ol", { class: "chapters" }, chapters.map((chapter, place) => chapterView(chapter, place === 0 && !left && !chapter.parents.length))));
+    el("ol", { class: "chapters" }, chapterViews(chapters, !left && !chapters[0].parents.length)));
 }
