@@ -12,6 +12,7 @@ from evokernel.task import Task
 
 _HERE = Path(__file__).parent
 _BESIDE = "evokernel.tasks."
+_LOADS = "load_source"  # how tasks that `init` wrote name the user's file
 
 
 def builtin_tasks() -> tuple[str, ...]:
@@ -35,15 +36,17 @@ def task_path(spec: str) -> Path:
 
 
 def task_hash(spec: str) -> str:
-    """Return 16 hex digits over the text of the task file and, where it imports some, of our modules beside the tasks.
+    """Return 16 hex digits over the text of the task file and of what it imports from its folder or beside our tasks.
 
-    These may hold what it computes or compares with: a task made from another one, a baseline that several share.
+    These may hold what it computes or compares with: a user's own modules, a task made from another one, a baseline
+    that several share. What is imported by a name that is made while it runs is not seen.
     """
     path = task_path(spec)
     texts = {path: path.read_bytes()}
     open_ends = [path]
     while open_ends:
-        for found in _imported_beside(texts[open_ends.pop()]):
+        file = open_ends.pop()
+        for found in _imported_beside(texts[file], file.parent):
             if found not in texts:
                 texts[found] = found.read_bytes()
                 open_ends.append(found)
@@ -54,21 +57,41 @@ def task_hash(spec: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _imported_beside(text: bytes) -> Iterator[Path]:
-    """Yield the files of the modules `evokernel.tasks.…` that a text imports; none where it is not Python."""
+def _imported_beside(text: bytes, folder: Path) -> Iterator[Path]:
+    """Yield the files that a text imports from a folder or from `evokernel.tasks`; none where it is not Python."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):  # whoever loads it is told
         return
     for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
-        for name in names:
-            if name.startswith(_BESIDE):
-                path = _HERE.joinpath(*name.removeprefix(_BESIDE).split(".")).with_suffix(".py")
-                if path.is_file():
-                    yield path
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _files_of(alias.name, folder)
+        elif isinstance(node, ast.ImportFrom):
+            base = folder.joinpath(*[".."] * (node.level - 1)).resolve() if node.level else folder
+            for alias in node.names:
+                yield from _files_of(".".join(filter(None, (node.module, alias.name))), base)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == _LOADS:
+            yield from _named_files(node, folder)
+
+
+def _files_of(name: str, folder: Path) -> Iterator[Path]:
+    """Yield the files of a module and of the packages it is in. The last word may be something inside a module."""
+    if name.startswith(_BESIDE):
+        name, folder = name.removeprefix(_BESIDE), _HERE
+    elif name.partition(".")[0] == "evokernel":  # versions of ours are told apart elsewhere
+        return
+    place = folder
+    for word in name.split("."):
+        place = place / word
+        yield from (path.resolve() for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file())
+
+
+def _named_files(call: ast.Call, folder: Path) -> Iterator[Path]:
+    """Yield the file in the first argument of a call: `load_source(HERE / "mine.py")`."""
+    for node in ast.walk(call.args[0]) if call.args else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (path := folder / node.value).is_file():
+            yield path.resolve()
 
 
 def load_task(spec: str) -> Task:

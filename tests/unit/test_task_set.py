@@ -164,3 +164,41 @@ def test_the_hash_of_a_task_covers_what_it_imports_beside_it(
     folder = task_path("gemm").parents[1]
     texts = [own.read_bytes(), *((folder / name).read_bytes() for name in beside)]
     assert task_hash(str(own)) == hashlib.sha256(b"".join(texts)).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("import shapes", {"shapes.py"}),
+        ("import layers.norm", {"layers/__init__.py", "layers/norm.py", "layers/eps.py"}),
+        ("from layers import norm", {"layers/__init__.py", "layers/norm.py", "layers/eps.py"}),
+        ("from layers.norm import scale as s", {"layers/__init__.py", "layers/norm.py", "layers/eps.py"}),
+        ('source = load_source(HERE / "model.py", sha256="0")', {"model.py", "shapes.py"}),
+        ('seeds = {"triton": HERE / "model.py"}', set()),
+        ("import torch, nowhere", set()),
+        ("def later():\n    import shapes", {"shapes.py"}),
+    ],
+)
+def test_the_hash_of_a_task_covers_the_modules_of_its_folder(line: str, counts: set[str], tmp_path: Path) -> None:
+    """A result is worth nothing once what it was compared with has changed, wherever that stands."""
+    texts = {
+        "model.py": "from shapes import N",
+        "shapes.py": "N = 1",
+        "layers/__init__.py": "",
+        "layers/eps.py": "E = 1",
+    }
+    texts |= {"layers/norm.py": "from .eps import E\nimport task", "unrelated.py": "x = 1"}
+    (tmp_path / "layers").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    own = tmp_path / "task.py"
+    own.write_text(line, encoding="utf-8")
+    before = task_hash(str(own))
+    assert task_hash(str(own)) == before
+    changed = set()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"{text}\n# changed", encoding="utf-8")
+        if task_hash(str(own)) != before:
+            changed.add(name)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert changed == counts
