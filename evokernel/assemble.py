@@ -102,7 +102,8 @@ def assemble(
     check_roles(config, operators)
     unheard = [name for name, operator in operators.items() if is_thinker(operator) and model is None]
     if unheard and not handed_in_only:
-        text = f"no models are configured: {', '.join(unheard)} wait for `evokernel ask` and `evokernel tell`"
+        wait = "wait" if len(unheard) > 1 else "waits"
+        text = f"no models are configured: {', '.join(unheard)} {wait} for `evokernel ask` and `evokernel tell`"
         tell_all(listeners, Note(text))
     return Search(
         Parts(
