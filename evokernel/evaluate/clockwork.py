@@ -2,7 +2,7 @@
 
 A worker keeps its memory, so it may know by counting that the checks are over, and take short cuts that only contents
 such as those of timed calls allow. So some batches look like timed ones and are not: some of their calls have the
-contents of checks.
+contents of checks. One stands at the very end, which nobody can tell from the middle.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ from evokernel.task import Role
 _SLOW_NS = 20e6
 """A call this long needs no warm-up: what it warms is gone before it ends."""
 _ODD_SHARE = 0.2
-"""How many blocks have a batch with odd calls in it; the first always has."""
+"""How many blocks have a batch with odd calls in it; the first always has, and one more stands at the end."""
 _RENEWED = 8
 """Between two runners, one in this many inputs is written anew where a runner might have changed them."""
 
@@ -67,7 +67,8 @@ class PairedClock(ABC):
         """Return the standard error of the log speed-up that no repetition within this process can show."""
         return 0.0
 
-    def finish(self, *, thoroughly: bool) -> None:  # noqa: B027  worker mode has nothing left to do
+    @abstractmethod
+    def finish(self, *, thoroughly: bool) -> None:
         """Look at what cannot be seen in one block; `thoroughly` before it counts. Raises as `block`."""
 
     def _check_bounds(self) -> None:
@@ -143,6 +144,13 @@ class WorkerClock(PairedClock):
         baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
         clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls + odd_ns
         return Block(baseline, candidate, clock_ns / 1e9)
+
+    def finish(self, *, thoroughly: bool) -> None:
+        """Have one more batch with odd calls, whatever `thoroughly` says: it is short. Raises as `block`."""
+        if self._others and self._begun:
+            calls, warm = self._pace()
+            self._half(calls, warm=warm, candidate_first=bool(self._bench.rng.integers(2)), odd=True)
+            self._check_bounds()
 
     def _draw_odd(self) -> bool | None:
         """Return the half before which there is a batch with odd calls, or None."""

@@ -114,6 +114,16 @@ class ShortCut(Kernel):
         y.copy_(x.exp() / x.exp().sum(1, keepdim=True))
 
 
+class Counting(ShortCut):
+    """Honest for so many calls, so that the first batch finds nothing."""
+
+    honest = 2 * (CALLS + 1)  # a call to warm up and a batch, twice
+
+    def call(self, index):
+        self.honest -= 1
+        (super() if self.honest < 0 else super(ShortCut, self)).call(index)
+
+
 class Sloppy(Kernel):
     """A baseline that is wrong."""
 
@@ -194,6 +204,18 @@ def test_some_batches_look_like_timed_ones_and_have_the_contents_of_checks(groun
     assert 1 < len(odd) < 20
     assert len(candidate.log) == 40 + len(odd)
     assert all(sum(bool(x.abs().max() < 10) for x in batch) > 0 for batch in odd)
+
+
+def test_the_last_batch_has_contents_of_checks_too(ground):
+    """A candidate that counts its calls through the first one cannot count to the end."""
+    candidate = Counting()
+    clock = clock_for(ground, candidate, Kernel())
+    clock.block()
+    assert candidate.honest < 0
+    with pytest.raises(Rejected) as caught:
+        clock.finish(thoroughly=False)
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+    clock_for(ground, Kernel(), Kernel()).finish(thoroughly=True)  # without a block there is nothing to look at
 
 
 def test_where_candidate_and_baseline_differ_the_reference_decides(ground):
