@@ -14,6 +14,7 @@ from evokernel.evaluation import (
     Budget,
     Evaluation,
     EvaluationKey,
+    Limit,
     Mode,
     Speedup,
     Stage,
@@ -113,6 +114,7 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
         "pairs": int(timing.pairs),
         "verdict": timing.verdict.value,
         "floor_us": None if timing.floor_us is None else _number(timing.floor_us),
+        "limit": None if timing.limit is None else timing.limit.value,
     }
 
 
@@ -150,7 +152,7 @@ def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tup
 
 
 def _timing(value: dict[str, Any]) -> Timing:
-    floor = value["floor_us"]
+    floor, limit = value["floor_us"], value.get("limit")  # older releases wrote no limit
     return Timing(
         workload=value["workload"],
         baseline=value["baseline"],
@@ -162,6 +164,7 @@ def _timing(value: dict[str, Any]) -> Timing:
         pairs=value["pairs"],
         verdict=Verdict(value["verdict"]),
         floor_us=None if floor is None else float(floor),
+        limit=None if limit is None else Limit(limit),
     )
 
 

@@ -71,6 +71,30 @@ class Verdict(StrEnum):
     AMBIGUOUS = "ambiguous"
 
 
+class Limit(StrEnum):
+    """What keeps a piece of work from taking less time on a device, whoever writes the kernel."""
+
+    MEMORY = "memory"
+    ARITHMETIC = "arithmetic"
+    LAUNCH = "launch"
+
+    @property
+    def bound(self) -> str:
+        """How work with this limit is called."""
+        return {Limit.MEMORY: "memory-bound", Limit.ARITHMETIC: "compute-bound", Limit.LAUNCH: "latency-bound"}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least time a device could need for a piece of work, in us, and which of its limits decides.
+
+    With `Limit.LAUNCH` memory and arithmetic would take `us`, which is less than a launch costs.
+    """
+
+    us: float
+    limit: Limit
+
+
 @dataclass(frozen=True, slots=True)
 class Speedup:
     """Baseline time / candidate time with its 95 % confidence interval."""
@@ -90,7 +114,8 @@ class Timing:
     """Paired timing on one workload against one baseline.
 
     `log_speedup` is the 10 %-trimmed mean of the paired log ratios baseline / candidate, `log_error` its standard
-    error, `pairs` their number. `floor_us` is the least time the device could need, where that is known.
+    error, `pairs` their number. `floor_us` is the least time the device could need and `limit` what decides it, where
+    they are known; evaluations of older releases have no `limit`.
     """
 
     workload: str
@@ -103,6 +128,7 @@ class Timing:
     pairs: int
     verdict: Verdict
     floor_us: float | None = None
+    limit: Limit | None = None
 
     def __post_init__(self) -> None:
         if not (self.candidate_us > 0 and self.baseline_us > 0 and math.isfinite(self.log_speedup)):
@@ -112,6 +138,11 @@ class Timing:
     def speedup(self) -> Speedup:
         """The speed-up on this workload."""
         return Speedup.from_log(self.log_speedup, self.log_error)
+
+    @property
+    def floor_share(self) -> float | None:
+        """Floor time / candidate time, where the floor is known: 1 cannot be passed but by the floor's own error."""
+        return self.floor_us / self.candidate_us if self.floor_us else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +220,14 @@ def combined_speedup(timings: tuple[Timing, ...]) -> Speedup:
 
 def floor_share(timings: tuple[Timing, ...]) -> float | None:
     """Return floor time / candidate time, the weighted geometric mean over workloads with a known floor, or None."""
-    known = [(t.weight, math.log(t.floor_us / t.candidate_us)) for t in timings if t.floor_us]
+    known = [(timing.weight, math.log(timing.floor_share)) for timing in timings if timing.floor_share]
     total = sum(weight for weight, _ in known)
     return math.exp(sum(weight * share for weight, share in known) / total) if total else None
+
+
+def bounds(timings: tuple[Timing, ...]) -> str:
+    """Return how the workloads are called by their limits, such as `memory-bound`; nothing where none is known."""
+    return ", ".join(dict.fromkeys(timing.limit.bound for timing in timings if timing.limit))
 
 
 def harness_failure(key: EvaluationKey, candidate_id: str, reason: str) -> Evaluation:

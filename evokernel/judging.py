@@ -167,7 +167,8 @@ def _timing(timing: Timing) -> dict[str, Any]:
         "verdict": timing.verdict.value,
         "pairs": timing.pairs,
         "floor_us": timing.floor_us,
-        "floor_share": timing.floor_us / timing.candidate_us if timing.floor_us else None,
+        "floor_share": timing.floor_share,
+        "limit": timing.limit.value if timing.limit else None,
     }
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from evokernel.candidate import Candidate
-from evokernel.evaluation import Evaluation, Timing, combined_speedup, floor_share
+from evokernel.evaluation import Evaluation, Limit, Timing, combined_speedup, floor_share
 from evokernel.fitness import Elite
 from evokernel.steps import Failure, Sibling
 from evokernel.tunables import read_tunables
@@ -76,9 +76,10 @@ def tuned(elite: Elite, siblings: Sequence[Sibling]) -> str:
 
 
 def _timing(timing: Timing) -> str:
-    floor = ""
-    if timing.floor_us:
-        floor = f"; the device's limit is {time_us(timing.floor_us)}: {timing.floor_us / timing.candidate_us:.0%} of it"
+    floor = f"; {timing.limit.bound}" if timing.limit else ""
+    if timing.floor_us and timing.floor_share:
+        less = ", less than a launch costs" if timing.limit is Limit.LAUNCH else ""
+        floor += f"; the device's limit is {time_us(timing.floor_us)}{less}: {timing.floor_share:.0%} of it"
     return (
         f"- {timing.workload}: {time_us(timing.candidate_us)}, {timing.baseline} {time_us(timing.baseline_us)}: "
         f"{timing.speedup.value:.3f}x, {timing.verdict}{floor}"

@@ -11,7 +11,7 @@ from archive.store import Barren, Store
 from evokernel.candidate import Candidate, Proposal, Usage
 from evokernel.conversation import Call, CallResult, CallStatus, Insight, Message, Origin
 from evokernel.evaluate import EVALUATOR_VERSION
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Speedup, Stage, Status, Timing, Verdict
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Limit, Mode, Speedup, Stage, Status, Timing, Verdict
 
 TASK_HASH = "a" * 16
 DEVICE = "Test CPU"
@@ -43,6 +43,7 @@ def make_timing(workload: str, speedup: float, *, baseline: str = "torch", weigh
         pairs=20,
         verdict=Verdict.FASTER if speedup > 1 else Verdict.SLOWER,
         floor_us=10.0,
+        limit=Limit.MEMORY,
     )
 
 

@@ -129,9 +129,11 @@ def _stages(evaluation: Evaluation) -> Table:
 
 
 def _timings(evaluation: Evaluation) -> Table:
-    made = table("workload", "kernel", "baseline", "", "speed-up", "95 % interval", "of floor", right=(1, 2, 4, 5, 6))
+    made = table(
+        "workload", "kernel", "baseline", "", "speed-up", "95 % interval", "of floor", "", right=(1, 2, 4, 5, 6)
+    )
     for timing in evaluation.timings:
-        share = f"{timing.floor_us / timing.candidate_us:.0%}" if timing.floor_us else "-"
+        share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
         made.add_row(
             one_line(timing.workload, width=28),
             microseconds(timing.candidate_us),
@@ -140,6 +142,7 @@ def _timings(evaluation: Evaluation) -> Table:
             styled_speedup(timing.speedup),
             interval(timing.speedup),
             share,
+            Text(timing.limit.bound if timing.limit else "", style=DIM),
         )
     return made
 

@@ -23,7 +23,7 @@ from evokernel.cli.text import (
     times,
 )
 from evokernel.conversation import Insight
-from evokernel.evaluation import Evaluation, Speedup
+from evokernel.evaluation import Evaluation, Speedup, bounds
 from evokernel.report.best import BestKernel
 from evokernel.report.making import Making
 from evokernel.report.status import RunFacts
@@ -122,10 +122,11 @@ def circumstances(best: BestKernel, run: RunFacts) -> Table:
     """Return under what conditions the numbers hold."""
     key = best.evaluation.key
     share = f"{best.floor_share:.0%} of what the device allows" if best.floor_share else ""
+    bound = bounds(best.evaluation.timings)
     return sheet(
         {
             "holdout": holdout_text(best.holdout),
-            "floor": share,
+            "floor": f"{share} ({bound})" if share and bound else share,
             "device": one_line(key.device),
             "environment": one_line(key.environment),
             "mode": key.mode.value,

@@ -25,6 +25,7 @@ from evokernel.evaluate.hosted import HostedRunner
 from evokernel.evaluate.probes import probe_workloads, probes_again
 from evokernel.evaluate.sandbox import Sandbox
 from evokernel.evaluate.workers import BaselineSide
+from evokernel.evaluation import Floor
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 
@@ -97,8 +98,8 @@ class Bench(ABC):
         """
 
     @abstractmethod
-    def floor_us(self, workload: Workload) -> float:
-        """Return the least time the device could need for a workload, in us."""
+    def floor(self, workload: Workload) -> Floor:
+        """Return the least time the device could need for a workload."""
 
     @abstractmethod
     def quiet(self) -> str:

@@ -6,12 +6,13 @@ from pathlib import Path
 from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.bench import Bench
-from evokernel.evaluate.device import device_name, floor_us, measure_device
+from evokernel.evaluate.device import device_name, floor_of, measure_device
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.trampoline import build_trampoline
 from evokernel.evaluate.worker_pool import Worker, WorkerLimits, WorkerPool
 from evokernel.evaluate.workers import BaselineSide
+from evokernel.evaluation import Floor
 from evokernel.task import DTYPES, Workload
 
 _SETS_BYTES = 64 << 20
@@ -39,11 +40,11 @@ class CpuBench(Bench):
         """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
         return self._pool.load(artifact, timeout_s=self.settings.timeout_s)
 
-    def floor_us(self, workload: Workload) -> float:
+    def floor(self, workload: Workload) -> Floor:
         """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
         narrow = any(DTYPES[tensor.dtype] < 4 for tensor in self.task.signature.tensors)
         flops = 0 if narrow else self.task.flops_at(workload)
-        return floor_us(flops, self.task.bytes_at(workload), self.sheet)
+        return floor_of(flops, self.task.bytes_at(workload), self.sheet)
 
     def quiet(self) -> str:
         """Say nothing: here the engine keeps its compilers from running beside a clock."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.errors import HarnessError
+from evokernel.evaluation import Floor, Limit
 
 IMPOSSIBLE_SHARE = 0.9
 """A candidate below this share of the floor is impossible; the rest is for what measuring the device gets wrong."""
@@ -50,16 +51,30 @@ def measure_device(cores: Sequence[int]) -> dict[str, float]:
 
 
 def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    """Return the better of two sheets, entry by entry: a busy machine can only look slower than it is."""
-    return {name: max(first.get(name, 0.0), second.get(name, 0.0)) for name in {**first, **second}}
+    """Return the better of two sheets, entry by entry: a busy machine can only look slower than it is.
+
+    Better is more, and of times (`_us`) less.
+    """
+    merged = {**first, **second}
+    for name in first.keys() & second.keys():
+        merged[name] = (min if name.endswith("_us") else max)(first[name], second[name])
+    return merged
 
 
-def floor_us(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> float:
-    """Return the least time in us: of peak arithmetic and the fastest memory the bytes fit in, the longer."""
+def floor_of(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> Floor:
+    """Return the least time: of peak arithmetic and the fastest memory the bytes fit in, the longer."""
     compute = flops / (sheet["peak_fp32_gflop_s"] * 1e3)
     level = next((name for name in _LEVELS if bytes_moved <= sheet.get(f"{name}_bytes", 0.0)), "dram")
     bandwidth = max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])
-    return max(compute, bytes_moved / (bandwidth * 1e3))
+    return longer(compute, bytes_moved / (bandwidth * 1e3))
+
+
+def longer(arithmetic_us: float, memory_us: float, *, launch_us: float = 0.0) -> Floor:
+    """Return the longer of two times as a floor. What a launch costs is no part of it, but may be the limit."""
+    us = max(arithmetic_us, memory_us)
+    if us < launch_us:
+        return Floor(us, Limit.LAUNCH)
+    return Floor(us, Limit.ARITHMETIC if arithmetic_us > memory_us else Limit.MEMORY)
 
 
 def is_impossible(candidate_us: float, least_us: float | None) -> bool:

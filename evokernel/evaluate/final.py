@@ -74,6 +74,7 @@ def _pool_one(timings: Sequence[Timing]) -> Timing:
         pairs=sum(timing.pairs for timing in timings),
         verdict=verdict_of(mean, error),
         floor_us=first.floor_us,
+        limit=first.limit,
     )
 
 

@@ -61,14 +61,14 @@ def _measure(
     clock = session.clock(ground, fresh, baseline=baseline, stage=request.stage)
     plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
     estimate = _widened(measure(clock.block, plan), clock)
-    if not is_impossible(estimate.candidate_us, session.bench.floor_us(ground.workload)):
+    if not is_impossible(estimate.candidate_us, session.bench.floor(ground.workload).us):
         clock.finish(thoroughly=request.stage is not Stage.QUICK)
         return estimate, False
     session.bench.look_again()
     longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
     again = _widened(measure(clock.block, longer), clock)
     clock.finish(thoroughly=True)
-    return again, is_impossible(again.candidate_us, session.bench.floor_us(ground.workload))
+    return again, is_impossible(again.candidate_us, session.bench.floor(ground.workload).us)
 
 
 def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
@@ -83,6 +83,7 @@ def _held_out(ground: Ground, outcome: Outcome) -> Outcome:
 
 
 def _timing(bench: Bench, ground: Ground, baseline: str, estimate: Estimate) -> Timing:
+    floor = bench.floor(ground.workload)
     return Timing(
         workload=(HOLDOUT_PREFIX if ground.kind is Kind.HOLDOUT else "") + ground.workload.name,
         baseline=baseline,
@@ -93,7 +94,8 @@ def _timing(bench: Bench, ground: Ground, baseline: str, estimate: Estimate) -> 
         log_error=estimate.log_error,
         pairs=estimate.pairs,
         verdict=estimate.verdict,
-        floor_us=bench.floor_us(ground.workload),
+        floor_us=floor.us,
+        limit=floor.limit,
     )
 
 
@@ -105,10 +107,11 @@ def _feedback(timings: tuple[Timing, ...]) -> str:
 
 
 def _line(timing: Timing) -> str:
-    share = f", {timing.floor_us / timing.candidate_us:.0%} of the device's limit" if timing.floor_us else ""
+    share = f", {timing.floor_share:.0%} of the device's limit" if timing.floor_share else ""
+    bound = f", {timing.limit.bound}" if timing.limit else ""
     return (
         f"{timing.workload}: {timing.candidate_us:.4g} us against {timing.baseline_us:.4g} us of {timing.baseline}, "
-        f"{_span(timing.speedup)}{share}"
+        f"{_span(timing.speedup)}{share}{bound}"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evokernel.evaluation import Stage, Status, Timing, Verdict
+from evokernel.evaluation import Limit, Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
@@ -42,18 +42,22 @@ class Outcome:
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "Outcome":
         """Read what `as_message` wrote."""
-        timings = (Timing(**{**item, "verdict": Verdict(item["verdict"])}) for item in message["timings"])
         return cls(
             status=None if message["status"] is None else Status(message["status"]),
             stage=Stage(message["stage"]),
             feedback=message["feedback"],
-            timings=tuple(timings),
+            timings=tuple(map(_timing, message["timings"])),
             stopped_early=message["stopped_early"],
             metrics=message["metrics"],
             panel={name: tuple(values) for name, values in message["panel"].items()},
             mode=message["mode"],
             artifact=message["artifact"],
         )
+
+
+def _timing(item: Mapping[str, Any]) -> Timing:
+    limit = None if item["limit"] is None else Limit(item["limit"])
+    return Timing(**{**item, "verdict": Verdict(item["verdict"]), "limit": limit})
 
 
 def pack(message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:

@@ -156,6 +156,8 @@ def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:
             "speedup": _speedup(timing.speedup),
             "verdict": timing.verdict.value,
             "pairs": timing.pairs,
+            "floor_us": timing.floor_us,
+            "limit": timing.limit.value if timing.limit else None,
         }
         for timing in evaluation.timings
     ]

@@ -75,7 +75,6 @@ def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
     return {
         "ceiling": _ceiling(best.evaluation),
         "panel": bool(best.evaluation.panel),
-        "floors": {t.workload: t.floor_us for t in best.evaluation.timings if t.floor_us},
         "lines": lines,
         "cut": cut,
     }

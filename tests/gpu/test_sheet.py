@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.cuda.sheet import device_name, floor_us, measure_device
+from evokernel.evaluate.cuda.sheet import device_name, floor_of, measure_device
 from evokernel.evaluate.device import is_impossible
 
 
@@ -49,7 +49,7 @@ def test_looking_for_a_gpu_takes_no_time():
 def test_what_torch_does_is_not_impossible(sheet: dict[str, float]):
     for dtype, side in (("bfloat16", 4096), ("float32", 2048), ("float32", 1024)):
         left, right = (torch.zeros((side, side), dtype=getattr(torch, dtype), device="cuda") for _ in range(2))
-        least = floor_us(2 * side**3, 3 * left.nbytes, dtype, sheet, allow_tf32=False)
+        least = floor_of(2 * side**3, 3 * left.nbytes, dtype, sheet, allow_tf32=False).us
         taken = _mean_us(left, right)
         print(f"\n{dtype} {side}: {taken:.1f} us, floor {least:.1f} us")
         assert not is_impossible(taken, least)

@@ -24,6 +24,7 @@ from evokernel.evaluation import (
     Budget,
     Evaluation,
     EvaluationKey,
+    Limit,
     Mode,
     Speedup,
     Stage,
@@ -53,6 +54,7 @@ timings = st.builds(
     pairs=counts,
     verdict=st.sampled_from(Verdict),
     floor_us=st.none() | odd,
+    limit=st.none() | st.sampled_from(Limit),
 )
 keys = st.builds(
     EvaluationKey,

@@ -22,6 +22,7 @@ from evokernel.evaluate.cuda.worker_pool import CudaWorker, CudaWorkerPool
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.workers import BaselineSide
+from evokernel.evaluation import Floor
 from evokernel.task import DTYPES, Workload
 
 # The rest is for the contexts of several processes, the judge's copies of outputs, and the arena that replaces a broken
@@ -63,13 +64,13 @@ class CudaBench(Bench):
         """Hand a bundle to the worker in waiting, with the source itself in it. Raises as `CudaWorkerPool.load`."""
         return self._workers.load(artifact, source, timeout_s=self.settings.timeout_s)
 
-    def floor_us(self, workload: Workload) -> float:
+    def floor(self, workload: Workload) -> Floor:
         """Return the least time of arithmetic in the task's narrowest floating-point dtype, if any, and of memory."""
         precision = self.task.precision
         floats = [tensor.dtype for tensor in self.task.signature.tensors if is_float(tensor.dtype)]
         dtype = min(floats, key=lambda name: DTYPES[name], default="")
         flops, moved = self.task.flops_at(workload), self.task.bytes_at(workload)
-        return sheet.floor_us(flops, moved, dtype, self.sheet, allow_tf32=precision.allow_tf32)
+        return sheet.floor_of(flops, moved, dtype, self.sheet, allow_tf32=precision.allow_tf32)
 
     def verifier(self, ground: Ground) -> Verifier:
         """Return what compares outputs on a workload; the same for all candidates while it has the same buffers."""

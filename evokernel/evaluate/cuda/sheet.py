@@ -9,6 +9,8 @@ import torch
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.cuda.driver import visible_gpu
+from evokernel.evaluate.device import longer
+from evokernel.evaluation import Floor
 
 GIB = 1 << 30
 ARITHMETIC_MARGIN = 1.25
@@ -66,16 +68,18 @@ def measure_device() -> dict[str, float]:
     return sheet
 
 
-def floor_us(flops: float, bytes_moved: float, dtype: str, sheet: Mapping[str, float], *, allow_tf32: bool) -> float:
-    """Return the least time in us: of arithmetic and of the fastest memory the bytes fit in, the longer.
+def floor_of(flops: float, bytes_moved: float, dtype: str, sheet: Mapping[str, float], *, allow_tf32: bool) -> Floor:
+    """Return the least time: of arithmetic and of the fastest memory the bytes fit in, the longer.
 
     `dtype` is that of the task's floating-point tensors. Arithmetic is taken at the best rate measured for any type
-    that could do it, and with a margin; integers count as free.
+    that could do it, and with a margin; integers count as free. A launch is what one costs within a graph, as timed
+    calls are launched.
     """
     level, margin = ("l2", CACHE_MARGIN) if bytes_moved < sheet.get("l2_bytes", 0.0) else ("dram", 1.0)
     bandwidth = margin * max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])
     kind = "tf32" if allow_tf32 and dtype == "float32" else dtype
-    return max(_arithmetic_us(flops, kind, sheet), bytes_moved / (bandwidth * 1e3))
+    memory_us = bytes_moved / (bandwidth * 1e3)
+    return longer(_arithmetic_us(flops, kind, sheet), memory_us, launch_us=sheet.get("graph_launch_us", 0.0))
 
 
 def _arithmetic_us(flops: float, kind: str, sheet: Mapping[str, float]) -> float:

@@ -30,14 +30,14 @@ function reach(speedups) {
 
 function workloads() {
   const [low, high] = reach(best.workloads.map((each) => each.speedup));
-  const floors = data.answer.floors, known = Object.keys(floors).length > 0;
+  const known = best.workloads.some((each) => each.floor_us);
   const columns = [["workload", ""], ["kernel", "number"], ["fastest baseline", "number"], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"]];
   if (known) columns.push(["of the floor", "number"]);
   const rows = best.workloads.map((each) => {
     const baseline = el("span", null, microseconds(each.baseline_us), " ", el("small", { text: each.baseline }));
     const cells = [each.name, microseconds(each.candidate_us), baseline, whisker(each.speedup, low, high),
       el("b", { text: times(each.speedup.value) }), between(each.speedup)];
-    if (known) cells.push(floors[each.name] ? percent(floors[each.name] / each.candidate_us) : "–");
+    if (known) cells.push(each.floor_us ? el("span", null, percent(each.floor_us / each.candidate_us), " ", el("small", { text: each.limit || "" })) : "–");
     return cells;
   });
   return table("Each workload, against the fastest baseline on it", columns, rows);

@@ -26,6 +26,8 @@ def test_right_kernel(project: Path, call: Call) -> None:
     assert set(evaluation) == EVALUATION
     assert set(evaluation["stages"].values()) == {"passed"}
     assert evaluation["workloads"][0]["floor_share"] > 0
+    assert evaluation["workloads"][0]["limit"] in ("memory", "arithmetic")
+    assert "-bound" in evaluation["feedback"]
 
 
 def test_wrong_kernel(project: Path, call: Call) -> None:

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Call
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "json.md"
 SPEEDUP = {"value", "low", "high"}
-WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs"}
+WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs", "floor_us", "limit"}
 FIELDS = {
     "best": {
         "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",

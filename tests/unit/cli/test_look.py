@@ -24,6 +24,7 @@ def test_best_shows_final_numbers_and_never_those_that_selected(ids: dict[str, s
     assert "49.00x" in text  # 4.9 / 0.1, final over final
     assert "6.00x" not in text
     assert "passed" in text
+    assert "% of what the device allows (memory-bound)" in text
 
 
 def test_best_json(ids: dict[str, str], call: Call) -> None:

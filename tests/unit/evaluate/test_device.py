@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from evokernel.evaluate.device import best_of, device_name, floor_us, is_impossible, measure_device
+from evokernel.evaluate.device import best_of, device_name, floor_of, is_impossible, longer, measure_device
+from evokernel.evaluation import Floor, Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 100.0,
@@ -36,16 +37,23 @@ def test_the_name_is_stable_and_says_something():
 
 
 @pytest.mark.parametrize(
-    ("flops", "moved", "us"),
+    ("flops", "moved", "us", "limit"),
     [
-        (1e6, 1e3, 10.0),  # arithmetic
-        (0, 25e3, 0.1),  # fits the first level; copying is the faster way there
-        (0, 500e3, 5.0),
-        (0, 5e6, 200.0),  # no third level
+        (1e6, 1e3, 10.0, Limit.ARITHMETIC),
+        (0, 25e3, 0.1, Limit.MEMORY),  # fits the first level; copying is the faster way there
+        (0, 500e3, 5.0, Limit.MEMORY),
+        (0, 5e6, 200.0, Limit.MEMORY),  # no third level
     ],
 )
-def test_the_floor_is_the_longer_of_arithmetic_and_memory(flops: float, moved: float, us: float):
-    assert floor_us(flops, moved, SHEET) == pytest.approx(us)
+def test_the_floor_is_the_longer_of_arithmetic_and_memory(flops: float, moved: float, us: float, limit: Limit):
+    floor = floor_of(flops, moved, SHEET)
+    assert (floor.us, floor.limit) == (pytest.approx(us), limit)
+
+
+def test_a_launch_is_the_limit_of_what_would_take_less_and_no_part_of_the_floor():
+    assert longer(0.4, 0.2, launch_us=1.0) == Floor(0.4, Limit.LAUNCH)
+    assert longer(1.4, 0.2, launch_us=1.0) == Floor(1.4, Limit.ARITHMETIC)
+    assert longer(0.4, 1.2, launch_us=1.0) == Floor(1.2, Limit.MEMORY)
 
 
 def test_impossible_has_a_margin():
@@ -56,3 +64,4 @@ def test_impossible_has_a_margin():
 
 def test_of_two_sheets_the_better_entries_count():
     assert best_of({"a": 1.0, "b": 5.0}, {"a": 2.0}) == {"a": 2.0, "b": 5.0}
+    assert best_of({"launch_us": 2.0}, {"launch_us": 3.0, "wake_us": 1.0}) == {"launch_us": 2.0, "wake_us": 1.0}

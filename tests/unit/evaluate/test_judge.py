@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +20,7 @@ from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.final import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Budget, Stage, Status, Timing, Verdict
+from evokernel.evaluation import Budget, Limit, Stage, Status, Timing, Verdict
 from tests.processes import descendants
 
 ROOT = Path(__file__).parents[3]
@@ -193,7 +193,7 @@ def _command(pid: int) -> str:
 
 
 def timing(workload: str, baseline: str, log_speedup: float, baseline_us: float = 10.0) -> Timing:
-    return Timing(workload, baseline, 1.0, 5.0, baseline_us, log_speedup, 0.001, 10, Verdict.FASTER)
+    return Timing(workload, baseline, 1.0, 5.0, baseline_us, log_speedup, 0.001, 10, Verdict.FASTER, 2.0, Limit.MEMORY)
 
 
 def test_finals_are_pooled_by_workload_and_baseline():
@@ -213,6 +213,7 @@ def test_finals_are_pooled_by_workload_and_baseline():
     found = pool_finals(outcomes)
     assert [(t.workload, t.baseline) for t in found.timings] == [("s", "compiled")]
     assert found.timings[0].log_speedup == pytest.approx(0.4)
+    assert (found.timings[0].floor_us, found.timings[0].limit) == (2.0, Limit.MEMORY)
     assert found.timings[0].log_error > 0.05  # two processes that differ by 2 % leave much open
     assert set(found.panel) == {"eager", "compiled"}
     assert found.metrics["holdout_speedup"] == pytest.approx(2.0138, rel=1e-3)
@@ -221,6 +222,7 @@ def test_finals_are_pooled_by_workload_and_baseline():
 def test_outcomes_survive_the_wire():
     import json
 
-    timings, panel = (timing("w", "b", 0.1),), {"b": (1.0, 0.9, 1.1)}
+    known = timing("w", "b", 0.1)
+    timings, panel = (known, replace(known, floor_us=None, limit=None)), {"b": (1.0, 0.9, 1.1)}
     outcome = Outcome(Status.OK, Stage.QUICK, "text", timings, True, {"x_s": 1.0}, panel)
     assert Outcome.from_message(json.loads(json.dumps(outcome.as_message()))) == outcome

@@ -12,6 +12,7 @@ from evokernel.evaluation import (
     Budget,
     Evaluation,
     EvaluationKey,
+    Limit,
     Mode,
     Stage,
     Status,
@@ -72,6 +73,7 @@ def evaluation(
             pairs=40,
             verdict=Verdict.FASTER if own < other else Verdict.SLOWER,
             floor_us=floor,
+            limit=Limit.MEMORY if index == 1 else Limit.ARITHMETIC,
         )
         for index, (name, (own, other, floor)) in enumerate(times.items())
     )

@@ -1,8 +1,9 @@
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.cuda.sheet import device_name, floor_us
+from evokernel.evaluate.cuda.sheet import device_name, floor_of
 from evokernel.evaluate.device import is_impossible
+from evokernel.evaluation import Floor, Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 50e3,
@@ -15,6 +16,7 @@ SHEET = {
     "l2_read_gb_s": 5000.0,
     "l2_copy_gb_s": 4000.0,
     "l2_bytes": 50e6,
+    "graph_launch_us": 1.2,
 }
 
 
@@ -36,18 +38,24 @@ SHEET = {
 def test_the_floor_is_the_longer_of_arithmetic_and_memory(
     flops: float, moved: float, dtype: str, allow_tf32: bool, us: float
 ):
-    assert floor_us(flops, moved, dtype, SHEET, allow_tf32=allow_tf32) == pytest.approx(us)
+    assert floor_of(flops, moved, dtype, SHEET, allow_tf32=allow_tf32).us == pytest.approx(us)
 
 
 def test_a_gpu_without_a_type_or_a_known_cache_has_a_floor_all_the_same():
     sheet = {name: value for name, value in SHEET.items() if name.startswith(("peak_fp32", "dram"))}
-    assert floor_us(1e12, 0, "bfloat16", sheet, allow_tf32=False) == pytest.approx(16000.0)
-    assert floor_us(0, 3e6, "bfloat16", sheet, allow_tf32=False) == pytest.approx(1.0)
+    assert floor_of(1e12, 0, "bfloat16", sheet, allow_tf32=False) == Floor(pytest.approx(16000.0), Limit.ARITHMETIC)
+    assert floor_of(0, 3e6, "bfloat16", sheet, allow_tf32=False) == Floor(pytest.approx(1.0), Limit.MEMORY)
 
 
 def test_a_matrix_product_as_fast_as_the_library_is_never_impossible():
-    least = floor_us(2 * 4096**3, 3 * 2 * 4096**2, "bfloat16", SHEET, allow_tf32=False)
-    assert not is_impossible(2 * 4096**3 / 800e6, least)
+    least = floor_of(2 * 4096**3, 3 * 2 * 4096**2, "bfloat16", SHEET, allow_tf32=False)
+    assert not is_impossible(2 * 4096**3 / 800e6, least.us)
+    assert least.limit is Limit.ARITHMETIC
+
+
+@pytest.mark.parametrize(("moved", "limit"), [(3e6, Limit.LAUNCH), (30e6, Limit.MEMORY), (0, Limit.LAUNCH)])
+def test_what_takes_less_than_a_launch_in_a_graph_is_limited_by_that(moved: float, limit: Limit):
+    assert floor_of(0, moved, "float32", SHEET, allow_tf32=False).limit is limit
 
 
 def test_without_a_gpu_the_name_is_an_error_that_says_where_to_look(monkeypatch: pytest.MonkeyPatch):
