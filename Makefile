@@ -51,11 +51,15 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
+# How many processes run tests; those of one file stay together.
+JOBS ?= 2
+
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -m "slow and not gpu"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "slow and not alone and not gpu"
+	$(BIN)/python -m pytest -m "alone and not gpu"
 
 test-all: test test-slow
 

@@ -10,7 +10,6 @@ from archive.identity import RunIdentity
 from archive.store import Barren, Store
 from evokernel.candidate import Candidate, Proposal, Usage
 from evokernel.conversation import Call, CallResult, CallStatus, Insight, Message, Origin
-from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Limit, Mode, Speedup, Stage, Status, Timing, Verdict
 
 TASK_HASH = "a" * 16
@@ -50,8 +49,9 @@ def make_timing(workload: str, speedup: float, *, baseline: str = "torch", weigh
 class StoreBuilder:
     """Fills a store step by step; a context manager that closes it. Every method returns what later ones need."""
 
-    def __init__(self, path: Path, *, begin: bool = True) -> None:
+    def __init__(self, path: Path, *, begin: bool = True, evaluator_version: str = "1") -> None:
         self.store = Store.open(path, write=True)
+        self._evaluator_version = evaluator_version
         self._step = 0
         if begin:
             self.store.begin_run(IDENTITY)
@@ -204,7 +204,7 @@ class StoreBuilder:
                 task_hash=TASK_HASH,
                 device=DEVICE,
                 environment=IDENTITY.environment,
-                evaluator_version=EVALUATOR_VERSION,
+                evaluator_version=self._evaluator_version,
                 mode=mode,
                 budget=budget,
             ),
@@ -221,12 +221,12 @@ class StoreBuilder:
         )
 
 
-def fill_store(path: Path, *, crowned: bool = True) -> dict[str, str]:
+def fill_store(path: Path, *, crowned: bool = True, evaluator_version: str = "1") -> dict[str, str]:
     """Write a small finished run: a seed, a line of three improvements, a failure; return ids by name.
 
     `best` is crowned, with 5.0x against torch in the final measurement and 6.0x in the search.
     """
-    with StoreBuilder(path) as builder:
+    with StoreBuilder(path, evaluator_version=evaluator_version) as builder:
         seed = builder.seed(speedup=0.1)
         tiled = builder.add("// tiled\nvoid run() {}\n", speedup=1.0, parents=(seed,))
         wrong = builder.add("// wrong\n", speedup=None, parents=(tiled,), feedback="output differs by 3.5 at [0, 1]")

@@ -19,7 +19,7 @@ from tests.hostile.judging import KEY, MEMORY_MIB, TASK, Place, make_place, sour
 from tests.hostile.tricks import TRICKS
 from tests.processes import take_orphans
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 GOOD = 6
 MORE = 4  # evaluations that are left for the operators

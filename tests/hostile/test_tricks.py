@@ -15,7 +15,7 @@ from tests.hostile.judging import PROGRAMS, SOURCES, judged, make_place
 from tests.hostile.tricks import GOT_THROUGH, LEAVING, TRICKS, WRITABLE
 from tests.unit.evaluate.ordinary_user import UID
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 PLACES = [(level, user) for level in Level for user in (False, True)]
 

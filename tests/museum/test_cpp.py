@@ -65,6 +65,7 @@ def test_every_known_hole_is_in_the_docs():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("cheat", CHEATING, ids=names(CHEATING))
 def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit):
     found = gallery[cheat]
@@ -75,6 +76,7 @@ def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("kernel", HONEST_ONES, ids=names(HONEST_ONES))
 def test_no_honest_kernel_is_rejected(gallery: Gallery, kernel: Exhibit):
     found = gallery[kernel]

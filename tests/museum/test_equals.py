@@ -26,6 +26,7 @@ islands: [{{name: one, operators: {{"tests.museum.equal:Equal": 1.0}}}}]
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_search_among_equal_kernels_crowns_none_as_better(tmp_path: Path):
     (tmp_path / "equal.yaml").write_text(CONFIG)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from evokernel.evaluate import EVALUATOR_VERSION
 from tests.stores import StoreBuilder, fill_store
 
 OLD = Path(__file__).parents[1] / "old_stores" / "v1_finished.db.gz"
@@ -25,7 +26,7 @@ def results() -> ModuleType:
 
 
 def test_the_page_has_the_figures_of_the_last_measurement(results: ModuleType, tmp_path: Path) -> None:
-    ids = fill_store(tmp_path / "run.db")
+    ids = fill_store(tmp_path / "run.db", evaluator_version=EVALUATOR_VERSION)
     assert results.main([str(tmp_path / "run.db")], tmp_path / "page.md") == 0
     text = (tmp_path / "page.md").read_text()
     assert "## Test CPU\n\ng++ 13 -O3; worker mode." in text
@@ -38,7 +39,7 @@ def test_the_page_has_the_figures_of_the_last_measurement(results: ModuleType, t
 
 
 def test_words_of_others_are_no_markup(results: ModuleType, tmp_path: Path) -> None:
-    with StoreBuilder(tmp_path / "run.db") as builder:
+    with StoreBuilder(tmp_path / "run.db", evaluator_version=EVALUATOR_VERSION) as builder:
         seed = builder.seed()
         hostile = "<script>a|b</script>\n\n# head `code` [x](http://y) ~~~ \x1b[2J"
         best = builder.add("// best\n", speedup=2.0, parents=(seed,), rationale=hostile)
@@ -55,8 +56,8 @@ def test_what_cannot_be_shown_is_refused_and_the_page_stays(
 ) -> None:
     page, good, pending, old = (tmp_path / name for name in ("page.md", "good.db", "pending.db", "old.db"))
     page.write_text("as it was")
-    fill_store(good)
-    fill_store(pending, crowned=False)
+    fill_store(good, evaluator_version=EVALUATOR_VERSION)
+    fill_store(pending, crowned=False, evaluator_version=EVALUATOR_VERSION)
     old.write_bytes(gzip.decompress(OLD.read_bytes()))
     for path, words in (
         (pending, "was not measured anew"),

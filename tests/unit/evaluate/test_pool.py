@@ -100,15 +100,20 @@ def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere():
             raise JudgeLost("a sticky error")
         return None
 
+    async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
+        alone = await one_by_one("a", "bad")(evaluator)  # the other GPU has nothing to do when the judge is lost
+        return alone + list(await asyncio.gather(*(evaluator.evaluate(request(source)) for source in "cdef")))
+
     judges = Judges(answer)
-    found = tell(judges, judging("a", "bad", "c", "d", "e"), count=2)
+    found = tell(judges, story, count=2)
     assert all(evaluation.ok for evaluation in found)
     (broken,) = lost
     assert not broken.alive
     (successful,) = (judge for judge in judges.started if "bad" in judge.judged and judge is not broken)
     assert successful.gpu != broken.gpu
-    on_that_gpu = [judge for judge in judges.started if judge.gpu == broken.gpu]
-    assert all(judge.setup["probes"] == [{"M": 1, "N": 0}] for judge in on_that_gpu[1:])
+    first, replaced = (judge for judge in judges.started if judge.gpu == broken.gpu)
+    assert first is broken
+    assert replaced.setup["probes"] == [{"M": 1, "N": 0}]
 
 
 def test_the_others_go_on_while_a_judge_is_being_replaced():
