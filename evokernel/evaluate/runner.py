@@ -7,7 +7,9 @@ process lied about being finished. Candidates and baselines pay the same for the
 
 Of a process with one thread the time is what the kernel's scheduler says it was running, from its start until it stands
 still again: others on its core, a judge that is woken late, and work after a hasty "done" make no difference to that.
-One that gave its core up of its own will in between may have waited for something: there, the judge's clock counts.
+One that gave its core up of its own will in between may have waited for something: there, the judge's clock counts. So
+it does where the account is next to nothing: in a virtual machine it leaves out what the host says it took away, and
+after a pause of the machine it may stand still until that is made up for.
 """
 
 import contextlib
@@ -21,6 +23,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -35,6 +38,24 @@ CPUCLOCK_SCHED = 2
 _WAITS = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 OWN_WAITS = 3
 """How often a runner may give its core up in a batch: to ask for the next message, once more if disturbed, to stop."""
+BELIEVED_SHARE = 0.1
+"""An account below this share of the time that can have been running time has stood still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the scheduler says of a process: how long it ran and was queued, in ns, and how often it gave a core up."""
+
+    ran_ns: int = 0
+    queued_ns: int = 0
+    waits: float = 0
+
+    def time_since(self, before: "Account", elapsed_ns: int) -> int:
+        """Return the time of a batch, in ns, that took `elapsed_ns` by the judge's clock."""
+        ran_ns = self.ran_ns - before.ran_ns
+        running_ns = elapsed_ns - (self.queued_ns - before.queued_ns)
+        stood_still = ran_ns <= 0 or ran_ns < BELIEVED_SHARE * running_ns
+        return max(elapsed_ns, ran_ns) if stood_still or self.waits - before.waits > OWN_WAITS else ran_ns
 
 
 class PeerProcess(ABC):
@@ -162,7 +183,7 @@ class RunnerProcess(PeerProcess):
         super().__init__(channel, handle, spin=spin)
         self._prepared = False
         self._stopped = False
-        self._before = (0, 0.0)
+        self._before = Account()
 
     @abstractmethod
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
@@ -197,7 +218,6 @@ class RunnerProcess(PeerProcess):
         self._settle()
         self._prepared = self._stopped = False
         patience_ms = max(1, int(timeout_s * 1000))
-        ran_ns, waits = self._before
         clock, wake, handle = time.monotonic_ns, signal.pidfd_send_signal, self._handle
         try:
             self._channel.send(b"go")
@@ -209,18 +229,15 @@ class RunnerProcess(PeerProcess):
             raise self._died() from None
         self._expect(b"done", answered, timeout_s)
         self._stop()
-        if not self.one_thread:
-            return elapsed
-        now_ns, now_waits = self._account()
-        return now_ns - ran_ns if now_waits - waits <= OWN_WAITS else max(elapsed, now_ns - ran_ns)
+        return self._account().time_since(self._before, elapsed) if self.one_thread else elapsed
 
-    def _account(self) -> tuple[int, float]:
-        """Return how long the process was running so far, in ns, and how often it has given its core up.
+    def _account(self) -> Account:
+        """Return what the scheduler says so far, exact only while the process stands still.
 
-        Exact only while it stands still. Zeros where it has several threads; without end where the kernel does not say.
+        Empty where it has several threads. `waits` has no end where the kernel does not say, `queued_ns` is 0 then.
         """
         if not self.one_thread:
-            return 0, 0
+            return Account()
         try:
             # the kernel's number for the account of a whole process, see clock_getcpuclockid(3)
             ran_ns = time.clock_gettime_ns(~self._pid << 3 | CPUCLOCK_SCHED)
@@ -228,7 +245,14 @@ class RunnerProcess(PeerProcess):
                 waits = _WAITS.search(file.read())
         except OSError:
             raise self._died() from None
-        return ran_ns, int(waits[1]) if waits else math.inf
+        return Account(ran_ns, self._queued_ns(), int(waits[1]) if waits else math.inf)
+
+    def _queued_ns(self) -> int:
+        try:
+            with open(f"/proc/{self._pid}/schedstat", "rb") as file:
+                return int(file.read().split()[1])
+        except (OSError, ValueError, IndexError):  # kernels may be built without
+            return 0
 
     def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
         """Prepare without a warm-up, and go; returns nanoseconds. Raises as `go` does."""
