@@ -105,3 +105,18 @@ def refuse_incomplete(cheat: Exhibit) -> None:
     assert Path(cheat.task).is_file(), cheat.label
     accepted = [mode for mode in cheat.modes if cheat.accepted_in(mode)]
     assert bool(accepted) == ("hole" in cheat.head or "gains" in cheat.head), cheat.label
+
+
+def due_without_gpu(cheat: Exhibit, mode: Mode) -> bool:
+    """Whether a cheat for a GPU must be stopped before there is one: by its text, its build, or the check of plans."""
+    early = [
+        stage in (Stage.STATIC, Stage.COMPILE) or status is Status.LOAD_ERROR for status, stage in cheat.verdicts(mode)
+    ]
+    assert all(early) or not any(early), cheat.label
+    return all(early)
+
+
+def wrong_on_processor(cheat: Exhibit) -> bool:
+    """Whether a cheat for a GPU must give wrong answers where it is run without one, too."""
+    wrong = (Status.NUMERICAL, Status.UNWRITTEN_OUTPUT, Status.NONFINITE)
+    return "cpu" not in cheat.head and all(status in wrong for status, _ in cheat.verdicts(Mode.ARTIFACT))
