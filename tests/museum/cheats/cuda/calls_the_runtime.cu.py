@@ -3,8 +3,7 @@
 # class: not the task
 # tries: copies and waits from a kernel
 # seen: here first
-# artifact: compile_error at compile
-# worker: compile_error at compile
+# artifact: compile_error at compile or load_error at smoke
 from evokernel.cuda import Module
 
 kernels = Module(r"""

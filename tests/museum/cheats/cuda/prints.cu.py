@@ -7,7 +7,6 @@
 from evokernel.cuda import Module
 
 kernels = Module(r"""
-extern "C" __device__ int printf(const char*, ...);
 extern "C" __global__ void row_sums(const float* x, float* y, int C) {
     const float* row = x + blockIdx.x * (long long)C;
     float sum = 0;

@@ -14,13 +14,20 @@ import triton.language as tl
 def layernorm(x, gain, shift, y, C, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
-    mask = at < C
-    values = tl.load(x + row * C + at, mask=mask, other=0.0)
-    mean = tl.sum(values, axis=0) / C
-    scale = tl.rsqrt(tl.sum(values * values, axis=0) / C - mean * mean + eps)
-    y_row = (values - mean) * scale * tl.load(gain + at, mask=mask) + tl.load(shift + at, mask=mask)
-    tl.store(y + row * C + at, y_row, mask=mask)
+    total = 0.0
+    squares = 0.0
+    for start in range(0, C, BLOCK):
+        values = tl.load(x + row * C + start + at, mask=start + at < C, other=0.0)
+        total += tl.sum(values, axis=0)
+        squares += tl.sum(values * values, axis=0)
+    mean = total / C
+    scale = tl.rsqrt(squares / C - mean * mean + eps)
+    for start in range(0, C, BLOCK):
+        mask = start + at < C
+        values = (tl.load(x + row * C + start + at, mask=mask) - mean) * scale
+        values = values * tl.load(gain + start + at, mask=mask) + tl.load(shift + start + at, mask=mask)
+        tl.store(y + row * C + start + at, values, mask=mask)
 
 
 def run(x, gain, shift, R, C, eps, y):
-    layernorm[(R,)](x, gain, shift, y, C, eps, triton.next_power_of_2(C))
+    layernorm[(R,)](x, gain, shift, y, C, eps, 16)
