@@ -4,12 +4,13 @@
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
 from evokernel.candidate import Candidate
 from evokernel.config import EvaluationConfig
+from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Mode, Stage, combined_speedup
@@ -22,8 +23,11 @@ CHEATING = read_exhibits(CHEATS / "triton") + read_exhibits(CHEATS / "cuda")
 HONEST_ONES = read_exhibits(HONEST / "triton") + read_exhibits(HONEST / "cuda")
 JUDGED = [(cheat, mode) for cheat in CHEATING for mode in cheat.modes]
 
-Sources = Mapping[tuple[str, Mode], str]
-"""By label and mode."""
+Key = tuple[str, Mode]
+"""A label and a mode."""
+Sources = Mapping[Key, str]
+Found = dict[Key, Evaluation | BaseException]
+"""Verdicts, and what was raised in their place: a fault of ours over one exhibit is told of that one."""
 
 
 def room_of(exhibit: Exhibit) -> tuple[str, str]:
@@ -60,27 +64,34 @@ class Gallery:
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Mapping[tuple[str, Mode], Evaluation]] = {}
-        self._again: dict[str, Evaluation] = {}
+        self._found: dict[tuple[str, str], Found] = {}
+        self._again: dict[tuple[str, str], Found] = {}
 
     def judged(self, exhibit: Exhibit, mode: Mode) -> Evaluation:
-        return self._open(exhibit)[exhibit.label, mode]
+        self._open(exhibit)
+        return verdict(self._found[room_of(exhibit)][exhibit.label, mode])
 
     def judged_again(self, kernel: Exhibit) -> Evaluation:
         self._open(kernel)
-        return self._again[kernel.label]
+        return verdict(self._again[room_of(kernel)][kernel.label, Mode.ARTIFACT])
 
-    def _open(self, exhibit: Exhibit) -> Mapping[tuple[str, Mode], Evaluation]:
+    def _open(self, exhibit: Exhibit) -> None:
         room = room_of(exhibit)
-        if room not in self._found:
-            honest, cheats = ([each for each in wing if room_of(each) == room] for wing in (HONEST_ONES, CHEATING))
-            kernels = sources_of(honest, ())
-            again = {key: f"{text}\n\nAGAIN = 1\n" for key, text in kernels.items()} if cheats else {}
-            rounds = [kernels, sources_of((), cheats), again]
-            first, second, third = asyncio.run(_judge(exhibit.task, exhibit.language, rounds))
-            self._found[room] = first | second
-            self._again |= {label: evaluation for (label, _), evaluation in third.items()}
-        return self._found[room]
+        if room in self._found:
+            return
+        honest, cheats = ([each for each in wing if room_of(each) == room] for wing in (HONEST_ONES, CHEATING))
+        kernels = sources_of(honest, ())
+        again = {key: f"{text}\n\nAGAIN = 1\n" for key, text in kernels.items()} if cheats else {}
+        rounds = [kernels, sources_of((), cheats), again]
+        first, second, self._again[room] = asyncio.run(_judge(exhibit.task, exhibit.language, rounds))
+        self._found[room] = first | second
+
+
+def verdict(found: Evaluation | BaseException) -> Evaluation:
+    """Return a verdict, or raise what came in its place."""
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +99,7 @@ def gallery() -> Gallery:
     return Gallery()
 
 
-async def _judge(task: str, name: str, rounds: Iterable[Sources]) -> list[dict[tuple[str, Mode], Evaluation]]:
+async def _judge(task: str, name: str, rounds: Sequence[Sources]) -> list[Found]:
     """Judge one round after the other; within one, sources are built while others are judged."""
     language = local_language(name, SETTINGS)
     evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=1, device="cuda")
@@ -99,9 +110,14 @@ async def _judge(task: str, name: str, rounds: Iterable[Sources]) -> list[dict[t
 
     try:
         await evaluator.start()
+    except (HarnessError, TaskError) as error:  # told of each exhibit, instead of tried again for each
+        await evaluator.close()
+        return [dict.fromkeys(sources, error) for sources in rounds]
+    try:
         found = []
         for sources in rounds:
-            found.append(dict(zip(sources, await asyncio.gather(*map(judge, sources.values())), strict=True)))
+            judged = await asyncio.gather(*map(judge, sources.values()), return_exceptions=True)
+            found.append(dict(zip(sources, judged, strict=True)))
         return found
     finally:
         await evaluator.close()

@@ -4,13 +4,17 @@ import importlib.util
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evokernel.evaluate.cuda.arena import device_spacing
+from evokernel.evaluate.segments import Buffer, SegmentLayout
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Mode, Stage, Status
 from evokernel.languages import cuda_static, triton_static, triton_tokens
 from evokernel.protocols import Language
+from evokernel.task import Role
 from evokernel.tasks import load_task
 from tests.answers import finding
 from tests.museum.doors import Passed, hidden_shapes, in_a_worker, language_for, pass_doors
@@ -77,6 +81,17 @@ def test_the_text_alone_is_refused_where_that_is_due_and_nowhere_else(cheat: Exh
     for mode in cheat.modes:
         refused = STATIC_CHECKS[cheat.language](form_for(cheat, mode))
         assert (refused is not None) == (cheat.verdicts(mode) == ((Status.STATIC_REJECT, Stage.STATIC),)), refused
+
+
+@pytest.mark.parametrize("name", ["computes_ahead", "fetches_ahead", "neighbours_output"])
+def test_cheats_that_reach_for_other_copies_know_where_they_lie(name: str) -> None:
+    cheat = next(each for each in CHEATING if each.label == f"cuda/{name}")
+    namespace: dict[str, Any] = {}
+    exec(cheat.source, namespace)
+    for extents in ((1,), (37,), (1000, 3000), (4096, 1024)):
+        buffer = Buffer("x", extents, "float32", Role.INPUT)
+        layout = SegmentLayout.of([buffer], sets=1, spacing=device_spacing(2 << 20))
+        assert 4 * namespace["stride"](buffer.size_bytes) == layout.stride
 
 
 @pytest.mark.slow

