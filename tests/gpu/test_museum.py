@@ -129,7 +129,7 @@ def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit, mode: Mode) -> None:
     assert (found.status, found.stage) in cheat.verdicts(mode), found.feedback
     if not due_without_gpu(cheat, mode):
         assert found.key.mode is mode
-    if "gains" in cheat.head and found.ok:
+    if "gains" in cheat.head and found.ok and not cheat.hole_in(mode):
         honest = gallery.judged(model_of(cheat), mode)
         assert honest.ok, honest.feedback
         assert combined_speedup(found.timings).low < GAIN * combined_speedup(honest.timings).high

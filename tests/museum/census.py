@@ -41,12 +41,12 @@ def pieces(table: Table) -> Iterator[str]:
 
 def end_of(cheat: Exhibit, mode: Mode) -> str:
     """Return where a cheat ends in a mode, one of `ENDS`; of several verdicts the one that comes last."""
-    return max((_end(cheat, *verdict) for verdict in cheat.verdicts(mode)), key=ENDS.index)
+    accepted = HOLE if cheat.hole_in(mode) else NOTHING
+    ends = [accepted if status is Status.OK else _end(status, stage) for status, stage in cheat.verdicts(mode)]
+    return max(ends, key=ENDS.index)
 
 
-def _end(cheat: Exhibit, status: Status, stage: Stage) -> str:
-    if status is Status.OK:
-        return HOLE if "hole" in cheat.head else NOTHING
+def _end(status: Status, stage: Stage) -> str:
     if status is Status.LOAD_ERROR:
         return PLANS
     return "timing" if stage in (Stage.QUICK, Stage.PRECISE, Stage.FINAL) else stage.value
@@ -85,10 +85,10 @@ def _ends(cheats: list[Exhibit], mode: Mode, title: str, table: Table) -> str:
 
 def _holes(cheats: list[Exhibit], table: Table) -> str:
     rows = [
-        (f"`{cheat.name}`", LANGUAGES[cheat.language], mode.value, cheat.head["hole"])
+        (f"`{cheat.name}`", LANGUAGES[cheat.language], mode.value, cheat.hole_in(mode))
         for cheat in cheats
         for mode in cheat.modes
-        if "hole" in cheat.head and cheat.accepted_in(mode)
+        if cheat.hole_in(mode)
     ]
     return f"## Known holes among the exhibits\n\n{table(('cheat', 'language', 'mode', 'why it is accepted'), rows)}"
 

@@ -8,7 +8,8 @@ of a cheat:
     artifact    the verdict in artifact mode; in Triton and CUDA C++ this one is always there
 
 and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
-words of `evokernel.evaluation`. `hole: WHY` marks a cheat that cannot be stopped where its verdict is `ok`.
+words of `evokernel.evaluation`. `hole: WHY` marks a cheat that cannot be stopped where its verdict is `ok`, `hole in
+worker: WHY` one that cannot be stopped in worker mode.
 `gains: nothing over NAME` marks one whose results are right and that looks no faster than the honest
 kernel NAME. `threads: N` lets it have N threads. `cpu: no, WHY` keeps a kernel for a GPU from being run on a processor.
 """
@@ -77,6 +78,10 @@ class Exhibit:
         """The honest kernel over which it must gain nothing."""
         return self.head["gains"].removeprefix("nothing over ")
 
+    def hole_in(self, mode: Mode) -> str:
+        """Why it cannot be stopped in a mode; empty for one that is."""
+        return self.head.get("hole", "") or self.head.get(f"hole in {mode.value}", "")
+
     def accepted_in(self, mode: Mode) -> bool:
         """Whether a cheat is right, and may be found so, in a mode."""
         return Status.OK in {status for status, _ in self.verdicts(mode)}
@@ -104,7 +109,8 @@ def refuse_incomplete(cheat: Exhibit) -> None:
     assert cheat.head["class"] in CLASSES, cheat.label
     assert Path(cheat.task).is_file(), cheat.label
     accepted = [mode for mode in cheat.modes if cheat.accepted_in(mode)]
-    assert bool(accepted) == ("hole" in cheat.head or "gains" in cheat.head), cheat.label
+    assert all(cheat.hole_in(mode) or "gains" in cheat.head for mode in accepted), cheat.label
+    assert accepted or not ({"hole", "gains"} & cheat.head.keys()), cheat.label
 
 
 def due_without_gpu(cheat: Exhibit, mode: Mode) -> bool:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from evokernel.evaluate.cuda.arena import device_spacing
+from evokernel.evaluate.inside import source
+from evokernel.evaluate.inside.triton_standin import LaunchesOnly
 from evokernel.evaluate.segments import Buffer, SegmentLayout
 from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Mode, Stage, Status
@@ -186,3 +189,20 @@ def test_a_source_that_takes_over_its_build_has_other_machine_code_than_it_shows
     found = [judged(languages, each, Mode.ARTIFACT) for each in (cheat, honest)]
     assert all(isinstance(each, Passed) for each in found), found
     assert len({each.checked.digest(shapes) for each in found if isinstance(each, Passed)}) == 1
+
+
+def called_live(name: str) -> torch.Tensor:
+    """Call a cheat's `run` on real tensors under the guard that a worker has; returns its output."""
+    cheat = next(each for each in CHEATING if each.label == f"triton/{name}")
+    x, y = torch.ones(3, 5), torch.zeros(3)
+    with LaunchesOnly():
+        source.load(cheat.source).run(x, 3, 5, y)
+    return y
+
+
+@needs_triton
+def test_the_guard_of_a_worker_refuses_torch_unless_it_is_switched_off() -> None:
+    """A known hole of worker mode, and the cheat that it stops."""
+    with pytest.raises(RuntimeError, match="run\\(\\) calls torch for 'sum'"):
+        called_live("torch_when_live")
+    assert called_live("guard_switched_off").tolist() == [5.0, 5.0, 5.0]
