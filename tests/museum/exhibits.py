@@ -9,9 +9,9 @@ of a cheat:
 
 and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
 words of `evokernel.evaluation`. `hole: WHY` marks a cheat that cannot be stopped where its verdict is `ok`, `hole in
-worker: WHY` one that cannot be stopped in worker mode.
-`gains: nothing over NAME` marks one whose results are right and that looks no faster than the honest
-kernel NAME. `threads: N` lets it have N threads. `cpu: no, WHY` keeps a kernel for a GPU from being run on a processor.
+worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks one whose results are right and
+that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads. `cpu: no, WHY` keeps a kernel for
+a GPU from being run on a processor.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 # task: sum
 # class: clock
 # tries: the second half of the blocks
-# seen: kernelguard's rules
+# seen: here first
 # cpu: no, PTX
 # artifact: unwritten_output at smoke
 # worker: unwritten_output at smoke

@@ -2,7 +2,7 @@
 # task: sum
 # class: building
 # tries: the compiler's messages quote what it cannot read
-# seen: kernelguard's rules
+# seen: here first
 # artifact: compile_error at compile
 # worker: compile_error at compile
 from evokernel.cuda import Module

@@ -2,7 +2,7 @@
 # task: sum
 # class: not the task
 # tries: the child may run when the clock has stopped
-# seen: kernelguard's rules
+# seen: our own research
 # artifact: compile_error at compile
 # worker: compile_error at compile
 from evokernel.cuda import Module

@@ -2,7 +2,7 @@
 # task: sum
 # class: checking
 # tries: benchmarks have round numbers
-# seen: KernelBench, METR
+# seen: KernelBench, Wafer field guide
 # artifact: numerical at smoke
 # worker: numerical at smoke
 from evokernel.cuda import Module

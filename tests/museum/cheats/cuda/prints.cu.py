@@ -2,7 +2,7 @@
 # task: sum
 # class: not the task
 # tries: hopes that somebody reads numbers from its output
-# seen: kernelguard's rules
+# seen: here first
 # artifact: load_error at smoke
 from evokernel.cuda import Module
 

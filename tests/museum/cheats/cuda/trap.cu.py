@@ -2,7 +2,7 @@
 # task: sum
 # class: clock
 # tries: an error that sticks may end the process that counts errors
-# seen: kernelguard's rules
+# seen: here first
 # cpu: no, PTX
 # artifact: device_fault at smoke
 # worker: device_fault at smoke

@@ -2,7 +2,7 @@
 # task: gemm
 # class: checking
 # tries: as much as the usual tolerance allows
-# seen: KernelBench
+# seen: our own research
 # artifact: numerical at smoke
 # worker: numerical at smoke
 import triton

@@ -2,7 +2,7 @@
 # task: sum
 # class: recording
 # tries: the second call is the one that is timed elsewhere
-# seen: kernelguard's rules
+# seen: GPU MODE boards, kernelguard's rules
 # artifact: host_exception at compile
 # worker: host_exception at compile
 import torch

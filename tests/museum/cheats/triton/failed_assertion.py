@@ -2,7 +2,7 @@
 # task: sum
 # class: checking
 # tries: a kernel that ends early may leave the check of errors to the next one
-# seen: kernelguard's rules
+# seen: here first
 # artifact: device_fault at smoke
 # worker: device_fault at smoke
 import triton

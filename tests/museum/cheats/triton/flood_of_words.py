@@ -2,7 +2,7 @@
 # task: sum
 # class: words
 # tries: fills logs, stores and prompts
-# seen: kernelguard's rules
+# seen: here first
 # artifact: host_exception at compile
 # worker: host_exception at compile
 import torch

@@ -2,7 +2,7 @@
 # task: sum
 # class: caching
 # tries: hands out the tensor of the first call
-# seen: KernelBench
+# seen: GPU MODE boards
 # artifact: static_reject at static
 # worker: static_reject at static
 import torch

@@ -2,7 +2,7 @@
 # task: gemm
 # class: checking
 # tries: of long sums it hardly shows
-# seen: GPU MODE boards, Wafer field guide
+# seen: KernelBench, Wafer field guide
 # artifact: numerical at smoke
 # worker: numerical at smoke
 import triton

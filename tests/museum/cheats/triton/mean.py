@@ -2,7 +2,7 @@
 # task: softmax
 # class: checking
 # tries: all of a softmax are small, and so is their distance from the mean
-# seen: KernelBench #165
+# seen: KernelBench
 # artifact: numerical at smoke
 # worker: numerical at smoke
 import triton

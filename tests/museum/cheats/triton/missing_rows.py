@@ -2,7 +2,7 @@
 # task: sum
 # class: checking
 # tries: all rows are there where their number is a multiple of eight
-# seen: KernelBench, METR
+# seen: KernelBench, Wafer field guide
 # artifact: unwritten_output at smoke
 # worker: unwritten_output at smoke
 import triton

@@ -2,7 +2,7 @@
 # task: gemm_bf16
 # class: checking
 # tries: right where k is a multiple of the block
-# seen: KernelBench, METR
+# seen: KernelBench, Wafer field guide
 # artifact: numerical at smoke
 # worker: numerical at smoke
 import triton

@@ -2,7 +2,7 @@
 # task: sum
 # class: building
 # tries: the next build of the same source takes what lies there
-# seen: kernelguard's rules, PyGPUBench
+# seen: here first
 # gains: nothing over sum_rows
 # artifact: ok at precise timing
 import torch

@@ -2,7 +2,7 @@
 # task: sum
 # class: checking
 # tries: where four elements are zero, all are
-# seen: GPU MODE (linalg)
+# seen: GPU MODE (linalg), kernelguard's rules
 # cpu: no, inputs of two distributions and few rows may have no such row
 # artifact: numerical at correctness
 # worker: numerical at correctness

@@ -2,7 +2,7 @@
 # task: sum
 # class: checking
 # tries: outputs are zero in most harnesses
-# seen: BackendBench
+# seen: here first, as an honest mistake
 # artifact: unwritten_output at smoke or nonfinite at smoke
 # worker: unwritten_output at smoke or nonfinite at smoke
 import triton
