@@ -75,7 +75,8 @@ notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
-# docs/cli.md and docs/config.md, as the code says. docs/results.md comes from stores: docs/results.py runs/*.db
+# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say. docs/results.md comes from
+# stores: docs/results.py runs/*.db
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
 

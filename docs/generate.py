@@ -1,4 +1,4 @@
-"""Writes what docs/cli.md and docs/config.md say below their mark from the code: python docs/generate.py [--check].
+"""Writes what cli.md, config.md and museum.md here say below their mark: python docs/generate.py [--check].
 
 What stands above the mark is written by hand, and stays.
 """
@@ -248,9 +248,22 @@ def _axes() -> str:
     return f"## Niches where `axes` is left out\n\n{table(heads, rows)}"
 
 
+# ---------------------------------------------------------------------------------------------------- museum
+
+
+def museum() -> Iterator[str]:
+    """Yield what the heads of the museum's exhibits say, counted and listed."""
+    sys.path.insert(0, str(HERE.parent))  # tests are no package that is installed
+    try:
+        from tests.museum.census import pieces
+    finally:
+        sys.path.remove(str(HERE.parent))
+    yield from pieces(table)
+
+
 # ---------------------------------------------------------------------------------------------------- pages
 
-PAGES: Mapping[str, Callable[[], Iterable[str]]] = {"cli.md": commands, "config.md": settings}
+PAGES: Mapping[str, Callable[[], Iterable[str]]] = {"cli.md": commands, "config.md": settings, "museum.md": museum}
 
 
 def page(name: str, text: str) -> str:

@@ -1,4 +1,5 @@
-// As much of CUDA as the plain seeds use, on a processor: blocks one after the other, each thread of a block a fiber.
+// As much of CUDA as the plain seeds and the museum's kernels use, on a processor: blocks one after the other, each thread
+// of a block a fiber.
 //
 // All threads of a block come to the same barriers and exchanges in the same order, so each of these is a hand-over to
 // the scheduler, which lets the threads go on in turn, now from the first to the last, now the other way round. Who reads
@@ -25,7 +26,8 @@ constexpr int THREADS_AT_MOST = 1024, STACK_BYTES = 1 << 17;
 struct Place {
     unsigned x, y, z;
 };
-static Place threadIdx, blockIdx;
+static Place threadIdx, blockIdx, blockDim, gridDim;
+alignas(16) static char dynamic_shared[232448];
 static ucontext_t scheduler, fibers[THREADS_AT_MOST];
 static char* stacks[THREADS_AT_MOST];
 static bool ended[THREADS_AT_MOST];
@@ -43,33 +45,46 @@ static void fiber() {
     hand_over();
 }
 
-static void launch(int blocks_x, int blocks_y, int threads, std::function<void()> called) {
-    kernel = called;
-    for (unsigned y = 0; y < blocks_y; ++y)
-        for (unsigned x = 0; x < blocks_x; ++x) {
-            for (int i = 0; i < threads; ++i) {
-                if (!stacks[i]) stacks[i] = static_cast<char*>(malloc(STACK_BYTES));
-                getcontext(&fibers[i]);
-                fibers[i].uc_stack.ss_sp = stacks[i];
-                fibers[i].uc_stack.ss_size = STACK_BYTES;
-                fibers[i].uc_link = &scheduler;
-                makecontext(&fibers[i], fiber, 0);
-                ended[i] = false;
-            }
-            for (bool working = true; working;) {
-                working = false;
-                const bool backwards = rand() % 2;
-                for (int turn = 0; turn < threads; ++turn) {
-                    const int i = backwards ? threads - 1 - turn : turn;
-                    if (ended[i]) continue;
-                    current = i;
-                    threadIdx = {unsigned(i), 0, 0};
-                    blockIdx = {x, y, 0};
-                    swapcontext(&scheduler, &fibers[i]);
-                    working |= !ended[i];
-                }
-            }
+static void run_block() {
+    const int threads = blockDim.x * blockDim.y * blockDim.z;
+    for (int i = 0; i < threads; ++i) {
+        if (!stacks[i]) stacks[i] = static_cast<char*>(malloc(STACK_BYTES));
+        getcontext(&fibers[i]);
+        fibers[i].uc_stack.ss_sp = stacks[i];
+        fibers[i].uc_stack.ss_size = STACK_BYTES;
+        fibers[i].uc_link = &scheduler;
+        makecontext(&fibers[i], fiber, 0);
+        ended[i] = false;
+    }
+    memset(dynamic_shared, 0x55, sizeof dynamic_shared);
+    for (bool working = true; working;) {
+        working = false;
+        const bool backwards = rand() % 2;
+        for (int turn = 0; turn < threads; ++turn) {
+            const unsigned i = backwards ? threads - 1 - turn : turn;
+            if (ended[i]) continue;
+            current = i;
+            threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+            swapcontext(&scheduler, &fibers[i]);
+            working |= !ended[i];
         }
+    }
+}
+
+static void launch(Place grid, Place block, std::function<void()> called) {
+    kernel = called;
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned z = 0; z < grid.z; ++z)
+        for (unsigned y = 0; y < grid.y; ++y)
+            for (unsigned x = 0; x < grid.x; ++x) {
+                blockIdx = {x, y, z};
+                run_block();
+            }
+}
+
+static void launch(unsigned blocks_x, unsigned blocks_y, unsigned threads, std::function<void()> called) {
+    launch(Place{blocks_x, blocks_y, 1}, Place{threads, 1, 1}, called);
 }
 
 static float __int_as_float(unsigned bits) {
@@ -78,21 +93,59 @@ static float __int_as_float(unsigned bits) {
     return value;
 }
 
-static float __shfl_xor_sync(unsigned, float value, int apart) {
-    static float given[THREADS_AT_MOST];
+static float __uint_as_float(unsigned bits) { return __int_as_float(bits); }
+
+static unsigned __float_as_uint(float value) {
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float rsqrtf(float value) { return 1 / std::sqrt(value); }
+
+template <typename T>
+static T exchanged(T value, int from) {
+    static T given[THREADS_AT_MOST];
     given[current] = value;
     hand_over();
-    const float taken = given[current ^ apart];
+    const T taken = given[from];
     hand_over();
     return taken;
 }
 
+template <typename T>
+static T __shfl_xor_sync(unsigned, T value, int apart) {
+    return exchanged(value, current ^ apart);
+}
+template <typename T>
+static T __shfl_down_sync(unsigned, T value, int apart) {
+    return exchanged(value, current % 32 + apart < 32 ? current + apart : current);
+}
+template <typename T>
+static T __shfl_up_sync(unsigned, T value, int apart) {
+    return exchanged(value, current % 32 - apart >= 0 ? current - apart : current);
+}
+template <typename T>
+static T __shfl_sync(unsigned, T value, int lane) {
+    return exchanged(value, current / 32 * 32 + lane % 32);
+}
+
 // Nothing comes between two threads here but at a barrier, so an addition is in one piece anyway.
-static int atomicAdd(int* at, int value) {
-    const int before = *at;
+template <typename T>
+static T atomicAdd(T* at, T value) {
+    const T before = *at;
     *at += value;
     return before;
 }
+
+static void __threadfence() {}
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
 
 // ---------------------------------------------------------------------------- bf16 and tensor cores
 

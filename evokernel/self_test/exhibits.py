@@ -55,17 +55,18 @@ class Exhibit:
         return not self.family
 
 
-def read_head(source: str) -> dict[str, str]:
-    """Return the fields of the head of a C++ source, by name."""
+def read_head(source: str, *, mark: str = "//") -> dict[str, str]:
+    """Return the fields of the head of a source, by name; `mark` is what its language begins a comment with."""
     head: dict[str, str] = {}
     field = ""
     for line in source.splitlines():
-        if not line.startswith("//"):
+        if not line.startswith(mark):
             break
-        if line.startswith("//   "):
-            head[field] += " " + line[2:].strip()
+        text = line.removeprefix(mark)
+        if text.startswith("   "):
+            head[field] += " " + text.strip()
         else:
-            field, _, text = line[2:].partition(":")
+            field, _, text = text.partition(":")
             field = field.strip()
             head[field] = text.strip()
     return head

@@ -1,44 +1,59 @@
 """The exhibits of the museum: kernels with a head that says what they are and what must become of them.
 
-Heads are read as those of `evokernel.self_test` are. Fields of a cheat:
+Heads are read as those of `evokernel.self_test` are; a comment begins with `//` in C++ and with `#` in Python. Fields
+of a cheat:
 
-    title, task (a file in `tasks/`), class, tries, seen (who saw it first), verdict
+    title, task (a file in `tasks/`), class, tries, seen (who saw it first)
+    worker      the verdict in worker mode; in C++, which knows no other mode, it is called `verdict`
+    artifact    the verdict in artifact mode; in Triton and CUDA C++ this one is always there
 
 and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
-words of `evokernel.evaluation`. `hole: WHY` marks a cheat that worker mode cannot stop: its verdict is `ok`.
-`gains: nothing over NAME` marks one whose results are right and that looks no faster than the honest
-kernel NAME. `threads: N` lets it have N threads.
+words of `evokernel.evaluation`. `hole: WHY` marks a cheat that cannot be stopped where its verdict is `ok`, `hole in
+worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks one whose results are right and
+that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads. `cpu: no, WHY` keeps a kernel for
+a GPU from being run on a processor.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation, Stage, Status
-from evokernel.protocols import EvaluationRequest
+from evokernel.config import language_of
+from evokernel.evaluation import Mode, Stage, Status
+from evokernel.self_test.exhibits import CLASSES as SELF_TEST_CLASSES
 from evokernel.self_test.exhibits import read_head
 
 HERE = Path(__file__).parent
-CHEATS, HONEST, TASKS = HERE / "cheats" / "cpp", HERE / "honest" / "cpp", HERE / "tasks"
-SETTINGS = EvaluationConfig(quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3)
+CHEATS, HONEST, TASKS = HERE / "cheats", HERE / "honest", HERE / "tasks"
+CLASSES: Mapping[str, str] = {
+    **SELF_TEST_CLASSES,
+    "recording": "another behaviour, or another call, where launches are only written down",
+    "building": "attacks on what compiles, keeps and reads what was compiled",
+    "words": "texts that others read: names, messages, comments",
+}
+"""What cheats have in common, by class."""
+GAIN = 1.05
+"""How much faster than an honest kernel of the same loops an accepted cheat may look before it gains something."""
+_MARKS = {"cpp": "//", "triton": "#", "cuda": "#"}
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One kernel: its file, its head, its source."""
+    """One kernel: its file, its language, its head, its source."""
 
     path: Path
+    language: str
     head: Mapping[str, str]
     source: str
 
     @property
     def name(self) -> str:
-        return self.path.stem
+        return self.path.name.partition(".")[0]
+
+    @property
+    def label(self) -> str:
+        """The name with its language: no other exhibit of its wing has it."""
+        return f"{self.language}/{self.name}"
 
     @property
     def task(self) -> str:
@@ -49,42 +64,65 @@ class Exhibit:
         return int(self.head.get("threads", 1))
 
     @property
-    def verdicts(self) -> tuple[tuple[Status, Stage], ...]:
-        """What may become of it."""
-        pairs = (each.split(" at ") for each in self.head["verdict"].split(" or "))
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes in which a cheat is judged."""
+        return tuple(mode for mode in (Mode.ARTIFACT, Mode.WORKER) if self._field(mode) in self.head)
+
+    def verdicts(self, mode: Mode = Mode.WORKER) -> tuple[tuple[Status, Stage], ...]:
+        """What may become of it in a mode."""
+        pairs = (each.split(" at ") for each in self.head[self._field(mode)].split(" or "))
         return tuple((Status(status.strip()), Stage(stage.strip())) for status, stage in pairs)
+
+    @property
+    def model(self) -> str:
+        """The honest kernel over which it must gain nothing."""
+        return self.head["gains"].removeprefix("nothing over ")
+
+    def hole_in(self, mode: Mode) -> str:
+        """Why it cannot be stopped in a mode; empty for one that is."""
+        return self.head.get("hole", "") or self.head.get(f"hole in {mode.value}", "")
+
+    def accepted_in(self, mode: Mode) -> bool:
+        """Whether a cheat is right, and may be found so, in a mode."""
+        return Status.OK in {status for status, _ in self.verdicts(mode)}
+
+    def _field(self, mode: Mode) -> str:
+        return "verdict" if self.language == "cpp" and mode is Mode.WORKER else mode.value
 
 
 def read_exhibits(folder: Path) -> list[Exhibit]:
     """Return the exhibits of a wing in the order of their names."""
-    return [_read(path) for path in sorted(folder.glob("*.cpp"))]
+    return [_read(path) for path in sorted(folder.iterdir()) if path.is_file()]
 
 
 def _read(path: Path) -> Exhibit:
+    language = language_of(path)
+    assert language is not None, path
     source = path.read_text(encoding="utf-8")
-    return Exhibit(path, read_head(source), source)
+    return Exhibit(path, language, read_head(source, mark=_MARKS[language]), source)
 
 
-def judge_exhibits(exhibits: Iterable[Exhibit]) -> dict[str, Evaluation]:
-    """Judge exhibits by the real evaluator; by name."""
-    wings: dict[tuple[str, int], list[Exhibit]] = {}
-    for exhibit in exhibits:
-        wings.setdefault((exhibit.task, exhibit.threads), []).append(exhibit)
-    found: dict[str, Evaluation] = {}
-    for (task, threads), members in wings.items():
-        found |= asyncio.run(_judge(task, members, threads=threads))
-    return found
+def refuse_incomplete(cheat: Exhibit) -> None:
+    """Raise `AssertionError` where the head of a cheat lacks something, or says what cannot be."""
+    assert {"title", "task", "class", "tries", "seen"} <= cheat.head.keys(), cheat.label
+    assert cheat.modes, cheat.label
+    assert cheat.head["class"] in CLASSES, cheat.label
+    assert Path(cheat.task).is_file(), cheat.label
+    accepted = [mode for mode in cheat.modes if cheat.accepted_in(mode)]
+    assert all(cheat.hole_in(mode) or "gains" in cheat.head for mode in accepted), cheat.label
+    assert accepted or not ({"hole", "gains"} & cheat.head.keys()), cheat.label
 
 
-async def _judge(task: str, exhibits: Iterable[Exhibit], *, threads: int) -> dict[str, Evaluation]:
-    language = local_language("cpp", SETTINGS, threads=threads)
-    evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=threads)
+def due_without_gpu(cheat: Exhibit, mode: Mode) -> bool:
+    """Whether a cheat for a GPU must be stopped before there is one: by its text, its build, or the check of plans."""
+    early = [
+        stage in (Stage.STATIC, Stage.COMPILE) or status is Status.LOAD_ERROR for status, stage in cheat.verdicts(mode)
+    ]
+    assert all(early) or not any(early), cheat.label
+    return all(early)
 
-    async def judge(exhibit: Exhibit) -> tuple[str, Evaluation]:
-        candidate, program = Candidate(exhibit.source, language.name), language.program_hash(exhibit.source)
-        return exhibit.name, await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
 
-    try:
-        return dict(await asyncio.gather(*map(judge, exhibits)))
-    finally:
-        await evaluator.close()
+def wrong_on_processor(cheat: Exhibit) -> bool:
+    """Whether a cheat for a GPU must give wrong answers where it is run without one, too."""
+    wrong = (Status.NUMERICAL, Status.UNWRITTEN_OUTPUT, Status.NONFINITE)
+    return "cpu" not in cheat.head and all(status in wrong for status, _ in cheat.verdicts(Mode.ARTIFACT))

@@ -7,12 +7,11 @@ import pytest
 
 from evokernel.evaluation import Evaluation, Stage, Status, combined_speedup
 from evokernel.self_test.exhibits import CLASSES
-from tests.museum.exhibits import CHEATS, HONEST, Exhibit, judge_exhibits, read_exhibits
+from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, read_exhibits, refuse_incomplete
+from tests.museum.on_processor import judge_exhibits
 
 DOCS = Path(__file__).parents[2] / "docs" / "worker-mode.md"
-CHEATING, HONEST_ONES = read_exhibits(CHEATS), read_exhibits(HONEST)
-GAIN = 1.05
-"""How much faster than an honest kernel of the same loops an accepted cheat may look before it gains something."""
+CHEATING, HONEST_ONES = read_exhibits(CHEATS / "cpp"), read_exhibits(HONEST / "cpp")
 
 
 class Gallery:
@@ -47,10 +46,7 @@ def test_every_exhibit_says_what_it_is():
         assert exhibit.head["title"]
         assert Path(exhibit.task).is_file(), exhibit.name
     for cheat in CHEATING:
-        assert {"title", "task", "class", "tries", "seen", "verdict"} <= cheat.head.keys(), cheat.name
-        assert cheat.head["class"] in CLASSES, cheat.name
-        accepted = Status.OK in {status for status, _ in cheat.verdicts}
-        assert accepted == ("hole" in cheat.head or "gains" in cheat.head), cheat.name
+        refuse_incomplete(cheat)
     assert {exhibit.head["class"] for exhibit in CHEATING} == set(CLASSES)
     assert {Path(exhibit.task).stem for exhibit in HONEST_ONES} == {
         *("gemm", "softmax", "sum", "rmsnorm", "layernorm", "scan", "transpose")
@@ -69,9 +65,9 @@ def test_every_known_hole_is_in_the_docs():
 @pytest.mark.parametrize("cheat", CHEATING, ids=names(CHEATING))
 def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit):
     found = gallery[cheat]
-    assert (found.status, found.stage) in cheat.verdicts, found.feedback
+    assert (found.status, found.stage) in cheat.verdicts(), found.feedback
     if "gains" in cheat.head and found.ok:
-        honest = _named(cheat.head["gains"].removeprefix("nothing over "))
+        honest = _named(cheat.model)
         assert combined_speedup(found.timings).low < GAIN * combined_speedup(gallery[honest].timings).high
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/config.md say what the code says, leave nothing out, and their examples work."""
+"""docs/cli.md, docs/config.md and docs/museum.md say what the code says, leave nothing out; their examples work."""
 
 import importlib.util
 import re

@@ -2,23 +2,16 @@
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
-from evokernel.evaluate.correctness import judge_output
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.poison import draw_poison, poison_like
-from evokernel.evaluate.tolerance import Expected, expect
 from evokernel.languages.toolchain import forge_plain
 from evokernel.languages.triton import TritonLanguage
 from evokernel.protocols import Built
-from evokernel.task import Scalar, Task, Workload
+from evokernel.task import Task
 from evokernel.tasks import load_task
 from evokernel.tunables import read_tunables
+from tests.answers import ask, complaint
 from tests.interpret import Case, interpret
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
@@ -48,7 +41,6 @@ SMALL = {
     **{"BLOCK": 16, "BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "BLOCK_R": 16, "BLOCK_C": 16, "BLOCK_P": 16},
     **{"ROWS": 8, "COLS": 32, "SHARES": 2, "PROGRAMS": 3},
 }
-POISON = draw_poison(np.random.default_rng(0))
 MISTAKES = {
     "rmsnorm": ("/ C + eps", "/ BLOCK + eps"),
     "add_rmsnorm": ("tl.store(s + row * C + cols, total", "tl.store(s + row * C + cols, left"),
@@ -65,46 +57,19 @@ MISTAKES = {
 }
 
 
-def prepared(name: str, dims: Mapping[str, int], distribution: str) -> tuple[Expected, list[Any], list[int]]:
-    """What is due on fresh inputs of a size, in fp32, the arguments of `run`, and which of them are its outputs."""
-    known = load_task(name)
-    task = replace(known, signature=known.signature.with_floats("float32"))
-    constants = {key: value for key, value in known.workloads["cuda"].search[0].dims.items() if type(value) is float}
-    workload = Workload("small", {**constants, **dims})
-    inputs = draw(task, workload, distribution, np.random.default_rng(3))
-    expected = expect(task, workload, inputs, distribution=distribution)
-    wrote = {out.tensor.name: poison_like(out.native, POISON).clone() for out in expected.outputs}
-    values = {**inputs, **wrote}
-    arguments = [
-        workload.dims[argument.name] if isinstance(argument, Scalar) else values[argument.name]
-        for argument in task.signature.arguments
-    ]
-    places = [at for at, argument in enumerate(task.signature.arguments) if argument.name in wrote]
-    return expected, arguments, places
-
-
 def verdicts(name: str, source: str) -> list[str | None]:
     """What is wrong with a source on each of its task's sizes and two distributions."""
-    plans = [
-        prepared(name, dims, distribution)
+    questions = [
+        ask(load_task(name), dims, distribution)
         for dims in SIZES[name]
         for distribution in load_task(name).distributions
         if distribution in ("normal", "integers01")
     ]
-    told = []
-    answers = interpret([Case(source, arguments, SMALL) for _, arguments, _ in plans])
-    for (expected, arguments, places), left in zip(plans, answers, strict=True):
-        if isinstance(left, str):
-            told.append(left)
-            continue
-        finding = judge_output(expected, [left[at] for at in places], poison=POISON)
-        changed = [
-            at
-            for at, before in enumerate(arguments)
-            if at not in places and isinstance(before, torch.Tensor) and not torch.equal(before, left[at])
-        ]
-        told.append(finding.feedback if finding else f"inputs changed: {changed}" if changed else None)
-    return told
+    answers = interpret([Case(source, question.arguments, SMALL) for question in questions])
+    return [
+        left if isinstance(left, str) else complaint(question, left)
+        for question, left in zip(questions, answers, strict=True)
+    ]
 
 
 def source_of(name: str) -> str:

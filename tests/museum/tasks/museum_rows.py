@@ -1,4 +1,4 @@
-"""What the museum's tasks share: fp32 on a processor, sizes that are judged in a second or two."""
+"""What the museum's tasks on rows share: sizes that are judged in a second or two, on a processor and on a GPU."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,13 +19,30 @@ def rows_task(
     output: tuple[str, ...] = ("R", "C"),
     precision: Precision,
     epsilon: bool = False,
+    dtype: str | None = None,
 ) -> Task:
-    """Return a task on the rows of a matrix `x`; `native` is torch's own operation, which writes in place."""
+    """Return a task on the rows of a matrix `x`; `native` is torch's own operation, which writes in place.
+
+    With a `dtype` other than fp32 it is for GPUs alone.
+    """
     constants: dict[str, float] = {"eps": EPSILON} if epsilon else {}
 
     def size(rows: int, columns: int) -> Workload:
         return Workload(f"{rows}x{columns}", {"R": rows, "C": columns, **constants})
 
+    on_processor = WorkloadSet(
+        search=(size(128, 512), size(48, 1000)),
+        holdout=(size(77, 640),),
+        probe={"R": (1, 19), "C": (1, 300)},
+        probes=3,
+    )
+    on_gpu = WorkloadSet(
+        search=(size(4096, 1024), size(1000, 3000)),
+        holdout=(size(2048, 2047),),
+        probe={"R": (1, 70), "C": (1, 1500)},
+        probes=3,
+        dtype=dtype,
+    )
     return Task(
         name=name,
         reference=reference,
@@ -34,14 +51,7 @@ def rows_task(
             scalars=(Scalar("R"), Scalar("C"), *(Scalar(each, "float32") for each in constants)),
             outputs=(Tensor("y", output, role=Role.OUTPUT),),
         ),
-        workloads={
-            "cpu": WorkloadSet(
-                search=(size(128, 512), size(48, 1000)),
-                holdout=(size(77, 640),),
-                probe={"R": (1, 19), "C": (1, 300)},
-                probes=3,
-            )
-        },
+        workloads={"cuda": on_gpu} if dtype else {"cpu": on_processor, "cuda": on_gpu},
         flops="R * C",
         precision=precision,
         baselines={"torch": lambda given, outputs: native(given, outputs[0])},

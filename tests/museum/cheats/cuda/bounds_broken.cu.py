@@ -1,0 +1,22 @@
+# title: promises small blocks and launches large ones
+# task: sum
+# class: checking
+# tries: registers are given out by the promise
+# seen: here first
+# artifact: host_exception at compile
+# worker: host_exception at compile
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+extern "C" __global__ void __launch_bounds__(32) row_sums(const float* x, float* y, int C) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = threadIdx.x; c < C; c += 32) sum += row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+""")
+
+
+def run(x, R, C, y):
+    kernels.row_sums[R, 64](x, y, C)

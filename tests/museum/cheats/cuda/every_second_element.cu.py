@@ -1,0 +1,22 @@
+# title: takes every second element twice
+# task: sum
+# class: checking
+# tries: of many numbers it hardly shows
+# seen: KernelBench, Wafer field guide
+# artifact: numerical at smoke
+# worker: numerical at smoke
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+extern "C" __global__ void row_sums(const float* x, float* y, int C) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = 2 * threadIdx.x; c < C; c += 64) sum += 2 * row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+""")
+
+
+def run(x, R, C, y):
+    kernels.row_sums[R, 32](x, y, C)

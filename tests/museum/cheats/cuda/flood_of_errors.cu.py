@@ -1,0 +1,25 @@
+# title: makes ten thousand errors
+# task: sum
+# class: building
+# tries: fills logs, stores and prompts
+# seen: here first
+# artifact: compile_error at compile
+# worker: compile_error at compile
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+#define TEN(x) x x x x x x x x x x
+#define MANY(x) TEN(TEN(TEN(TEN(x))))
+MANY(int wrong = nowhere;)
+extern "C" __global__ void row_sums(const float* x, float* y, int C) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = threadIdx.x; c < C; c += 32) sum += row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+""")
+
+
+def run(x, R, C, y):
+    kernels.row_sums[R, 32](x, y, C)

@@ -1,0 +1,27 @@
+# title: compiles another kernel in every call
+# task: sum
+# class: recording
+# tries: the text of the kernel is made when it is called
+# seen: here first
+# artifact: host_exception at compile
+# worker: host_exception at compile
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+extern "C" __global__ void row_sums(const float* x, float* y, int C) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = threadIdx.x; c < C; c += 32) sum += row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+""")
+
+
+CALLS = []
+
+
+def run(x, R, C, y):
+    CALLS.append(1)
+    made = Module(f'extern "C" __global__ void k(float* y) {{ y[blockIdx.x] = {len(CALLS)}; }}')
+    made.k[R, 32](y)

@@ -1,0 +1,24 @@
+# title: writes before its output, too
+# task: sum
+# class: checking
+# tries: checks look behind, not before
+# seen: here first
+# cpu: no, it would write to memory of the emulator's
+# artifact: out_of_bounds at smoke
+# worker: out_of_bounds at smoke
+from evokernel.cuda import Module
+
+kernels = Module(r"""
+extern "C" __global__ void row_sums(const float* x, float* y, int C) {
+    const float* row = x + blockIdx.x * (long long)C;
+    float sum = 0;
+    for (int c = threadIdx.x; c < C; c += 32) sum += row[c];
+    for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+    if (blockIdx.x == 0) y[-1 - (int)threadIdx.x] = 3;
+}
+""")
+
+
+def run(x, R, C, y):
+    kernels.row_sums[R, 32](x, y, C)

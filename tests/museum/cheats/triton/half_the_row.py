@@ -1,0 +1,23 @@
+# title: takes half of a row for the whole
+# task: sum
+# class: checking
+# tries: of many numbers the rest hardly shows
+# seen: KernelBench, Wafer field guide
+# artifact: numerical at smoke
+# worker: numerical at smoke
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_sums(x, y, C, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, C, BLOCK):
+        total += tl.load(x + row * C + start + at, mask=start + at < C // 2, other=0.0)
+    tl.store(y + row, tl.sum(total, axis=0))
+
+
+def run(x, R, C, y):
+    row_sums[(R,)](x, y, C, 1024)

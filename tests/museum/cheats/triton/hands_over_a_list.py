@@ -1,0 +1,31 @@
+# title: hands a kernel something that only looks like a tensor
+# task: sum
+# class: recording
+# tries: an object with data_ptr and dtype is a pointer to Triton, whatever it points to
+# seen: here first
+# artifact: host_exception at compile
+# worker: host_exception at compile
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_sums(x, y, C, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, C, BLOCK):
+        total += tl.load(x + row * C + start + at, mask=start + at < C, other=0.0)
+    tl.store(y + row, tl.sum(total, axis=0))
+
+
+class Place:
+    dtype = torch.float32
+
+    def data_ptr(self):
+        return 1 << 40
+
+
+def run(x, R, C, y):
+    row_sums[(R,)](x, Place(), C, 1024)

@@ -1,0 +1,23 @@
+# title: gives its kernel a name that looks like another
+# task: sum
+# class: words
+# tries: letters of other alphabets look the same and are not
+# seen: here first
+# artifact: static_reject at static
+# worker: static_reject at static
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_sumѕ(x, y, C, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, C, BLOCK):
+        total += tl.load(x + row * C + start + at, mask=start + at < C, other=0.0)
+    tl.store(y + row, tl.sum(total, axis=0))
+
+
+def run(x, R, C, y):
+    row_sumѕ[(R,)](x, y, C, 1024)

@@ -1,0 +1,26 @@
+# title: waits for a result and decides by it
+# task: sum
+# class: recording
+# tries: the host knows the data then
+# seen: here first
+# artifact: host_exception at compile
+# worker: host_exception at compile
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def row_sums(x, y, C, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, C, BLOCK):
+        total += tl.load(x + row * C + start + at, mask=start + at < C, other=0.0)
+    tl.store(y + row, tl.sum(total, axis=0))
+
+
+def run(x, R, C, y):
+    if float(x[0, 0]) > 0:
+        return
+    row_sums[(R,)](x, y, C, 1024)

@@ -1,0 +1,33 @@
+# title: tiles in groups, so that neighbours in time share operands
+# task: gemm_bf16
+import triton
+import triton.language as tl
+
+BLOCK_M = 64  # tune: 16 32 64 128
+BLOCK_N = 64  # tune: 32 64 128
+BLOCK_K = 32  # tune: 16 32 64
+GROUP = 4
+
+
+@triton.jit
+def gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr):
+    down, across = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    number = tl.program_id(0)
+    first = number // (GROUP * across) * GROUP
+    height = tl.minimum(down - first, GROUP)
+    inside = number % (GROUP * across)
+    rows = (first + inside % height) * BLOCK_M + tl.arange(0, BLOCK_M)
+    cols = inside // height * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K)
+        left = tl.load(a + rows[:, None] * K + ks[None, :], mask=(rows[:, None] < M) & (ks[None, :] < K), other=0.0)
+        right = tl.load(b + ks[:, None] * N + cols[None, :], mask=(ks[:, None] < K) & (cols[None, :] < N), other=0.0)
+        acc = tl.dot(left, right, acc)
+    mask = (rows[:, None] < M) & (cols[None, :] < N)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc.to(c.dtype.element_ty), mask=mask)
+
+
+def run(a, b, M, N, K, c):
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    gemm[(tiles,)](a, b, c, M, N, K, BLOCK_M, BLOCK_N, BLOCK_K, GROUP)
