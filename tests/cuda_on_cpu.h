@@ -138,6 +138,13 @@ static T atomicAdd(T* at, T value) {
     return before;
 }
 
+template <typename T>
+static T atomicMax(T* at, T value) {
+    const T before = *at;
+    if (before < value) *at = value;
+    return before;
+}
+
 static void __threadfence() {}
 
 struct alignas(8) float2 {

@@ -12,13 +12,6 @@ from evokernel.evaluate.inside.nvrtc import find_nvrtc
 from tests.nvrtc import needs_nvrtc
 
 HEADER = Path(__file__).parents[3] / "cuda_on_cpu.h"
-MORE = """
-static struct { unsigned x, y; } gridDim;
-static float __uint_as_float(unsigned bits) { return __int_as_float(bits); }
-static unsigned __float_as_uint(float value) { unsigned bits; memcpy(&bits, &value, 4); return bits; }
-static void atomicAdd(float* at, float value) { *at += value; }
-static void atomicMax(unsigned* at, unsigned value) { if (*at < value) *at = value; }
-"""
 # four rows of 5000, strides of 6000 and 5000: equal; one element off by 0.5; a NaN; off by more where it is larger
 MAIN = """
 int main() {
@@ -28,7 +21,6 @@ int main() {
     mine[6000 + 4999] = store(2.5f);
     mine[2 * 6000 + 1] = store(NAN);
     for (int i = 0; i < 5000; ++i) mine[3 * 6000 + i] = store(1 + i % 2 + (i % 2 ? 0.25f : 0.125f));
-    gridDim = {7, 4};
     launch(7, 4, THREADS, [&] { compare(mine.data(), theirs.data(), 6000, 5000, 5000, 0.125f, found.data()); });
     for (float value : found) printf("%g ", value);
 }
@@ -50,7 +42,7 @@ def test_it_compiles(kind: str) -> None:
 @pytest.mark.parametrize("kind", STORE)
 def test_errors_are_summed_and_the_worst_is_found(kind: str, tmp_path: Path) -> None:
     program = tmp_path / "compare"
-    head = f'#include "{HEADER}"\n#define THREADS 64\n#define {kind}\n{MORE}'
+    head = f'#include "{HEADER}"\n#define THREADS 64\n#define {kind}'
     program.with_suffix(".cpp").write_text("\n".join([head, SOURCE.replace("#else", "#elif 0"), STORE[kind], MAIN]))
     command = ["g++", "-O1", "-w", "-std=c++17", f"{program}.cpp", "-o", str(program)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
