@@ -17,7 +17,7 @@ from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluation import Stage, Status
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
-CALLS, SETS = 8, 12
+CALLS, SETS, BLOCKS = 8, 12, 4
 WORKLOAD = Workload("small", {"N": 300})
 TASK = Task(
     name="double",
@@ -104,6 +104,15 @@ class Liar(Honest):
     overhead_ns = 5e6
 
 
+class Delayed(Honest):
+    """Honest, beside somebody who takes the device for a while once the blocks are over: that delays what it delays."""
+
+    delayed = range(2 * BLOCKS + 1, 2 * BLOCKS + 4)
+
+    def device_ns(self, calls):
+        return super().device_ns(calls) + 6e4 * (len(self.contents) in self.delayed)
+
+
 class Baseline:
     """A baseline that takes 2 us a call."""
 
@@ -150,7 +159,7 @@ def clock_for(ground, runner, *, busy=False):
 
 
 def confirmed(clock):
-    for _ in range(4):
+    for _ in range(BLOCKS):
         clock.block()
     clock.finish(thoroughly=True)
 
@@ -191,6 +200,12 @@ def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat
     with pytest.raises(Rejected) as caught:
         confirmed(clock_for(ground, cheat()))
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_who_is_delayed_once_is_not_accused(ground):
+    runner = Delayed()
+    confirmed(clock_for(ground, runner))
+    assert len(runner.contents) >= Delayed.delayed.stop
 
 
 def test_a_neighbour_is_not_the_candidates_fault(ground):
