@@ -439,6 +439,33 @@ def test_nonfinite_values_must_stand_where_the_reference_has_them():
     assert finding.status is Status.NONFINITE
 
 
+@pytest.mark.parametrize(
+    ("each", "right", "wrong"),
+    [
+        (
+            65.5,
+            (65504.0, np.inf),
+            (-np.inf, np.nan),
+        ),  # 65500 in all: a sum of another order may be past the last number
+        (65.625, (65504.0, np.inf), (-np.inf, np.nan, -65504.0)),
+        (60.0, (60000.0,), (np.inf, 65504.0)),
+        (80.0, (np.inf,), (65504.0, np.nan)),
+    ],
+)
+def test_a_sum_at_the_end_of_the_range_may_be_on_either_side(each, right, wrong):
+    matrix = Tensor("x", ("R", "C"), "float16")
+    task = make("sum", lambda x, **_: x.sum(1), inputs=(matrix,), outputs=(("R",),), precision=SUM, dtype="float16")
+    workload = Workload("w", {"R": 8, "C": 1000})
+    inputs = {"x": torch.full((8, 1000), 60.0, dtype=torch.float16)}
+    inputs["x"][0] = each
+    expected = expect(task, workload, inputs, distribution="offset")
+    sums = torch.full((8,), 60000.0, dtype=torch.float16)
+    for value in right:
+        assert judge_output(expected, [edit(sums, 0, value)]) is None
+    for value in wrong:
+        assert judge_output(expected, [edit(sums, 0, value)]) is not None
+
+
 def test_exact_sums_of_integers_are_demanded():
     _, _, _, expected = single("integers01")
     assert expected.outputs[0].exact
