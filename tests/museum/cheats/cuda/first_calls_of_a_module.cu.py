@@ -4,7 +4,7 @@
 # tries: counts its launches in a variable on the device, and stops when the checks should be over
 # seen: our own research
 # artifact: cheat_suspect at precise timing
-# worker: unwritten_output at correctness
+# worker: unwritten_output at correctness or nondeterministic at correctness
 from evokernel.cuda import Module
 
 kernels = Module(r"""

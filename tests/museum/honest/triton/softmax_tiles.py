@@ -11,17 +11,19 @@ BLOCK = 256  # tune: 16 256 512
 def softmax(x, y, R, C, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     cols = tl.arange(0, BLOCK)[None, :]
-    peak = tl.full((ROWS,), float("-inf"), tl.float32)
+    tops = tl.full((ROWS, BLOCK), float("-inf"), tl.float32)
     for start in range(0, C, BLOCK):
         mask = (rows < R) & (start + cols < C)
         values = tl.load(x + rows * C + start + cols, mask=mask, other=float("-inf"))
-        peak = tl.maximum(peak, tl.max(values, axis=1))
+        tops = tl.maximum(tops, values)
+    peak = tl.max(tops, axis=1)
     peak = tl.where(peak == float("-inf"), 0.0, peak)
-    total = tl.zeros((ROWS,), tl.float32)
+    parts = tl.zeros((ROWS, BLOCK), tl.float32)
     for start in range(0, C, BLOCK):
         mask = (rows < R) & (start + cols < C)
         values = tl.load(x + rows * C + start + cols, mask=mask, other=float("-inf"))
-        total += tl.sum(tl.exp(values - peak[:, None]), axis=1)
+        parts += tl.exp(values - peak[:, None])
+    total = tl.sum(parts, axis=1)
     total = tl.where(total == 0.0, 1.0, total)
     for start in range(0, C, BLOCK):
         mask = (rows < R) & (start + cols < C)
