@@ -122,7 +122,7 @@ def _run(result: Result) -> str:
 
 
 def _timing(timing: Timing) -> tuple[str, ...]:
-    share = f"{timing.floor_us / timing.candidate_us:.0%}" if timing.floor_us else "-"
+    share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
     theirs = f"{timing.baseline_us:.4g} us of {_plain(timing.baseline)}"
     return _plain(timing.workload), f"{timing.candidate_us:.4g} us", theirs, _span(timing.speedup), share
 

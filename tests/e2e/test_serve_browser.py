@@ -37,7 +37,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def quiet(browser: Browser) -> Browser:
-    """The browser, with what it complained of before forgotten."""
+    """The browser on an empty page, with what it complained of before forgotten: servers end with pages still open."""
+    browser.call("Page.navigate", url="about:blank")
+    browser.settle()
     browser.faults.clear()
     browser.requests.clear()
     return browser
@@ -87,7 +89,7 @@ def test_the_page_follows_a_search_that_is_killed_and_goes_on(quiet: Browser, tm
         assert quiet.run(f"{SHARES.format('family')}[0][1] - {SHARES.format('family')}[0][0]") < 50.0
         assert "running" in quiet.run("document.getElementById('live').textContent")
         assert not quiet.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")
-    assert quiet.faults == []
+        assert quiet.faults == []
     assert {address.partition("?")[0].removeprefix(server.url) for address in quiet.requests} == {
         "0",
         "0/events",
@@ -146,7 +148,7 @@ def test_an_index_leads_to_each_run_and_says_when_one_begins(quiet: Browser, tmp
             assert "1 running" in quiet.run("document.getElementById('live').textContent")
         quiet.click("#runs a", text="gemm")
         quiet.wait("document.querySelector('#answer') && document.title == 'gemm · evokernel'")
-    assert quiet.faults == []
+        assert quiet.faults == []
 
 
 def test_words_of_strangers_are_shown_live_and_never_run(quiet: Browser, tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_words_of_strangers_are_shown_live_and_never_run(quiet: Browser, tmp_pat
             assert quiet.run("document.documentElement.scrollWidth") == width
         quiet.run("fetch('http://localhost:9/').catch(() => {})")  # what the policy allows nobody, not even our scripts
         quiet.settle()
-    assert [fault for fault in quiet.faults if "Content Security Policy" not in fault] == []
-    assert quiet.faults
+        assert [fault for fault in quiet.faults if "Content Security Policy" not in fault] == []
+        assert quiet.faults
     assert all(address.startswith(server.url) for address in quiet.requests)
 
 
@@ -178,7 +180,7 @@ def test_another_run_in_the_same_place_is_shown_from_its_beginning(quiet: Browse
         quiet.wait("document.querySelector('.big strong')?.textContent == '7.00×'")
         assert quiet.run(CANDIDATES) == 1
         assert quiet.run(CHARTS) == [True, True]
-    assert quiet.faults == []
+        assert quiet.faults == []
 
 
 RANDOM_TREES = """
@@ -216,14 +218,12 @@ return wrong.slice(0, 2);
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_any_tree_becomes_any_other(quiet: Browser, seed: int) -> None:
     """Random trees with names, texts, styles and listeners: after a change each reads as it should."""
-    quiet.call("Page.navigate", url="about:blank")
     patch = (Path(html.__file__).parent / "page" / "patch.js").read_text()
     script = RANDOM_TREES.replace("PATCH", patch).replace("SEED", str(seed))
     assert quiet.run(f"(() => {{ {script} }})()") == []
 
 
 def test_what_is_open_scrolled_or_in_focus_stays_so_when_others_come_before_it(quiet: Browser) -> None:
-    quiet.call("Page.navigate", url="about:blank")
     patch = (Path(html.__file__).parent / "page" / "patch.js").read_text()
     kept = quiet.run(
         "(() => { const hearing = new WeakSet(); "
@@ -261,4 +261,4 @@ def test_the_policy_and_the_data_are_of_one_server(quiet: Browser, tmp_path: Pat
         shown = quiet.run("document.documentElement.dataset.shown")
         document = json.loads(quiet.run("fetch('0/document').then((answer) => answer.text())"))
         assert (shown, document["status"]["results"]) == (server.site.feeds[0].pulse.version, 4)
-    assert quiet.faults == []
+        assert quiet.faults == []
