@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from evokernel.config_base import Part
+from evokernel.config_islands import IslandConfig, NicheConfig, SelectorConfig
 from evokernel.config_models import ModelConfig, PriceConfig
 from evokernel.config_topology import Topology, wrong_routes
 from evokernel.errors import ConfigError
@@ -83,53 +84,16 @@ class EvaluationConfig(Part):
     """The strongest level to use; auto takes the best this machine offers."""
     gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
     """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
+    expert: str = ""
+    """The file of a kernel to be beaten, relative to the config: judged as candidates are, then one more baseline,
+    called `expert`, and trusted as the task is. Empty for none.
+    """
 
     def on(self, device: DeviceClass) -> "EvaluationConfig":
         """Return the settings with every value given: those that were, and the device class's own for the others."""
         own = _CUDA_CLOCKS if device == "cuda" else {}
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return EvaluationConfig(**{**EvaluationConfig().model_dump(), **own, **given})
-
-
-class SelectorConfig(Part):
-    """How an island picks parents."""
-
-    kind: str = "rank"
-    """`rank`, `tournament`, `explore`, or `package.module:Class`."""
-    pressure: float = Field(default=0.35, gt=0, le=1)
-    """How much fitness weighs, as each kind says: with rank 1 picks always the best, near 0 all alike; with tournament
-    it is the share of the elites that compete. A class of your own is called with it."""
-
-
-class NicheConfig(Part):
-    """The grid of an island's archive: bin edges by descriptor."""
-
-    axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
-    """For each measured descriptor, the ascending lower edges of the second and later bins; empty for those of the
-    device class, listed at the end of docs/config.md.
-    """
-
-    @model_validator(mode="after")
-    def _ascending(self) -> "NicheConfig":
-        for name, edges in self.axes.items():
-            if list(edges) != sorted(set(edges)):
-                raise ValueError(f"niches.axes.{name}: edges must ascend, got {list(edges)}")
-        return self
-
-
-class IslandConfig(Part):
-    """One population and its own settings."""
-
-    name: str
-    """What it is called, in the store and wherever its kernels are shown; no two may share one."""
-    operators: Mapping[str, Annotated[float, Field(gt=0)]]
-    """Shares by operator name; they need not sum to 1. Names of rules, of built-in prompts, or of your own prompts."""
-    choose: Literal["shares", "ucb"] = "shares"
-    """How an operator is chosen: by its share, or by what it has gained for its cost so far (UCB)."""
-    models: tuple[str, ...] = ()
-    """The models that operators of this island may ask; none for all."""
-    selector: SelectorConfig = SelectorConfig()
-    niches: NicheConfig = NicheConfig()
 
 
 class MigrationConfig(Part):
@@ -390,8 +354,10 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         model.model_copy(update={"replay": str(here / model.replay)}) if model.replay else model
         for model in config.models
     )
+    expert = str(here / config.evaluation.expert) if config.evaluation.expert else ""
     return {
         "task": task,
+        "evaluation": config.evaluation.model_copy(update={"expert": expert}) if expert else config.evaluation,
         "seed_sources": sources,
         "store": config.store or f"runs/{path.stem}.db",
         "models": models,

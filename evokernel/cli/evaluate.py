@@ -11,6 +11,7 @@ from rich.text import Text
 from evokernel.cli.tables import put, sheet, table
 from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, microseconds, one_line, stdout, styled_speedup
 from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
     from evokernel.candidate import Candidate
@@ -28,20 +29,24 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE")
 @click.option("--task", "task_spec", required=True, metavar="T", help="A built-in task or the path of a task file.")
 @click.option("--final", is_flag=True, help="Also measure it anew, in fresh processes, on the held-out workloads.")
+@click.option(
+    "--expert",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A right kernel to compare it with, too; it is run unconfined, as the task is.",
+)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads it may use.")
 @click.option("--compile-only", is_flag=True, help="Check and build it without running it; a GPU kernel needs no GPU.")
 @click.option(
     "--target", default="", metavar="ARCH", help="With --compile-only: the GPU to build for; sm_90 if left out."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     file: Path,
     task_spec: str,
     final: bool,
+    expert: Path | None,
     threads: int,
     compile_only: bool,
     target: str,
@@ -51,8 +56,9 @@ def command(
     from evokernel.config import EvaluationConfig
     from evokernel.judging import judge, judgement_document, read_candidate
 
-    if compile_only and final:
-        raise click.UsageError("--compile-only measures nothing; leave out --final")
+    context = click.get_current_context()
+    if compile_only and (final or expert):
+        raise click.UsageError("--compile-only measures nothing; leave out --final and --expert")
     if target and not compile_only:
         raise click.UsageError("--target goes with --compile-only: what is run is built for the GPU it runs on")
     candidate = read_candidate(file)
@@ -61,7 +67,8 @@ def command(
         _put_compilation(built, task_spec, file, as_json=as_json)
         context.exit(0 if built.ok else WRONG_EXIT)
     budgets = (Budget.PRECISE, Budget.FINAL) if final else (Budget.PRECISE,)
-    judgement = judge(candidate, task_spec, budgets=budgets, settings=EvaluationConfig(), threads=threads)
+    settings = EvaluationConfig(expert=str(expert)) if expert else EvaluationConfig()
+    judgement = judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads)
     if as_json:
         click.echo(json.dumps(judgement_document(judgement, task=task_spec, file=str(file)), indent=2))
     else:
@@ -102,8 +109,16 @@ def _show(judgement: "Judgement", file: Path) -> None:
         _stages(last),
         None if last.ok else Text(clean(last.feedback), style=BAD),  # of a right kernel it repeats the tables
         *(_timings(evaluation) for evaluation in judgement.evaluations if evaluation.ok),
+        *(_panel(evaluation) for evaluation in judgement.evaluations if len(evaluation.panel) > 1),
+        *(Text(clean(remarks)) for remarks in _remarks(judgement)),
         _circumstances(judgement),
     )
+
+
+def _remarks(judgement: "Judgement") -> list[str]:
+    """Return what is told of a right kernel beside its timings; of one measured anew that is in the tables."""
+    told = [each.remarks for each in judgement.evaluations if each.ok and each.key.budget is not Budget.FINAL]
+    return [remarks for remarks in told if remarks]
 
 
 def _heading(judgement: "Judgement", file: Path) -> Text:
@@ -144,6 +159,14 @@ def _timings(evaluation: Evaluation) -> Table:
             share,
             Text(timing.limit.bound if timing.limit else "", style=DIM),
         )
+    return made
+
+
+def _panel(evaluation: Evaluation) -> Table:
+    """Return the speed-up over each baseline on all search workloads, the fastest baseline first."""
+    made = table("compared with", "speed-up", "95 % interval", right=(1, 2))
+    for name, speedup in over_baselines(evaluation).items():
+        made.add_row(one_line(name, width=32), styled_speedup(speedup), interval(speedup))
     return made
 
 

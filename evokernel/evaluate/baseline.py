@@ -13,6 +13,7 @@ from typing import Any
 
 from evokernel.errors import HarnessError, WorkerDied
 from evokernel.evaluate.arena import Arena
+from evokernel.evaluate.expert_run import EXPERT, CompiledLoop, python_baseline
 from evokernel.evaluate.inside.batches import Batches
 from evokernel.evaluate.inside.device_sets import DeviceSets
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
@@ -90,6 +91,17 @@ class BaselineProcess(RunnerProcess):
         except WorkerDied as error:
             raise HarnessError(f"no baseline {baseline!r}: {error}") from None
 
+    def hire(self, expert: str, *, trampoline: str = "") -> None:
+        """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
+
+        Raises:
+            HarnessError: it cannot be loaded.
+        """
+        try:
+            self._ask({"hire": expert, "trampoline": trampoline}, (), b"hired", ATTACH_TIMEOUT_S)
+        except WorkerDied as error:
+            raise HarnessError(f"the baseline process cannot load {expert}: {error}") from None
+
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Map an arena into the process, its inputs read-only. Raises `WorkerDied` and `WorkerTimeout`."""
         request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
@@ -147,7 +159,7 @@ class _Baselines:
         self.device = device
         self.arenas: dict[str, list[Set]] = {}
         self.mappings: dict[str, DeviceSets] = {}
-        self.loops: dict[str, _PlainLoop | Batches] = {}
+        self.loops: dict[str, _PlainLoop | CompiledLoop | Batches] = {}
         self.loop = self._loop(next(iter(panel_functions(task))))
 
     def serve(self) -> None:
@@ -162,13 +174,22 @@ class _Baselines:
             elif "select" in request:
                 self.loop = self._loop(request["select"])
                 self.channel.send(b"selected")
+            elif "hire" in request:
+                self._hire(request["hire"], request["trampoline"])
+                self.channel.send(b"hired")
             else:
                 self._attach(request, descriptors)
 
-    def _loop(self, name: str) -> "_PlainLoop | Batches":
-        if name not in self.functions:
-            raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
+    def _hire(self, expert: str, trampoline: str) -> None:
+        if self.device == "cuda":
+            self.functions[EXPERT] = python_baseline(expert, self.task.signature)
+        else:
+            self.loops[EXPERT] = CompiledLoop(expert, trampoline, self.task.signature)
+
+    def _loop(self, name: str) -> "_PlainLoop | CompiledLoop | Batches":
         if name not in self.loops:
+            if name not in self.functions:
+                raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
             baseline = self.functions[name]
             kind = Batches if self.device == "cuda" else _PlainLoop
             self.loops[name] = kind(lambda one_set: baseline(*one_set))

@@ -19,6 +19,7 @@ from evokernel.evaluate.baseline import panel_functions
 from evokernel.evaluate.compilers import sandbox_for
 from evokernel.evaluate.cores import Cores
 from evokernel.evaluate.device import best_of
+from evokernel.evaluate.expert_run import EXPERT
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluate.hosted import HostedRunner
@@ -46,6 +47,7 @@ class Bench(ABC):
         self.threads: int = setup["threads"]
         self.cores = Cores(**{name: tuple(cores) for name, cores in setup["cores"].items()})
         self.final: bool = setup["final"]
+        self._experts: tuple[str, ...] = ()
         self._stack = ExitStack()
         self._keep_to(self._setup_cores())
         with ThreadPoolExecutor(2) as helpers:  # they import torch, too: all at once
@@ -66,7 +68,9 @@ class Bench(ABC):
         for ground in self.timed:
             times = chosen.get(ground.workload.name, {}) if ground.kind is Kind.SEARCH else {}
             ground.chosen = min(times, key=lambda name: times[name], default="")
-            self._anchor(ground, FreshInputs(self.task, ground.workload, self.rng, device=self.device_class))
+        if setup.get("expert"):
+            self._hire(setup["expert"])
+        self._anchor_all()
 
     def __enter__(self) -> Self:
         return self
@@ -139,6 +143,10 @@ class Bench(ABC):
     def _make_arena(self, workload: Workload, sets: int) -> Arena: ...
 
     @abstractmethod
+    def _load_expert(self, expert: str) -> None:
+        """Make a user's kernel usable as the baseline `EXPERT`; `expert` is the file to load it from."""
+
+    @abstractmethod
     def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
         """Time the baselines on a workload, choose the size of its batches, and make room for them."""
 
@@ -162,7 +170,12 @@ class Bench(ABC):
     @property
     def panel(self) -> tuple[str, ...]:
         """The names of the baselines."""
-        return tuple(panel_functions(self.task))
+        return (*panel_functions(self.task), *self._experts)
+
+    def hire(self, expert: str) -> None:
+        """Make a user's kernel one of the baselines, and time them all anew. Raises `HarnessError`."""
+        self._hire(expert)
+        self._anchor_all()
 
     def repair(self) -> None:
         """Put up new guard bars where a candidate that failed has broken them, so that the next one is not blamed."""
@@ -175,6 +188,14 @@ class Bench(ABC):
         self.sheet = best_of(self.sheet, self._measure())
 
     # ------------------------------------------------------------------------------------------------ setting up
+
+    def _hire(self, expert: str) -> None:
+        self._load_expert(expert)
+        self._experts = (EXPERT,)
+
+    def _anchor_all(self) -> None:
+        for ground in self.timed:
+            self._anchor(ground, FreshInputs(self.task, ground.workload, self.rng, device=self.device_class))
 
     def _keep_to(self, cores: Iterable[int]) -> None:
         torch.set_num_threads(1)  # more would disturb the timed cores, or wait for each other on the one that is left

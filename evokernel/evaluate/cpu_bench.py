@@ -79,6 +79,9 @@ class CpuBench(Bench):
     def _make_arena(self, workload: Workload, sets: int) -> HostArena:
         return HostArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
+    def _load_expert(self, expert: str) -> None:
+        self._baselines.process.hire(expert, trampoline=str(self._pool.trampoline.path))
+
     def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
         self._baselines.anchor(ground, fresh, panel=self.panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)
 

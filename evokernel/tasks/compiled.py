@@ -12,7 +12,8 @@ def compiled(baseline: Baseline) -> Baseline:
     """Return a baseline that does what another one does, compiled for each shape at its first call there.
 
     What the other writes into its outputs by `copy_` is fused with what comes before. Nothing is compiled, and the
-    compiler is not imported, before the first call: both take seconds.
+    compiler is not imported, before the first call: both take seconds. It is not told to try many kernels
+    (`max-autotune`): every process that judges would wait for that.
     """
 
     @functools.cache

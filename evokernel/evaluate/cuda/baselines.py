@@ -120,13 +120,17 @@ class DeviceBaselines:
     """The baselines of a task on the buffers of the judge's workloads."""
 
     def __init__(self, task: Task, functions: Mapping[str, Baseline], *, prelude: Prelude) -> None:
-        self._functions = functions
+        self._functions = dict(functions)
         self._prelude = prelude
         self._stopwatch = Stopwatch()  # one for all: no two batches run at once
         self._batches: dict[tuple[str, str], list[TimedCalls]] = {}
         tf32 = task.precision.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = tf32
+
+    def add(self, name: str, function: Baseline) -> None:
+        """Add one more baseline."""
+        self._functions[name] = function
 
     def batches(self, ground: Ground, name: str, *, timed: int) -> Sequence[TimedCalls]:
         """Return batches over all copies of a workload's buffers, in several orders, `timed` calls of each timed."""

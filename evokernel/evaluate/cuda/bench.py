@@ -19,8 +19,12 @@ from evokernel.evaluate.cuda.baselines import DeviceBaselines, Prelude
 from evokernel.evaluate.cuda.lease import this_device_lease
 from evokernel.evaluate.cuda.watch import Watch
 from evokernel.evaluate.cuda.worker_pool import CudaWorker, CudaWorkerPool
+from evokernel.evaluate.expert_run import EXPERT, python_baseline
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.instruments.profiler import Profiler
+from evokernel.evaluate.instruments.recording import Toolbox
+from evokernel.evaluate.instruments.sanitizer import Sanitizer
 from evokernel.evaluate.workers import BaselineSide
 from evokernel.evaluation import Floor
 from evokernel.task import DTYPES, Workload
@@ -55,6 +59,8 @@ class CudaBench(Bench):
         process = BaselineProcess(self._spec, device="cuda", threads=1, cpus=self.cores.runners, spin=self.cores.apart)
         self._baseline_pid = process.pid
         self._stack.enter_context(process)
+        if self._expert:
+            process.hire(self._expert)
         side = BaselineSide(process, batch_s=_WORKER_BATCH_S, first_call_s=_FIRST_CALL_S, after_batch=self._watch.learn)
         side.attach(self.timed[0])
         side.measure_wake(self.timed[0])
@@ -78,6 +84,16 @@ class CudaBench(Bench):
         if known is None or known[0] != ground.name:
             known = self._verifiers[ground] = (ground.name, Verifier(ground, rng=self.rng, comparers=self._comparers))
         return known[1]
+
+    @cached_property
+    def profiler(self) -> Profiler:
+        """What reads hardware counters of recorded calls."""
+        return Profiler(self._tools(), multiprocessors=self._prelude.multiprocessors)
+
+    @cached_property
+    def sanitizer(self) -> Sanitizer:
+        """What looks for wrong accesses and races in recorded calls."""
+        return Sanitizer(self._tools())
 
     def quiet(self) -> str:
         """Wait for the process in waiting to be up and for other programs to leave the GPU; name who stays."""
@@ -104,6 +120,7 @@ class CudaBench(Bench):
     def _begin(self, task: str) -> None:
         self._spec = task
         self._baseline_pid = 0
+        self._expert = ""
 
     def _open(self) -> None:
         device = torch.cuda.get_device_properties(0)
@@ -132,17 +149,30 @@ class CudaBench(Bench):
     def _make_arena(self, workload: Workload, sets: int) -> DeviceArena:
         return DeviceArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
+    def _load_expert(self, expert: str) -> None:
+        self._expert = expert
+        self.device_baselines.add(EXPERT, python_baseline(expert, self.task.signature))
+
     @cached_property
     def _workers(self) -> CudaWorkerPool:
         """Workers for what cannot be recorded: they import torch and Triton, which takes seconds."""
         pool = CudaWorkerPool(self.task.signature, sandbox=self.sandbox, cpus=self.cores.runners, spin=self.cores.apart)
         return self._stack.enter_context(pool)
 
+    def _tools(self) -> Toolbox:
+        return Toolbox(self.sandbox, cpus=sorted({*self.cores.judge, *self.cores.runners}))
+
     def _ours(self) -> set[int]:
         workers = self._workers.pids() if "_workers" in self.__dict__ else set()
         return {os.getpid(), self._baseline_pid, *self.runners.pids(), *workers}
 
     # ------------------------------------------------------------------------------------------------ batch sizes
+
+    def _anchor_all(self) -> None:
+        """Let the baselines compile on all cores: times are the device's own, and nothing else is timed yet."""
+        self._keep_to(self._setup_cores())
+        super()._anchor_all()
+        self._keep_to(self.cores.judge)
 
     def _anchor(self, ground: Ground, fresh: FreshInputs) -> None:
         """Time the baselines, and have as many copies of the buffers as a batch has calls, and some to spare.

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.tasks.vendor import multiply
 
 _SEEDS = Path(__file__).parent / "seeds"
 
@@ -17,6 +18,11 @@ def reference(a: torch.Tensor, b: torch.Tensor, **_: int) -> torch.Tensor:
 def torch_mm(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
     """Let torch write the product in place."""
     torch.mm(inputs["a"], inputs["b"], out=outputs[0])
+
+
+def vendor_mm(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
+    """Call the vendor's library."""
+    multiply(inputs["a"], inputs["b"], outputs[0])
 
 
 def _size(m: int, n: int, k: int, weight: float = 1.0) -> Workload:
@@ -44,6 +50,7 @@ task = Task(
             probe={"M": (1, 400), "N": (1, 400), "K": (1, 400)},
             probes=3,
             dtype="bfloat16",
+            baselines={"torch": torch_mm, "cuBLASLt": vendor_mm},
         ),
     },
     flops="2 * M * N * K",

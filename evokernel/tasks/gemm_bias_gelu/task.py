@@ -7,6 +7,7 @@ from torch.nn.functional import gelu
 
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks.compiled import compiled
+from evokernel.tasks.vendor import multiply
 
 _SEEDS = Path(__file__).parent / "seeds"
 
@@ -20,6 +21,12 @@ def reference(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor, **_: int) ->
 def torch_layer(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
     """Let torch do the product with its bias, then GELU."""
     outputs[0].copy_(gelu(torch.addmm(inputs["bias"], inputs["a"], inputs["b"])))
+
+
+def vendor_layer(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
+    """Let the vendor's library add the bias. Its own GELU is the approximation by tanh, which is another function."""
+    multiply(inputs["a"], inputs["b"], outputs[0], bias=inputs["bias"])
+    torch.ops.aten.gelu_(outputs[0])
 
 
 def _size(m: int, n: int, k: int, weight: float = 1.0) -> Workload:
@@ -47,7 +54,7 @@ task = Task(
             probe={"M": (1, 400), "N": (1, 400), "K": (1, 400)},
             probes=3,
             dtype="bfloat16",
-            baselines={"torch": torch_layer, "torch.compile": compiled(torch_layer)},
+            baselines={"torch": torch_layer, "torch.compile": compiled(torch_layer), "cuBLASLt": vendor_layer},
         ),
     },
     flops="2 * M * N * K",

@@ -21,6 +21,7 @@ task = replace(
             probe={"M": (1, 400), "N": (1, 400), "K": (1, 2000)},
             probes=3,
             dtype="bfloat16",
+            baselines=gemm.workloads["cuda"].baselines,
         ),
     },
     seeds={language: gemm.seeds[language] for language in ("triton", "cuda")},

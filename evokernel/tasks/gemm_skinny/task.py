@@ -22,6 +22,7 @@ task = replace(
             probe={"M": (1, 40), "N": (1, 1200), "K": (1, 1500)},
             probes=3,
             dtype="bfloat16",
+            baselines=gemm.workloads["cuda"].baselines,
         ),
     },
     seeds={language: gemm.seeds[language] for language in ("triton", "cuda")},

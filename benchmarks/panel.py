@@ -1,0 +1,59 @@
+"""The baselines of the matrix products against each other, paired: `python benchmarks/panel.py [TASK ...]`.
+
+On each workload, search and held-out, batches of two baselines alternate in the order ABBA, as candidate and baseline
+do, with new contents for each batch. What is printed is the speed-up over the first one (torch) with its 95 % interval.
+"""
+
+import argparse
+
+import torch
+from gpu_judge import Workbench
+
+from evokernel.evaluate.cuda.bench import CudaBench
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground
+from evokernel.evaluate.timing import Block, estimate
+from evokernel.evaluation import Speedup
+
+TASKS = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu")
+BLOCKS = 60
+
+
+def paired(bench: CudaBench, ground: Ground, one: str, other: str) -> Speedup:
+    """Return the speed-up of the baseline `other` over `one`."""
+    fresh = FreshInputs(ground.task, ground.workload, bench.rng, device=ground.device)
+    sides = [bench.device_baselines.batches(ground, name, timed=ground.calls) for name in (one, other)]
+
+    def time_ns(side: int) -> float:
+        fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
+        order = int(bench.rng.integers(len(sides[side])))
+        torch.cuda.synchronize()
+        return sides[side][order].run_ns() / ground.calls
+
+    blocks = []
+    for _ in range(BLOCKS):
+        first, second, third, fourth = (time_ns(side) for side in (0, 1, 1, 0))
+        blocks.append(Block((first, fourth), (second, third), 0.0))
+    found = estimate(blocks)
+    return Speedup.from_log(found.log_speedup, found.log_error)
+
+
+def main() -> None:
+    """Print a line for each task, workload and baseline."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", default=TASKS)
+    for task in parser.parse_args().tasks:
+        workbench = Workbench(task, final=True)
+        bench = workbench.bench
+        for ground in bench.timed:
+            first, *others = bench.panel
+            for name in others:
+                found = paired(bench, ground, first, name)
+                span = f"{found.value:.3f}x ({found.low:.3f} to {found.high:.3f}) of {first}"
+                us = f"{ground.baseline_us[name]:.1f} us"
+                print(f"{task} {ground.kind} {ground.workload.name}: {name} {us}, {span}", flush=True)
+        workbench.close()
+
+
+if __name__ == "__main__":
+    main()
