@@ -109,7 +109,7 @@ async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
     assert machine.gpu is not None
     language = Watched(local_language("triton", settings, device=machine.limits("cuda")))
     used = machine.gpus("cuda", wanted=gpus)
-    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, device="cuda", gpus=used)
+    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, gpus=used)
     samplers = [Sampler(gpu.index) for gpu in used]
     queued: list[tuple[float, float]] = []
     slots = asyncio.Semaphore(in_flight)

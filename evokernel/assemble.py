@@ -12,12 +12,14 @@ from archive.store import Store
 from evokernel.agenda import Replayed
 from evokernel.budget import stopper_from
 from evokernel.candidate import Candidate
-from evokernel.config import IslandConfig, RunConfig, parse_config
+from evokernel.config import RunConfig, parse_config
+from evokernel.config_islands import IslandConfig
 from evokernel.config_topology import wrong_routes
 from evokernel.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import RESERVED_ON_CUDA
+from evokernel.evaluate.expert import read_expert
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.languages.constrained import constrained
 from evokernel.opening import edits_since
@@ -122,8 +124,14 @@ def assemble(
                 language,
                 settings=config.evaluation,
                 threads=config.threads,
-                device=resolved.device,
                 gpus=gpus,
+                expert=read_expert(
+                    config.evaluation,
+                    device=resolved.device,
+                    threads=config.threads,
+                    limits=machine.limits(resolved.device),
+                ),
+                profiled=any(map(is_thinker, operators.values())),  # rules do not read profiles, which take seconds
             ),
             stopper=stopper_from(config.budget),
             listeners=listeners,

@@ -12,6 +12,7 @@ from pathlib import Path
 from evokernel.device_class import Machine
 from evokernel.evaluate.cuda.driver import GpuFacts, NvmlError
 from evokernel.evaluate.inside.nvrtc import NvrtcMissing, find_nvrtc
+from evokernel.evaluate.instruments.tools import PROFILER, SANITIZER, counters_refused, find_tool
 from evokernel.evaluate.nvidia import nvidia_nodes
 from evokernel.evaluate.sandbox import detect_sandbox
 from evokernel.findings import Finding, State
@@ -35,7 +36,9 @@ def examine_gpu(machine: Machine, *, driver: Path = _DRIVER) -> Iterator[Finding
     yield _toolkit()
     yield _nodes()
     yield _neighbours(gpu)
-    yield counters_finding(driver / "params", root=os.geteuid() == 0)
+    yield counters_finding(driver / "params")
+    yield profiler_finding(find_tool(PROFILER))
+    yield sanitizer_finding(find_tool(SANITIZER))
 
 
 def _no_gpu(machine: Machine, driver: Path) -> Finding:
@@ -139,13 +142,29 @@ def _neighbours(gpu: GpuFacts) -> Finding:
     return Finding("gpu load", State.WARNING, f"processes with a context on it: {listed}", advice)
 
 
-def counters_finding(params: Path, *, root: bool) -> Finding:
+def counters_finding(params: Path) -> Finding:
     """Say who may read the GPU's hardware counters, by the driver's list of parameters."""
-    try:
-        restricted = re.search(r"^RmProfilingAdminOnly: *(\d+)", params.read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
+    if not params.is_file():
         return Finding("counters", State.OK, "the driver does not say who may read hardware counters")
-    if root or (restricted is not None and restricted.group(1) == "0"):
+    if not counters_refused(params):
         return Finding("counters", State.OK, "hardware counters can be read")
-    advice = f"only profilers need them; for ordinary users: {_OPEN_COUNTERS} in /etc/modprobe.d, and a reboot"
-    return Finding("counters", State.WARNING, "hardware counters are for root only", advice)
+    advice = (
+        f"kernels are not profiled, which needs no root but this: {_OPEN_COUNTERS} in /etc/modprobe.d, and a reboot"
+    )
+    return Finding("counters", State.WARNING, "hardware counters are for the administrator only", advice)
+
+
+def profiler_finding(path: Path | None) -> Finding:
+    """Say whether kernels can be profiled, given where the profiler is."""
+    if path is not None:
+        return Finding("profiler", State.OK, f"{PROFILER} at {path}")
+    advice = "models are not told what limits a kernel; it comes with the CUDA toolkit, and PATH should lead to it"
+    return Finding("profiler", State.WARNING, f"no {PROFILER}", advice)
+
+
+def sanitizer_finding(path: Path | None) -> Finding:
+    """Say whether winners can be checked for wrong accesses and races, given where the sanitizer is."""
+    if path is not None:
+        return Finding("sanitizer", State.OK, f"{SANITIZER} at {path}")
+    advice = "winners are not checked for races and wrong accesses beyond what outputs show; it is in the CUDA toolkit"
+    return Finding("sanitizer", State.WARNING, f"no {SANITIZER}", advice)

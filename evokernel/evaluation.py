@@ -199,6 +199,12 @@ class Evaluation:
         return self.status is Status.OK
 
     @property
+    def remarks(self) -> str:
+        """What the feedback says beside the timings: how it was run, what a profile shows."""
+        known = ("all:", *(f"{timing.workload}:" for timing in self.timings))
+        return "\n".join(line for line in self.feedback.split("\n") if line.strip() and not line.startswith(known))
+
+    @property
     def holdout_speedup(self) -> Speedup | None:
         """The speed-up over the fastest baselines on the held-out workloads; None for what was not measured there."""
         try:

@@ -11,6 +11,7 @@ from evokernel.config import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
 from evokernel.device_class import this_machine
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.expert import read_expert
 from evokernel.evaluate.pool import LocalEvaluator
 from evokernel.evaluation import Budget, Evaluation, Speedup, Stage, Status, Timing, combined_speedup
 from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
@@ -76,6 +77,7 @@ def judge(
 
     Raises:
         TaskError, LanguageError, HarnessError: it could not be judged.
+        ConfigError: the settings name an expert that cannot be used.
     """
     device, machine = DEVICE_OF[candidate.language], this_machine()
     if device == "cuda" and machine.gpu is None:
@@ -84,9 +86,17 @@ def judge(
             "to build one and look at what was built: evokernel evaluate FILE --task T --compile-only"
         )
     settings = settings.on(device)
-    language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
-    gpus = machine.gpus(device, wanted=settings.gpus)
-    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=threads, device=device, gpus=gpus)
+    limits = machine.limits(device)
+    language = local_language(candidate.language, settings, threads=threads, device=limits)
+    evaluator = LocalEvaluator(
+        task_spec,
+        language,
+        settings=settings,
+        threads=threads,
+        gpus=machine.gpus(device, wanted=settings.gpus),
+        expert=read_expert(settings, device=device, threads=threads, limits=limits),
+        profiled=True,
+    )
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))

@@ -6,6 +6,7 @@ from operators.quoting import quantities
 
 _NOT_TOLD = frozenset({"compile_ms", "artifact_bytes", "sanitized", "disturbed", "recordable"})
 _BLOCKS, _LOOP = "blocks_by_", "hot_loop_"
+_ELSEWHERE = ("holdout", "profiled_")  # of the latter the feedback tells, beside what they mean
 _WORDS = {
     "tensor": "tensor cores",
     "arithmetic": "floating-point arithmetic",
@@ -30,7 +31,7 @@ def compiled(metrics: Mapping[str, float], descriptor: Mapping[str, float]) -> s
     numbers = {
         name: value
         for name, value in {**metrics, **descriptor}.items()
-        if name not in _NOT_TOLD and not name.endswith("_s") and not name.startswith("holdout")
+        if name not in _NOT_TOLD and not name.endswith("_s") and not name.startswith(_ELSEWHERE)
     }
     residency = _residency(numbers)
     loop = _hot_loop({name.removeprefix(_LOOP): value for name, value in numbers.items() if name.startswith(_LOOP)})

@@ -22,8 +22,8 @@ def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: s
     if evaluation is not None and evaluation.ok:
         parts.append("\n".join(map(_timing, evaluation.timings)))
         parts.append(compiled(evaluation.metrics, evaluation.descriptor))
-        remarks = _remarks(evaluation)
-        if remarks:
+        if evaluation.remarks:
+            remarks = middle_cut(evaluation.remarks, FEEDBACK_CHARACTERS)
             parts.append("The evaluator remarks:\n\n" + fence(remarks))
     parts += [note, quoted(elite.candidate)]
     return "\n\n".join(part for part in parts if part)
@@ -84,10 +84,3 @@ def _timing(timing: Timing) -> str:
         f"- {timing.workload}: {time_us(timing.candidate_us)}, {timing.baseline} {time_us(timing.baseline_us)}: "
         f"{timing.speedup.value:.3f}x, {timing.verdict}{floor}"
     )
-
-
-def _remarks(evaluation: Evaluation) -> str:
-    """Return what the feedback says beside the timings, which are told from the numbers."""
-    known = ("all:", *(f"{timing.workload}:" for timing in evaluation.timings))
-    lines = [line for line in evaluation.feedback.split("\n") if line.strip() and not line.startswith(known)]
-    return middle_cut("\n".join(lines), FEEDBACK_CHARACTERS)

@@ -11,6 +11,19 @@ from evokernel.protocols import Built, EvaluationRequest, EvaluatorIdentity
 from evokernel.task import Task
 from evokernel.tunables import read_tunables
 
+PARTS_OF_A_GPU = {
+    "gpu",
+    "torch cuda",
+    "triton",
+    "nvrtc",
+    "toolkit",
+    "gpu nodes",
+    "gpu load",
+    "counters",
+    "profiler",
+    "sanitizer",
+}
+"""What doctor has a line for wherever there is a GPU."""
 H100 = GpuFacts(
     name="NVIDIA H100",
     index=0,

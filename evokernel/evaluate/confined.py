@@ -38,11 +38,12 @@ class Limits:
     resident_bytes: int | None = None
     file_bytes: int = 256 << 20
     processes: int = 64
+    files: int = 256
     output_bytes: int = OUTPUT_LIMIT_BYTES
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names."""
-        limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": 256, "CPU": int(self.timeout_s * 4) + 1}
+        limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": self.files, "CPU": int(self.timeout_s * 4) + 1}
         if self.memory_bytes is not None:
             limits["AS"] = self.memory_bytes
         if sandbox.as_root or sandbox.level is Level.FULL:  # elsewhere all processes of the user would count
@@ -77,12 +78,13 @@ class Paths:
     """What a program sees beside the system's own folders.
 
     Where programs get a user id of their own, the writable paths change their owner, and the read-only ones must be
-    readable by everybody.
+    readable by everybody. `devices` are nodes it may drive beside /dev/null and its like.
     """
 
     read_only: Sequence[Path] = ()
     writable: Sequence[Path] = ()
     folder: Path = Path("/")
+    devices: Sequence[str] = ()
 
     def read_names(self) -> list[str]:
         """Return the absolute read-only paths."""
@@ -144,7 +146,8 @@ def run_confined(
         limits: wall-clock time, memory, file size, processes, output.
         environment: variables beside PATH and the locale.
         children: what it may start. A tool needs `ANY`; with less, it is taken for a program made from a candidate,
-            and is refused what a worker is refused but for being started.
+            and is refused what a worker is refused but for being started. A tool that watches what it starts needs
+            `WATCHED`.
 
     Raises:
         HarnessError: if the sandbox itself failed.
@@ -163,7 +166,9 @@ def run_confined(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     spec = {
         # Sanitizers read their own memory map; of other processes nothing is shown.
-        **sandbox.restrictions(code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write),
+        **sandbox.restrictions(
+            code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write, devices=paths.devices
+        ),
         "control": theirs.fileno(),
         "uid": uid,
         "own_pid_namespace": sandbox.level is Level.FULL,
@@ -173,13 +178,16 @@ def run_confined(
         "argv": list(argv),
         "env": {**ENVIRONMENT, **scratch, **(environment or {})},
     }
-    command = sandbox.command("launch", spec, read=read, write=write)
+    watched = children is Children.WATCHED
+    command = sandbox.command("launch", spec, read=read, write=write, devices=paths.devices, shared_memory=watched)
     with ours:
         return _supervise(command, ours, theirs, limits)
 
 
 def _filter(children: Children) -> bytes:
-    return seccomp.tool_filter() if children is Children.ANY else seccomp.program_filter(children)
+    if children in (Children.ANY, Children.WATCHED):
+        return seccomp.tool_filter(watches=children is Children.WATCHED)
+    return seccomp.program_filter(children)
 
 
 def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: Limits) -> Completed:

@@ -15,7 +15,7 @@ from evokernel.tasks import task_hash
 
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}
 """How candidates are run on each class of devices, unless one cannot be."""
-_NOT_IN_THE_HASH = {"sandbox", "compile_timeout_s", "gpus"}
+_NOT_IN_THE_HASH = {"sandbox", "compile_timeout_s", "gpus", "expert"}  # of the expert its text is, not its place
 
 
 def identify(
@@ -26,9 +26,11 @@ def identify(
     settings: EvaluationConfig,
     threads: int,
     device: str,
+    expert: str = "",
 ) -> EvaluatorIdentity:
-    """Return who judges, by what its first judge said of itself."""
+    """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
     text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=_NOT_IN_THE_HASH)}"
+    text += expert and f" {expert}"
     return EvaluatorIdentity(
         task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
         device=hello["device"],
@@ -63,7 +65,7 @@ def entry(
         panel={name: Speedup(*values) for name, values in outcome.panel.items()},
         descriptor=built.descriptor if built else {},
         metrics={**(built.metrics if built else {}), **outcome.metrics, "build_s": build_s},
-        feedback=outcome.feedback,
+        feedback=outcome.told,
         artifact_hash=outcome.artifact or (built.hash if built else ""),
         stopped_early=outcome.stopped_early,
         duration_s=duration_s,

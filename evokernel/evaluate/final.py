@@ -31,6 +31,7 @@ def pool_finals(outcomes: Sequence[Outcome]) -> Outcome:
     elsewhere = combined_speedup(fastest(held))
     metrics = {name: fmean(o.metrics[name] for o in outcomes) for name in outcomes[0].metrics}
     metrics |= {
+        "sanitized": max(outcome.metrics.get("sanitized", 0.0) for outcome in outcomes),
         "holdout_speedup": elsewhere.value,
         "holdout_speedup_low": elsewhere.low,
         "holdout_speedup_high": elsewhere.high,
@@ -38,12 +39,13 @@ def pool_finals(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(
         Status.OK,
         Stage.FINAL,
-        feedback=_feedback(fastest(search), fastest(held)),
+        feedback=_feedback(search, held),
         timings=fastest(search),
         metrics=metrics,
         panel={name: (speedup.value, speedup.low, speedup.high) for name, speedup in panel.items()},
         mode=Mode.WORKER if Mode.WORKER in {outcome.mode for outcome in outcomes} else outcomes[0].mode,
         artifact=outcomes[0].artifact,
+        remarks="\n".join(dict.fromkeys(outcome.remarks for outcome in outcomes if outcome.remarks)),
     )
 
 
@@ -83,10 +85,15 @@ def _renamed(timing: Timing) -> Timing:
 
 
 def _feedback(search: tuple[Timing, ...], held: tuple[Timing, ...]) -> str:
+    """Say how fast it is against every baseline on every workload, the fastest baseline of each first."""
     lines = ["measured anew in fresh processes"]
     for title, timings in (("search workloads", search), ("held-out workloads", held)):
-        lines.append(f"{title}: {_span(combined_speedup(timings))}")
-        lines += [f"  {timing.workload}: {_span(timing.speedup)} {timing.baseline}" for timing in timings]
+        lines.append(f"{title}, over the fastest baseline: {_span(combined_speedup(fastest(timings)))}")
+        for workload in dict.fromkeys(timing.workload for timing in timings):
+            panel = sorted((t for t in timings if t.workload == workload), key=lambda timing: timing.baseline_us)
+            lines.append(
+                f"  {workload}: " + ", ".join(f"{_span(timing.speedup)} {timing.baseline}" for timing in panel)
+            )
     return "\n".join(lines)
 
 

@@ -29,7 +29,10 @@ _STAGES = {Budget.QUICK: Stage.QUICK, Budget.PRECISE: Stage.PRECISE, Budget.FINA
 
 
 class Judge:
-    """Answers `start`, `check` and `time`, in that order; `check` opens a candidate, `time` closes it."""
+    """Answers `start`, `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
+
+    `hire`, after `check` has found a kernel right, makes that kernel one of the baselines instead.
+    """
 
     def __init__(self) -> None:
         self._bench: Bench | None = None
@@ -42,12 +45,14 @@ class Judge:
         match message["op"]:
             case "start":
                 return self._start(message)
-            case "check" | "time" if self._bench is None:
+            case "check" | "time" | "hire" if self._bench is None:
                 raise HarnessError(f"{message['op']} before start")
             case "check":
-                return self._alone(lambda: self._check(message["source"], blobs))
+                return self._alone(lambda: self._check(message, blobs))
             case "time":
                 return self._alone(lambda: self._time(message))
+            case "hire":
+                return self._hire(message["expert"])
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
@@ -63,10 +68,15 @@ class Judge:
             "hidden_shapes": bench.hidden_shapes,
             "sheet": bench.sheet,
             "sandbox": bench.sandbox.describe(),
-            "baseline_us": {
-                ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is Kind.SEARCH
-            },
+            "baseline_us": _baseline_us(bench),
         }
+
+    def _hire(self, expert: str) -> Message:
+        assert self._bench is not None
+        self._drop()
+        with self._bench.lease():
+            self._bench.hire(expert)
+        return {"baseline_us": _baseline_us(self._bench)}
 
     def _alone(self, work: Callable[[], Outcome]) -> Message:
         """Do something while no other judge is at work on the device; the answer says how the candidate was run."""
@@ -75,19 +85,19 @@ class Judge:
             outcome = work()
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
 
-    def _check(self, source: str, blobs: list[bytes]) -> Outcome:
+    def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> Outcome:
         assert self._bench is not None
         bench = self._bench
         self._drop()
         self._mode = self._artifact = ""
         began = time.monotonic()
         try:
-            self._session = open_session(bench, blobs[0], source)
+            self._session = open_session(bench, blobs[0], message["source"])
         except WorkerError as error:
             return failure(error, Stage.SMOKE, "while loading")
         self._mode, self._artifact = self._session.mode.value, self._session.artifact
         opened = {"open_s": time.monotonic() - began}
-        outcome = check(self._session, blobs[1] if len(blobs) > 1 else None)
+        outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
             self._drop()
@@ -107,10 +117,14 @@ class Judge:
         waited = time.monotonic()
         outcome = time_candidate(self._session, request)
         timed = time.monotonic()
+        if outcome.status is Status.OK and message["profile"]:
+            profile = self._session.profile(outcome.timings)
+            outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
+        profiled = time.monotonic()
         self._drop()
         if outcome.status is not Status.OK:
             bench.repair()
-        metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - timed}
+        metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}
         return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
 
     def _conditions(self) -> dict[str, float]:
@@ -124,6 +138,10 @@ class Judge:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
+    return {ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is Kind.SEARCH}
 
 
 def make_bench(setup: Mapping[str, Any]) -> Bench:

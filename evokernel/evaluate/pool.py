@@ -8,18 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from evokernel.config import EvaluationConfig
+from evokernel.config import DEVICE_OF, EvaluationConfig
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.builds import Build, Builder, Shapes
 from evokernel.evaluate.client import JudgeLost
 from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.cuda.driver import GpuFacts
 from evokernel.evaluate.entries import MODES, entry, identify, unbuilt
+from evokernel.evaluate.expert import Expert, Hiring
 from evokernel.evaluate.final import pool_finals
 from evokernel.evaluate.gate import Gate, OpenGate
 from evokernel.evaluate.seat import Judge, Seat, Seats, StartJudge, shapes_of, start_judge
 from evokernel.evaluate.twins import Twins
-from evokernel.evaluate.wire import HELD_OUT, Outcome
+from evokernel.evaluate.wire import HELD_OUT, Message, Outcome
 from evokernel.evaluation import Budget, Evaluation, Stage, Status
 from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
 from evokernel.task import Task
@@ -46,8 +47,9 @@ class LocalEvaluator:
         language: how candidates are compiled.
         settings: how to judge, resolved for the device class.
         threads: threads a candidate may use on a processor.
-        device: the device class, "cpu" or "cuda".
         gpus: GPUs of one model; none for the one that CUDA programs use first.
+        expert: a kernel to be one of the baselines.
+        profiled: whether what limits a GPU kernel is named where it is timed precisely; somebody should read that.
         start: how a judge is started.
     """
 
@@ -58,20 +60,23 @@ class LocalEvaluator:
         *,
         settings: EvaluationConfig,
         threads: int,
-        device: str = "cpu",
         gpus: Sequence[GpuFacts] = (),
+        expert: Expert | None = None,
+        profiled: bool = False,
         start: StartJudge = start_judge,
     ) -> None:
         self._spec = str(task_path(task_spec))
         self._language = language
         self._settings = settings
         self._threads = threads
-        self._device_class = device
+        self._device_class = device = DEVICE_OF[language.name]
+        self._profiled = profiled and device == "cuda"
         self._gate = Gate() if device == "cpu" else OpenGate()
         cores = share_out(_CORES, device=device, threads=threads, gpus=max(1, len(gpus)))
         self._engine_cores = cores[0].engine
         self._seats = Seats([Seat(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
         self._builder = Builder(language, self._gate, cores[0].compilers)
+        self._hiring = Hiring(expert, self._gate, cores[0].compilers) if expert else None
         self._starting = asyncio.Lock()
         self._identity: EvaluatorIdentity | None = None
         self._task: Task | None = None
@@ -84,20 +89,19 @@ class LocalEvaluator:
 
         Raises:
             TaskError: the task cannot be loaded or is not fit to judge candidates.
+            ConfigError: the expert is not right.
             HarnessError: the machinery failed.
         """
         async with self._starting:
             if self._identity is None:
                 os.sched_setaffinity(0, self._engine_cores)
-                async with self._seats.take() as seat, self._gate.alone():
-                    opening = asyncio.create_task(seat.open(self._setup(admit=True)))
-                    try:
-                        task, hello = await asyncio.gather(asyncio.to_thread(load_task, self._spec), opening)
-                    finally:
-                        opening.cancel()  # where the task cannot be loaded; nothing is left of what had begun
-                        await asyncio.wait([opening])
-                self._task = task.on(self._device_class)
-                self._hidden = seat.hidden
+                async with self._seats.take() as seat:
+                    task, hello = await self._open_first(seat)
+                    self._task = task.on(self._device_class)
+                    self._hidden = seat.hidden
+                    if self._hiring is not None:
+                        assert seat.judge is not None
+                        hello |= await self._hiring.hire(seat.judge, self._task, hidden=self._hidden)
                 self._identity = identify(
                     hello,
                     self._spec,
@@ -105,8 +109,19 @@ class LocalEvaluator:
                     settings=self._settings,
                     threads=self._threads,
                     device=self._device_class,
+                    expert=self._hiring.expert.candidate.id if self._hiring else "",
                 )
             return self._identity
+
+    async def _open_first(self, seat: Seat) -> tuple[Task, Message]:
+        """Return the task and what its first judge says of itself."""
+        async with self._gate.alone():
+            opening = asyncio.create_task(seat.open(self._setup(admit=True)))
+            try:
+                return await asyncio.gather(asyncio.to_thread(load_task, self._spec), opening)
+            finally:
+                opening.cancel()  # where the task cannot be loaded; nothing is left of what had begun
+                await asyncio.wait([opening])
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate.
@@ -123,6 +138,8 @@ class LocalEvaluator:
     async def close(self) -> None:
         """End every process this evaluator started and give the calling thread its cores back. Idempotent."""
         await self._builder.close()
+        if self._hiring is not None:
+            await self._hiring.close()
         self._identity = None
         await self._seats.close()
         os.sched_setaffinity(0, _CORES)
@@ -186,12 +203,14 @@ class LocalEvaluator:
     async def _final(self, request: EvaluationRequest, identity: EvaluatorIdentity) -> Outcome:
         """Measure a winner in fresh processes, until one says no; on as many GPUs at a time as there are."""
         work = partial(self._final_at, request=request, identity=identity)
+        first = partial(work, sanitize=True)  # once is enough: it takes seconds
         rounds = request.processes or self._settings.final_processes
         outcomes: list[Outcome] = []
         while len(outcomes) < rounds:
             used: list[Seat] = []
             count = min(len(self._seats), rounds - len(outcomes))
-            started = [asyncio.create_task(self._seated(work, used=used)) for _ in range(count)]
+            tasks = [work if number or outcomes else first for number in range(count)]
+            started = [asyncio.create_task(self._seated(task, used=used)) for task in tasks]
             found = await asyncio.gather(*started, return_exceptions=True)
             for each in found:
                 if isinstance(each, Outcome) and each.status is not Status.OK:
@@ -199,7 +218,9 @@ class LocalEvaluator:
             outcomes += [task.result() for task in started]
         return pool_finals(outcomes)
 
-    async def _final_at(self, seat: Seat, request: EvaluationRequest, identity: EvaluatorIdentity) -> Outcome:
+    async def _final_at(
+        self, seat: Seat, request: EvaluationRequest, identity: EvaluatorIdentity, *, sanitize: bool = False
+    ) -> Outcome:
         if self._device_class == "cuda":
             await seat.close()  # its buffers take much of the device's memory; a new one starts when needed
         async with self._gate.alone():
@@ -208,30 +229,39 @@ class LocalEvaluator:
             build = await self._build(request, shapes_of(hello))
             if unbuilt(build) is not None:  # what it needs on shapes it has not seen is not told
                 return Outcome(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
-            return await self._ask(judge, request, build)
+            return await self._ask(judge, request, build, sanitize=sanitize)
         finally:
             await judge.close()
 
-    async def _ask(self, judge: Judge, request: EvaluationRequest, build: Build) -> Outcome:
+    async def _ask(self, judge: Judge, request: EvaluationRequest, build: Build, *, sanitize: bool = False) -> Outcome:
         assert not isinstance(build.built, BuildFailure)
         digest = build.built.hash
         blobs = [build.built.artifact]
         if isinstance(build.checked, bytes) and digest not in self._clean:
             blobs.append(build.checked)
-        checked = Outcome.from_message(await judge.ask({"op": "check", "source": request.candidate.source}, blobs))
+        question = {"op": "check", "source": request.candidate.source, "sanitize": sanitize}
+        checked = Outcome.from_message(await judge.ask(question, blobs))
         if checked.status is not None:
             return checked
-        if checked.metrics.get("sanitized"):
-            self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
-        metrics = {**checked.metrics, "sanitized": float(digest in self._clean)}
+        sanitized = checked.metrics.get("sanitized", 0.0)
+        if isinstance(build.checked, bytes):
+            if sanitized:
+                self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
+            sanitized = float(digest in self._clean)
+        metrics = {**checked.metrics, "sanitized": sanitized}
         seen = checked.artifact or digest  # the build's own word would let one candidate pass for another
         twin = self._twins.outcome(seen, request.budget, own=request.candidate.id, checked=checked, metrics=metrics)
         if twin is not None:
             return twin
         async with self._gate.alone():
             timed = Outcome.from_message(await judge.ask(self._timing(request)))
-        merged = {**checked.metrics, **timed.metrics, "sanitized": metrics["sanitized"]}
-        return replace(timed, metrics=merged, mode=timed.mode or checked.mode, artifact=checked.artifact)
+        return replace(
+            timed,
+            metrics={**checked.metrics, **timed.metrics, "sanitized": sanitized},
+            mode=timed.mode or checked.mode,
+            artifact=checked.artifact,
+            remarks="\n".join(filter(None, (timed.remarks, checked.remarks))),
+        )
 
     # ------------------------------------------------------------------------------------------------ messages
 
@@ -260,6 +290,7 @@ class LocalEvaluator:
             setup["sheet"] = dict(identity.device_sheet)
             # which baseline a search is timed against is chosen once
             setup["baseline_us"] = {name: dict(times) for name, times in identity.baseline_us.items()}
+            setup["expert"] = self._hiring.file if self._hiring else ""
         if probes:
             setup["probes"] = [dict(dims) for dims in probes]
         return setup
@@ -276,5 +307,6 @@ class LocalEvaluator:
             "budget_s": clock_ms / 1e3,
             "confirm_s": self._settings.precise_ms / 1e3,
             "half_width": _HALF_WIDTH[request.budget],
+            "profile": self._profiled and request.budget is Budget.PRECISE,
             "incumbent": {} if request.budget is Budget.FINAL else dict(request.incumbent),
         }

@@ -153,6 +153,11 @@ class Sandbox:
             "seccomp": base64.b64encode(code).decode() if self.seccomp else None,
         }
 
+    def program(self, module: str, argument: str) -> list[str]:
+        """Return the command that runs `inside/<module>.py` in a process that is in this sandbox already."""
+        folder = str(INSIDE_MOUNT if self.level is Level.FULL else INSIDE.parent)
+        return [str(_interpreter()), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", argument]
+
     def command(
         self,
         module: str,
@@ -162,18 +167,18 @@ class Sandbox:
         write: Iterable[str] = (),
         devices: Iterable[str] = (),
         die_with_thread: bool = True,
+        shared_memory: bool = False,
     ) -> list[str]:
         """Return the command that runs `inside/<module>.py` at this level.
 
         `read` and `write` are paths it sees, `devices` are nodes it may drive beside /dev/null and its like. With
-        bubblewrap, `die_with_thread` kills it when the thread that starts it ends.
+        bubblewrap, `die_with_thread` kills it when the thread that starts it ends, and `shared_memory` gives it a place
+        of its own for memory that processes share by name; elsewhere it has the system's.
         """
-        interpreter = _interpreter()
-        folder = str(INSIDE_MOUNT if self.level is Level.FULL else INSIDE.parent)
-        program = [str(interpreter), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", json.dumps(spec)]
+        program = self.program(module, json.dumps(spec))
         if self.level is not Level.FULL:
             return program
-        mounts = _mounts(tuple(read), tuple(write), tuple(devices))
+        mounts = _mounts(tuple(read), tuple(write), tuple(devices), shared_memory=shared_memory)
         return [str(self.bwrap), *self._bwrap_options(die_with_thread), *mounts, "--", *program]
 
     def _bwrap_options(self, die_with_thread: bool) -> list[str]:
@@ -275,7 +280,7 @@ def in_system(path: Path) -> bool:
     return any(path.is_relative_to(folder) for folder in ("/usr", *SYSTEM_FOLDERS))
 
 
-def _mounts(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> list[str]:
+def _mounts(read: Sequence[str], write: Sequence[str], devices: Sequence[str], *, shared_memory: bool) -> list[str]:
     """Return the options that make the file system, read-only but for `write`."""
     python, options = python_paths(), []
     for path in _parents([*python, *read, *write, *devices]):
@@ -288,6 +293,8 @@ def _mounts(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -
         options += ["--bind", path, path]
     for path in devices:
         options += ["--dev-bind", path, path]
+    if shared_memory:
+        options += ["--perms", "1777", "--tmpfs", "/dev/shm"]
     return [*options, "--remount-ro", "/", "--chdir", "/"]
 
 

@@ -138,6 +138,10 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
 # What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them;
 # nobody has tried whether it does without the attributes.
 LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", "timer_create", *ATTRIBUTES})
+# What tools do that watch another process; harmless in namespaces of their own, with that process alone in them.
+LIFTED_FOR_WATCHING = frozenset(
+    {"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"}
+)
 STARTING = frozenset({"execve", "execveat"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
@@ -157,6 +161,8 @@ class Children(StrEnum):
     NONE = "none"
     THREADS = "threads"
     ANY = "any"
+    WATCHED = "watched"
+    """As ANY, and it may look into what it starts and talk to it over the network, of which it needs one of its own."""
 
 
 def supported(machine: str | None = None) -> bool:
@@ -185,13 +191,16 @@ def program_filter(children: Children, *, machine: str | None = None) -> bytes:
     return _build(_denied_to_candidates(STARTING), children, machine or platform.machine(), unix_sockets=False)
 
 
-def tool_filter(*, machine: str | None = None) -> bytes:
+def tool_filter(*, watches: bool = False, machine: str | None = None) -> bytes:
     """Return the filter of a tool, a compiler say: may start programs and use unix sockets, no other family.
+
+    One that `watches` what it starts, a profiler say, may also use other sockets, and what reaches into a process.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
     """
-    return _build(DENIED, Children.ANY, machine or platform.machine(), unix_sockets=True)
+    denied = {name: numbers for name, numbers in DENIED.items() if not (watches and name in LIFTED_FOR_WATCHING)}
+    return _build(denied, Children.ANY, machine or platform.machine(), unix_sockets=not watches)
 
 
 def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None, int | None]]:

@@ -10,8 +10,9 @@ from evokernel.evaluate.correctness import judge_output
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.inputs import result_tensors
+from evokernel.evaluate.instruments.inspected import Inspected
 from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Mode, Stage, Status
+from evokernel.evaluation import Mode, Stage, Status, Timing
 
 _SLOW_S = 0.05
 _HOPELESS = 10.0
@@ -42,6 +43,14 @@ class CandidateSession(Protocol):
         """Return what must be said about how it was timed, or nothing."""
         ...
 
+    def sanitize(self) -> Inspected:
+        """Look for wrong accesses and races that right outputs do not show. Raises `HarnessError`."""
+        ...
+
+    def profile(self, timings: Sequence[Timing]) -> Inspected:
+        """Name what limits it on the heaviest of the search workloads that were timed. Raises `HarnessError`."""
+        ...
+
     def close(self) -> None:
         """End it, and all it started."""
         ...
@@ -62,13 +71,21 @@ class WorkerSession:
 
     def clock(self, ground: Ground, fresh: FreshInputs, *, baseline: str, stage: Stage) -> WorkerClock:
         """Return what times it on its workers' buffers."""
-        self.bench.baselines.process.select(baseline)
+        self.bench.baselines.choose(baseline, ground)
         ground.attach(self.worker, self._known)
         return WorkerClock(self.bench, self.worker, ground, fresh, stage=stage, call_s=self._call_s[ground])
 
     def remark(self) -> str:
         """Return why it is in a worker where that is not the rule, and why it was not captured as a graph."""
         return "\n".join(filter(None, (self._note, self.worker.remark())))
+
+    def sanitize(self) -> Inspected:
+        """Return nothing: where there are sanitizers for what runs in workers, they come with the build."""
+        return Inspected()
+
+    def profile(self, timings: Sequence[Timing]) -> Inspected:
+        """Return that there is no profile: the candidate's own host code would run under the profiler."""
+        return Inspected(remarks="not profiled: only what was recorded is run under a profiler")
 
     def close(self) -> None:
         """End the worker and all it started."""

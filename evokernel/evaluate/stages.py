@@ -20,8 +20,11 @@ _SANITIZED_PROBES = 3
 _CHECKS_PER_TIMEOUT = 3.0
 
 
-def check(session: CandidateSession, executable: bytes | None) -> Outcome:
-    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`."""
+def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bool) -> Outcome:
+    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`.
+
+    An `executable` is what was built with sanitizers; `thoroughly` runs what the session can run under others.
+    """
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
     found = _try(session, smoke, bench.task.distributions[:1], Stage.SMOKE)
@@ -34,12 +37,15 @@ def check(session: CandidateSession, executable: bytes | None) -> Outcome:
     for ground in bench.grounds:  # a kernel may reach the buffers of other workloads than the one it was called on
         found = found or out_of_bounds(ground, Stage.CORRECTNESS)
     checked = time.monotonic()
-    sanitized = False
+    sanitized, remarks = False, ""
     if found is None and executable is not None:
         found, sanitized = sanitize(bench, executable)
+    elif found is None and thoroughly:
+        inspected = session.sanitize()
+        found, sanitized, remarks = inspected.verdict, inspected.complete, inspected.remarks
     metrics = {"check_s": checked - began, "sanitizer_s": time.monotonic() - checked, "sanitized": float(sanitized)}
     found = found or Outcome(None, Stage.CORRECTNESS)
-    return Outcome(found.status, found.stage, found.feedback, metrics=metrics)
+    return Outcome(found.status, found.stage, found.feedback, metrics=metrics, remarks=remarks)
 
 
 def _try(session: CandidateSession, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:

@@ -89,7 +89,7 @@ class Trampoline:
             HarnessError: if a scalar is missing.
         """
         return [
-            _scalar_word(argument, scalars)
+            (Base.VALUE, word_of(argument, scalars))
             if isinstance(argument, Scalar)
             else (
                 Base.OUTPUTS if arena.buffers[argument.name].writable else Base.INPUTS,
@@ -136,9 +136,10 @@ def _compile(source: str, output: Path) -> None:
         raise LanguageError(f"{compiler} failed on the trampoline: {done.stderr[-2000:]}")
 
 
-def _scalar_word(scalar: Scalar, scalars: Mapping[str, int | float]) -> tuple[int, int]:
+def word_of(scalar: Scalar, scalars: Mapping[str, int | float]) -> int:
+    """Return the 64 bits of a scalar's value. Raises `HarnessError` if it has none."""
     if scalar.name not in scalars:
         raise HarnessError(f"scalar {scalar.name!r} has no value; given: {', '.join(scalars)}")
     value = scalars[scalar.name]
     packed = struct.pack(PACKING[scalar.dtype], int(value) if scalar.dtype == "int64" else float(value))
-    return Base.VALUE, int(struct.unpack("<Q", packed)[0])
+    return int(struct.unpack("<Q", packed)[0])

@@ -12,6 +12,7 @@ from evokernel.evaluation import Limit, Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
+_TOLD_LINES = 60
 HELD_OUT = "failed on held-out inputs"
 """All that is told of a failure on held-out workloads."""
 
@@ -22,7 +23,7 @@ class Outcome:
 
     `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline. `mode` is
     how the candidate was run; empty for the evaluator's own mode. `artifact` is the judge's own hash of what it
-    launches on the search workloads; empty where the judge did not see that.
+    launches on the search workloads; empty where the judge did not see that. `remarks` is what instruments have to say.
     """
 
     status: Status | None
@@ -34,6 +35,13 @@ class Outcome:
     panel: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     mode: str = ""
     artifact: str = ""
+    remarks: str = ""
+
+    @property
+    def told(self) -> str:
+        """All that its author is told, at most 60 lines: of the feedback the end is left out before a remark is."""
+        remarks = self.remarks.split("\n")[:_TOLD_LINES] if self.remarks else []
+        return "\n".join([*self.feedback.split("\n")[: _TOLD_LINES - len(remarks)], *remarks]).lstrip("\n")
 
     def as_message(self) -> Message:
         """Return it as JSON types."""
@@ -52,6 +60,7 @@ class Outcome:
             panel={name: tuple(values) for name, values in message["panel"].items()},
             mode=message["mode"],
             artifact=message["artifact"],
+            remarks=message["remarks"],
         )
 
 

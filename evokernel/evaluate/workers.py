@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
@@ -36,10 +37,26 @@ class BaselineSide:
         self._first_call_s = first_call_s
         self._after_batch = after_batch
         self._known: set[str] = set()
+        self._called: set[tuple[str, Ground]] = set()
 
     def attach(self, ground: Ground) -> None:
         """Let the process know the current buffers of a workload."""
         ground.attach(self.process, self._known)
+
+    def choose(self, name: str, ground: Ground) -> None:
+        """Let the next batches on a workload be those of a baseline. Raises `HarnessError` where it fails there.
+
+        Its first call there is made here and now, since it may compile: no batch has the time for that.
+        """
+        self.process.select(name)
+        if (name, ground) in self._called:
+            return
+        try:
+            self.attach(ground)
+            self.process.call(ground.name, first_set=0, calls=1, timeout_s=self._first_call_s)
+        except WorkerError as error:
+            raise HarnessError(f"the baseline {name!r} failed on {ground.workload.name}: {error}") from error
+        self._called.add((name, ground))
 
     def measure_wake(self, ground: Ground) -> None:
         """Measure what waking the process costs; a workload must have been attached."""
@@ -67,7 +84,7 @@ class BaselineSide:
 
     def _call_ns(self, ground: Ground, name: str, calls: int) -> float:
         """Return the least time of one call in ns: a busy machine can only make it look slower."""
-        self.process.select(name)
+        self.choose(name, ground)
         return max(self._batch_ns(ground, calls=calls, batches=_ANCHOR_BATCHES) - self.wake_ns, 1.0) / calls
 
     def _batch_ns(self, ground: Ground, *, calls: int, batches: int) -> float:

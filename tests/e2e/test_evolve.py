@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from archive.store import Store
 from tests.e2e.kill_and_resume import write_config
 
 TASK = Path(__file__).parent / "small_task.py"
+SEED = Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp"
 
 
 def evokernel(
@@ -47,6 +49,30 @@ def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp
     with Store.open(tmp_path / "kill.db", write=False) as store:
         assert store.verify() == []
         assert sum(isinstance(fact, Result) for fact in store.facts()) == 6
+
+
+@pytest.mark.slow
+def test_an_expert_is_among_what_the_best_is_compared_with(tmp_path: Path) -> None:
+    config = write_config(tmp_path, TASK)
+    shutil.copy(SEED, tmp_path / "mine.cpp")
+    expert = ("--set", "evaluation.expert=mine.cpp")  # beside the config
+    done = evokernel("evolve", str(config), *expert, "--budget", "evaluations=3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for command in ("best", "status"):
+        assert "expert " in evokernel(command, str(config), cwd=tmp_path).stdout
+    best = json.loads(evokernel("best", str(config), "--json", cwd=tmp_path).stdout)
+    assert set(best["baselines"]) == {"reference", "expert"}
+    for each in best["baselines"].values():
+        assert each["low"] <= each["speedup"] <= each["high"]
+    assert evokernel("report", str(config), "--out", "run.html", cwd=tmp_path).returncode == 0
+    assert '"expert":' in (tmp_path / "run.html").read_text(encoding="utf-8")
+    refusal = evokernel("evolve", str(config), "--budget", "evaluations=4", cwd=tmp_path)
+    assert refusal.returncode == 2
+    assert "evaluation.expert" in refusal.stderr
+    (tmp_path / "mine.cpp").write_text('extern "C" void run() {}', encoding="utf-8")
+    wrong = evokernel("evolve", str(config), *expert, "--store", "new.db", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "mine.cpp is not right" in wrong.stderr
 
 
 @pytest.fixture

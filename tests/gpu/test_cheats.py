@@ -65,7 +65,7 @@ def judged() -> dict[str, Evaluation]:
 async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
     settings = EvaluationConfig(timeout_s=5).on("cuda")
     language = local_language("cuda", settings)
-    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1, device="cuda")
+    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1)
     try:
         await evaluator.start()
         found = {}

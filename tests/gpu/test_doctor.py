@@ -5,12 +5,13 @@ import pytest
 from evokernel.device_class import this_machine
 from evokernel.doctor_gpu import examine_gpu
 from evokernel.findings import State
+from tests.fakes import PARTS_OF_A_GPU
 
 pytestmark = pytest.mark.gpu
 
 
 def test_every_part_of_a_gpu_is_looked_at() -> None:
     found = {finding.name: finding for finding in examine_gpu(this_machine())}
-    assert found.keys() == {"gpu", "torch cuda", "triton", "nvrtc", "toolkit", "gpu nodes", "gpu load", "counters"}
+    assert found.keys() == PARTS_OF_A_GPU
     for name in ("gpu", "torch cuda", "triton", "nvrtc", "gpu nodes"):
         assert found[name].state is State.OK, found[name]

@@ -134,7 +134,7 @@ def judged(request: pytest.FixtureRequest) -> tuple[str, dict[str, Evaluation]]:
 async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
     settings = EvaluationConfig(quick_ms=20, timeout_s=5).on("cuda")
     language = local_language("triton", settings)
-    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1, device="cuda")
+    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1)
     try:
         await evaluator.start()
         found = {}

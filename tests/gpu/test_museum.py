@@ -102,7 +102,7 @@ def gallery() -> Gallery:
 async def _judge(task: str, name: str, rounds: Sequence[Sources]) -> list[Found]:
     """Judge one round after the other; within one, sources are built while others are judged."""
     language = local_language(name, SETTINGS)
-    evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=1, device="cuda")
+    evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=1)
 
     async def judge(source: str) -> Evaluation:
         request = EvaluationRequest(Candidate(source, name), language.program_hash(source), Budget.PRECISE)

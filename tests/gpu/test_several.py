@@ -47,9 +47,7 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
 
     async def story() -> tuple[list[Evaluation], Evaluation]:
         gpus = alike(visible_gpus(), most=2)
-        evaluator = LocalEvaluator(
-            *(TASK, language), settings=settings, threads=1, device="cuda", gpus=gpus, start=start
-        )
+        evaluator = LocalEvaluator(*(TASK, language), settings=settings, threads=1, gpus=gpus, start=start)
 
         async def judge(block: int, warps: int, budget: Budget) -> Evaluation:
             source = SOURCE.format(block=block, warps=warps)

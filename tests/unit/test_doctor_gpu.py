@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from evokernel.device_class import Machine
-from evokernel.doctor_gpu import counters_finding, examine_gpu, torch_finding
+from evokernel.doctor_gpu import counters_finding, examine_gpu, profiler_finding, sanitizer_finding, torch_finding
 from evokernel.findings import State
-from tests.fakes import H100
+from tests.fakes import H100, PARTS_OF_A_GPU
 
 
 def test_every_part_of_a_gpu_gets_a_line_whatever_is_missing(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in examine_gpu(Machine(H100, triton=False), driver=tmp_path)}
     assert found["gpu"].found == "NVIDIA H100, compute capability 9.0, 80 GiB; driver 570.133.20"
     assert found["triton"].state is State.WARNING
-    assert found.keys() == {"gpu", "torch cuda", "triton", "nvrtc", "toolkit", "gpu nodes", "gpu load", "counters"}
+    assert found.keys() == PARTS_OF_A_GPU
 
 
 def test_a_driver_without_a_visible_gpu_is_a_warning(tmp_path: Path) -> None:
@@ -31,17 +31,20 @@ def test_no_gpu_is_one_good_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "root", "state"),
-    [
-        ("RmProfilingAdminOnly: 1\n", False, State.WARNING),
-        ("RmProfilingAdminOnly: 1\n", True, State.OK),
-        ("RmProfilingAdminOnly: 0\n", False, State.OK),
-    ],
+    ("text", "state"),
+    [("RmProfilingAdminOnly: 1\n", State.WARNING), ("RmProfilingAdminOnly: 0\n", State.OK), ("", State.OK)],
 )
-def test_counters(tmp_path: Path, text: str, root: bool, state: State) -> None:
+def test_counters(tmp_path: Path, text: str, state: State) -> None:
     params = tmp_path / "params"
     params.write_text(f"EnableMSI: 1\n{text}")
-    assert counters_finding(params, root=root).state is state
+    assert counters_finding(params).state is state
+    assert "does not say" in counters_finding(tmp_path / "none").found
+
+
+def test_instruments(tmp_path: Path) -> None:
+    for finding in (profiler_finding, sanitizer_finding):
+        assert finding(None).state is State.WARNING
+        assert str(tmp_path) in finding(tmp_path).found
 
 
 def test_torch_builds() -> None:

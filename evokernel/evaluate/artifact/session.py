@@ -3,18 +3,27 @@
 from collections.abc import Sequence
 
 from evokernel.errors import WorkerError
-from evokernel.evaluate.arrays import settle
+from evokernel.evaluate.arrays import raw_bytes, settle
 from evokernel.evaluate.artifact.checked import Checked
 from evokernel.evaluate.artifact.clock import ArtifactClock, Loaded
 from evokernel.evaluate.artifact.runner import Batch, Fired
 from evokernel.evaluate.cuda.bench import CudaBench
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.evaluate.instruments.recording import Buffer, RecordedCall
+from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
+from evokernel.evaluate.instruments.tools import SANITIZER
 from evokernel.evaluate.sessions import checks_for, compare_runs, compare_set, is_hopeless
 from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Mode, Stage
+from evokernel.evaluation import Mode, Stage, Timing
 
 _MAX_WORD = 1 << 32
+_RACECHECKED = 2
+"""Calls that are run under racecheck, which takes longer: a search workload, and a hidden shape."""
+_HANDED_OVER = 2 << 30
+"""The largest buffers of one call, in bytes, that are handed to another process."""
+_TOO_LARGE = "the workloads are too large to be handed to another process"
 
 
 class ArtifactSession:
@@ -28,6 +37,7 @@ class ArtifactSession:
         self._runner.load(checked.as_message(), checked.cubins, timeout_s=bench.settings.timeout_s)
         self._shapes = shape_numbers(bench.grounds)
         self._call_ns: dict[Ground, float] = {}
+        self._checked = checked
         self.artifact = checked.digest(len(bench.task.workloads[bench.device_class].search))
 
     def compare(self, ground: Ground, distributions: tuple[str, ...], stage: Stage) -> Outcome | None:
@@ -63,6 +73,46 @@ class ArtifactSession:
         """Return nothing: this is how candidates should be timed."""
         return ""
 
+    def sanitize(self) -> Inspected:
+        """Run calls under memcheck and racecheck: on the smallest search workload, and on small hidden shapes."""
+        smallest = [
+            sorted(grounds, key=_bytes)[:count] for grounds, count in ((self._search, 1), (self.bench.probes, 2))
+        ]
+        calls = [self._recorded(ground) for grounds in smallest for ground in grounds if _bytes(ground) <= _HANDED_OVER]
+        if not calls:
+            return Inspected(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
+        work = [(MEMCHECK, call) for call in calls] + [(RACECHECK, call) for call in calls[:_RACECHECKED]]
+        return self.bench.sanitizer.check(work)
+
+    def profile(self, timings: Sequence[Timing]) -> Inspected:
+        """Read hardware counters on the search workload that takes longest, of those that can be handed over."""
+        grounds = [ground for ground in self._search if _bytes(ground) <= _HANDED_OVER]
+        if not grounds:
+            return Inspected(remarks=f"not profiled: {_TOO_LARGE}")
+        times = {timing.workload: timing.candidate_us for timing in timings}
+        heaviest = max(grounds, key=lambda ground: times.get(ground.workload.name, 0.0))
+        return self.bench.profiler.profile(self._recorded(heaviest))
+
+    @property
+    def _search(self) -> list[Ground]:
+        return [ground for ground in self._shapes if ground.kind is Kind.SEARCH]
+
+    def _recorded(self, ground: Ground) -> RecordedCall:
+        """Return the call on a workload, with the inputs of its first distribution."""
+        plan = self._checked.plans.shapes[self._shapes[ground]]
+        inputs = ground.case(ground.task.distributions[0]).inputs
+        buffers = [
+            Buffer(
+                tensor.name,
+                tensor.bytes_at(ground.workload.sizes),
+                raw_bytes(inputs[tensor.name]) if tensor.name in inputs else None,
+            )
+            for tensor in ground.task.signature.tensors
+        ]
+        used = {launch.cubin for launch in plan.launches}
+        cubins = {digest: self._checked.cubins[digest] for digest in used}
+        return RecordedCall(ground.label, plan.as_message(), cubins, buffers, hidden=ground.hidden)
+
     def close(self) -> None:
         """Unload the kernels; a runner that cannot do that any more ends."""
         if self._runner.alive:
@@ -84,6 +134,10 @@ class ArtifactSession:
         settle(ground.device)
         self._runner.armed(limit)
         return self._runner.fire(limit)
+
+
+def _bytes(ground: Ground) -> int:
+    return ground.set_bytes
 
 
 def shape_numbers(grounds: Sequence[Ground]) -> dict[Ground, int]:

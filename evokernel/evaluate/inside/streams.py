@@ -32,6 +32,7 @@ _SIGNATURES: dict[str, Sequence[Any]] = {
     "cuMemsetD16Async": (c_uint64, c_uint16, c_size_t, c_void_p),
     "cuMemsetD32Async": (c_uint64, c_uint32, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
 }
 
 
@@ -51,6 +52,11 @@ def allocate(size_bytes: int) -> int:
 def free(address: int) -> None:
     """Give device memory back."""
     call("cuMemFree_v2", address)
+
+
+def write(address: int, content: bytes) -> None:
+    """Copy bytes of the host to device memory; done when it returns."""
+    call("cuMemcpyHtoD_v2", address, content, len(content))
 
 
 def upload(graph: int | c_void_p, stream: int) -> None:

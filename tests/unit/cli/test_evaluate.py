@@ -1,8 +1,18 @@
 """`evokernel evaluate` with a real compiler and real processes."""
 
 import json
+import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from evokernel.candidate import Candidate
+from evokernel.cli.evaluate import _show
+from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
+from evokernel.judging import Judgement
+from evokernel.protocols import EvaluatorIdentity
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
 
@@ -28,6 +38,32 @@ def test_right_kernel(project: Path, call: Call) -> None:
     assert evaluation["workloads"][0]["floor_share"] > 0
     assert evaluation["workloads"][0]["limit"] in ("memory", "arithmetic")
     assert "-bound" in evaluation["feedback"]
+
+
+@pytest.mark.slow
+def test_an_expert_is_one_more_baseline(project: Path, call: Call) -> None:
+    task, kernel = place_task(project)
+    expert = shutil.copy(kernel, project / "mine.cpp")
+    result = call("evaluate", kernel, "--task", task, "--expert", expert, "--final")
+    assert result.exit_code == 0, result.output
+    told = [line.split() for line in result.output.partition("compared with")[2].splitlines()]
+    intervals = {words[0]: words[1:] for words in told if words and words[0] in ("reference", "expert")}
+    assert set(intervals) == {"reference", "expert"}
+    assert all(len(words) == 2 and "–" in words[1] for words in intervals.values())
+
+
+def test_a_profile_is_shown_and_the_feedbacks_timings_are_not_shown_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    timing = Timing("w", "torch", 1.0, 10.0, 20.0, math.log(2), 0.01, 10, Verdict.FASTER)
+    key = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Budget.PRECISE)
+    feedback = "w: 10 us against 20 us\nall: 2.000x\nbottleneck: device memory: busy 91 % of the time"
+    precise = Evaluation(key, "c", Status.OK, Stage.PRECISE, timings=(timing,), feedback=feedback)
+    final = replace(precise, key=replace(key, budget=Budget.FINAL), feedback="measured anew in fresh processes")
+    identity = EvaluatorIdentity("t", "d", "e", "1", Mode.ARTIFACT, {}, "full")
+    _show(Judgement(Candidate("def run(): ...", "triton"), identity, (precise, final)), Path("k.py"))
+    shown = capsys.readouterr().out
+    assert "bottleneck: device memory: busy 91 % of the time" in shown
+    assert "all: 2.000x" not in shown
+    assert "measured anew" not in shown
 
 
 def test_wrong_kernel(project: Path, call: Call) -> None:

@@ -1,6 +1,7 @@
 import asyncio
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -217,6 +218,8 @@ def test_finals_are_pooled_by_workload_and_baseline():
     assert found.timings[0].log_error > 0.05  # two processes that differ by 2 % leave much open
     assert set(found.panel) == {"eager", "compiled"}
     assert found.metrics["holdout_speedup"] == pytest.approx(2.0138, rel=1e-3)
+    said = re.search(r"^  s: 1\.492x \(.*\) compiled, 1\.649x \(.*\) eager$", found.feedback, re.MULTILINE)
+    assert said, found.feedback  # the whole panel, the fastest first
 
 
 def test_outcomes_survive_the_wire():

@@ -20,7 +20,9 @@ SETTINGS = EvaluationConfig().on("cuda")
 Story = Callable[[LocalEvaluator], Coroutine[Any, Any, Any]]
 
 
-def tell(judges: Judges, story: Story, *, count: int, language: ShapedLanguage | None = None) -> Any:
+def tell(
+    judges: Judges, story: Story, *, count: int, language: ShapedLanguage | None = None, profiled: bool = False
+) -> Any:
     """Run a story with an evaluator on so many GPUs."""
 
     async def whole() -> Any:
@@ -28,8 +30,8 @@ def tell(judges: Judges, story: Story, *, count: int, language: ShapedLanguage |
             *("softmax", language or ShapedLanguage()),
             settings=SETTINGS,
             threads=1,
-            device="cuda",
             gpus=gpus(count),
+            profiled=profiled,
             start=judges,
         )
         try:
@@ -269,3 +271,76 @@ def test_of_what_was_recorded_one_measurement_serves_all_that_compile_to_the_sam
 def test_what_was_not_recorded_is_measured_each_time():
     found = tell(Judges(in_worker_mode), one_by_one("strided#1", "strided#2"), count=1)
     assert not any("twin" in evaluation.metrics for evaluation in found)
+
+
+@pytest.mark.parametrize("profiled", [True, False])
+def test_what_is_timed_precisely_is_profiled_where_somebody_reads_that(profiled: bool) -> None:
+    def answer(judge: Judge, message: Any) -> Outcome | None:
+        if not message.get("profile"):
+            return None
+        profile = "bottleneck: device memory: it is busy 91 % of the time"
+        metrics = {"profiled_dram_pct": 91.0}
+        return Outcome(Status.OK, Stage.PRECISE, "w: 10 us", timings=(timing(),), remarks=profile, metrics=metrics)
+
+    asked = {}
+    for budget in Budget:
+        (found,) = tell(Judges(answer), judging("a", budget=budget), count=1, profiled=profiled)
+        asked[budget] = "bottleneck: " in found.feedback
+        assert asked[budget] == ("profiled_dram_pct" in found.metrics)
+    assert asked == {Budget.QUICK: False, Budget.PRECISE: profiled, Budget.FINAL: False}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_winner_meets_the_sanitizers_once(count: int) -> None:
+    remark = "not checked by compute-sanitizer: it is not installed"
+
+    def answer(judge: Judge, message: Any) -> Outcome | None:
+        if message["op"] != "check":
+            return None
+        metrics = {"sanitized": float(message["sanitize"])}
+        return Outcome(None, Stage.CORRECTNESS, metrics=metrics, remarks=remark * message["sanitize"])
+
+    judges = Judges(answer)
+    (found,) = tell(judges, judging("a", budget=Budget.FINAL), count=count)
+    assert found.feedback.endswith(f"\n{remark}")
+    assert found.feedback.count(remark) == 1
+    assert found.metrics["sanitized"] == 1.0
+    (quick,) = tell(Judges(answer), judging("a"), count=count)
+    assert quick.metrics["sanitized"] == 0.0
+
+
+def test_what_the_sanitizers_find_in_a_winner_is_its_verdict() -> None:
+    def answer(judge: Judge, message: Any) -> Outcome | None:
+        found = Outcome(Status.SANITIZER, Stage.SANITIZER, "race on shared memory")
+        return found if message.get("sanitize") else None
+
+    (found,) = tell(Judges(answer), judging("a", budget=Budget.FINAL), count=1)
+    assert (found.status, found.stage, found.feedback) == (
+        Status.SANITIZER,
+        Stage.SANITIZER,
+        "race on shared memory",
+    )
+
+
+def test_a_builds_own_word_does_not_pass_for_a_clean_check() -> None:
+    """Two sources that say they are built to the same: that the first was checked is not said of the second."""
+
+    def answer(judge: Judge, message: Any) -> Outcome | None:
+        if message["op"] != "check":
+            return None
+        first = message["source"].startswith("a # 1")
+        return Outcome(None, Stage.CORRECTNESS, metrics={"sanitized": float(first)}, artifact=message["source"])
+
+    one, two = tell(Judges(answer), one_by_one("a # 1", "a # 2"), count=1)
+    assert one.artifact_hash != two.artifact_hash
+    assert (one.metrics["sanitized"], two.metrics["sanitized"]) == (1.0, 0.0)
+
+
+def test_feedback_has_sixty_lines_and_remarks_come_first() -> None:
+    timings, remarks = "\n".join(map(str, range(100))), "first\nlast"
+    told = Outcome(Status.OK, Stage.PRECISE, timings, remarks=remarks).told.split("\n")
+    assert len(told) == 60
+    assert told[56:] == ["56", "57", "first", "last"]
+    assert len(Outcome(Status.OK, Stage.PRECISE, "a", remarks=timings).told.split("\n")) == 60
+    assert Outcome(Status.OK, Stage.PRECISE, remarks=remarks).told == remarks
+    assert Outcome(Status.OK, Stage.PRECISE, "a").told == "a"

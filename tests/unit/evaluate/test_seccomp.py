@@ -126,6 +126,14 @@ def test_a_tool_starts_programs_but_no_namespaces_and_speaks_no_network():
     assert [run_filter(code, SOCKET, family) for family in (1, 2, 10, 16, 40)] == [ALLOW] + [EPERM] * 4
 
 
+def test_a_tool_that_watches_what_it_starts_may_look_into_it_and_talk_to_it():
+    code = seccomp.tool_filter(watches=True, machine="x86_64")
+    assert run_filter(code, PTRACE) == ALLOW
+    assert {run_filter(code, SOCKET, family) for family in (1, 2, 10)} == {ALLOW}
+    assert run_filter(code, CLONE, 17 | NEW_USER) == EPERM
+    assert {run_filter(code, seccomp.DENIED[name][0]) for name in ("mount", "setns", "bpf")} == {EPERM}
+
+
 def test_all_filters_refuse_ptrace_and_typing_into_the_terminal_and_allow_plain_work():
     for code in (seccomp.worker_filter(Children.NONE, machine="x86_64"), seccomp.tool_filter(machine="x86_64")):
         assert run_filter(code, PTRACE) == EPERM

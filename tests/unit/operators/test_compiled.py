@@ -38,3 +38,9 @@ def test_numbers_of_older_stores_and_of_processors_are_told_as_they_are():
     told = compiled(older, {"occupancy": 0.5})
     assert told == "Compiled code: hot loop instructions 90, hot loop load bits 64, occupancy 0.5."
     assert compiled({"sanitized": 1.0}, {}) == ""
+
+
+def test_counters_are_told_by_the_feedback_and_not_once_more():
+    assert compiled(METRICS | {"profiled_dram_pct": 91.0, "profile_s": 2.1}, DESCRIPTOR) == compiled(
+        METRICS, DESCRIPTOR
+    )

@@ -1,0 +1,160 @@
+"""The hardware counters that are asked for, and how Nsight Compute's table of them is read.
+
+The candidate has named the kernels in that table, so nothing of it is believed but what stands where it must: columns
+are found by their headers, numbers by their units, and a row that does not fit is left out.
+"""
+
+import csv
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+METRICS: Mapping[str, str] = {
+    "time_ns": "gpu__time_duration.sum",
+    "dram_pct": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l2_pct": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l2_sectors": "lts__t_sectors_srcunit_tex.sum",
+    # of Hopper's warp-group instructions the older counter of the tensor pipe (..._op_hmma) sees next to nothing
+    "tensor_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "fma_pct": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+    "alu_pct": "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
+    "special_pct": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
+    "issue_pct": "sm__inst_issued.avg.pct_of_peak_sustained_active",
+    "warps_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "shared_pct": "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "local_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+    "issue_cycles": "smsp__average_warp_latency_per_inst_issued.ratio",
+    "memory_wait_cycles": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    "barrier_wait_cycles": "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
+    # these three are of the launch, and cost no pass over the kernel
+    "grid_blocks": "launch__grid_size",
+    "waves": "launch__waves_per_multiprocessor",
+    "registers": "launch__registers_per_thread",
+}
+"""Our names, with their units, and the profiler's. Cycles are those of a warp for each instruction that was issued."""
+
+_LAUNCHES, _NAME_CHARACTERS = 64, 80
+_LINE_CHARACTERS, _CELLS = 1 << 16, 512
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_TIMES_NS = {"s": 1e9, "second": 1e9, "ms": 1e6, "msecond": 1e6, "us": 1e3, "usecond": 1e3, "ns": 1.0, "nsecond": 1.0}
+_SCALED = re.compile(r"(?P<prefix>[KMGT]?)(?:sector|request|block|wavefront|byte|inst|cycle|warp)s?(?:/\w+)?")
+_PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_KERNEL, _NUMBER_OF, _BLOCK, _GRID = "Kernel Name", "ID", "Block Size", "Grid Size"
+_METRIC, _UNIT, _VALUE = "Metric Name", "Metric Unit", "Metric Value"
+_OURS = {theirs: ours for ours, theirs in METRICS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a kernel: its name, made fit to be told, its shape as printed, and counters by our names."""
+
+    kernel: str
+    shape: str
+    counters: Mapping[str, float]
+
+
+def read_counters(text: str) -> tuple[Launch, ...]:
+    """Return the launches in what the profiler printed with `--csv`, in order; none where there is no table.
+
+    Both of its tables are understood: one row for each launch with a row of units above (`--page raw`), and one row
+    for each counter.
+    """
+    rows = _rows(text)
+    header = next((row for row in rows if _KERNEL in row and _NUMBER_OF in row), None)
+    if header is None:
+        return ()
+    cells = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
+    wide = not {_METRIC, _UNIT, _VALUE} <= set(header)
+    return tuple(_launches(_by_launch(cells) if wide else _by_counter(cells)))
+
+
+def hottest(launches: Sequence[Launch]) -> tuple[Launch, float] | None:
+    """Return the longest launch of the kernel that took most of the time, and that kernel's share; None for none."""
+    times: dict[str, float] = defaultdict(float)
+    for launch in launches:
+        times[launch.kernel] += launch.counters.get("time_ns", 0.0)
+    total = sum(times.values())
+    if not total:
+        return None
+    kernel = max(times, key=lambda name: times[name])
+    own = [launch for launch in launches if launch.kernel == kernel]
+    return max(own, key=lambda launch: launch.counters.get("time_ns", 0.0)), times[kernel] / total
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """Yield the lines that may belong to the table: every cell of it is quoted, and it has no line breaks in cells."""
+    for line in text.split("\n"):
+        if line.startswith('"') and len(line) <= _LINE_CHARACTERS:
+            try:
+                row = next(csv.reader([line.rstrip("\r").replace("\0", " ")]), [])
+            except csv.Error:
+                continue
+            if len(row) <= _CELLS:
+                yield row
+
+
+_Counted = tuple[str, str, list[tuple[str, str, str]]]
+"""A kernel, the shape of a launch, and metric, unit and value of each counter."""
+
+
+def _by_launch(cells: Sequence[Mapping[str, str]]) -> Iterator[_Counted]:
+    units: Mapping[str, str] = {}
+    for row in cells:
+        if not row[_NUMBER_OF].strip():
+            units = units or row
+        else:
+            yield row[_KERNEL], _shape(row), [(name, units.get(name, ""), row[name]) for name in row if name in _OURS]
+
+
+def _by_counter(cells: Sequence[Mapping[str, str]]) -> Iterable[_Counted]:
+    found: dict[str, _Counted] = {}
+    for row in cells:
+        launch = found.setdefault(row[_NUMBER_OF], (row[_KERNEL], _shape(row), []))
+        launch[2].append((row[_METRIC], row[_UNIT], row[_VALUE]))
+    return found.values()
+
+
+def _launches(counted: Iterable[_Counted]) -> Iterator[Launch]:
+    for number, (kernel, shape, values) in enumerate(counted):
+        if number == _LAUNCHES:
+            return
+        read = {_OURS[name]: _value(name, unit, value) for name, unit, value in values if name in _OURS}
+        yield Launch(_plain(kernel), _plain(shape), {name: value for name, value in read.items() if value is not None})
+
+
+def _shape(row: Mapping[str, str]) -> str:
+    return f"{row.get(_GRID, '').strip()} x {row.get(_BLOCK, '').strip()}"
+
+
+def _value(name: str, unit: str, text: str) -> float | None:
+    """Return a number in our unit, or None for what is none, such as the `n/a` of a counter this device lacks."""
+    bare = text.strip().replace(",", "")
+    if not _NUMBER.fullmatch(bare):
+        return None
+    scale = _scale(_OURS[name], unit.strip())
+    value = float(bare) * scale if scale is not None else math.nan
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _scale(ours: str, unit: str) -> float | None:
+    """Return what a number in a unit is to be multiplied with, or None for a unit that does not belong there."""
+    if ours.endswith("_ns"):
+        return _TIMES_NS.get(unit)
+    if unit in ("", "%") or "/" in unit:
+        return 1.0
+    scaled = _SCALED.fullmatch(unit)
+    return _PREFIXES[scaled["prefix"]] if scaled else 1.0 if unit.isalpha() and not unit[0].isupper() else None
+
+
+def _plain(text: str) -> str:
+    """Return somebody else's words as a short piece of one line that can be quoted."""
+    kept = "".join(each if each.isprintable() and each not in "`\"'" else " " for each in text)
+    return " ".join(kept.split())[:_NAME_CHARACTERS]

@@ -1,0 +1,19 @@
+"""What instruments have found in a candidate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evokernel.evaluate.wire import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A `verdict` where something is wrong, `complete` where all was looked at, and what else is told.
+
+    `remarks` are lines for the author of the kernel; `metrics` are numbers with their unit in the name.
+    """
+
+    verdict: Outcome | None = None
+    complete: bool = False
+    remarks: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,165 @@
+"""The profile of a recorded call: hardware counters, read by Nsight Compute, and the bottleneck that they show."""
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.confined import Completed
+from evokernel.evaluate.instruments.counters import METRICS, Launch, hottest, read_counters
+from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
+from evokernel.evaluate.instruments.rules import Counters, derive, diagnose
+from evokernel.evaluate.instruments.tools import PROFILER, counters_refused, find_tool
+
+TIMEOUT_S = 30.0
+PREFIX = "profiled_"
+"""Begins the names of the counters among an evaluation's metrics."""
+_LAUNCHES = 16
+_FAILURES = 3  # before it has ever worked; then it is left alone
+_REFUSED = "ERR_NVGPUCTRPERM"
+_ERROR = re.compile(r"^==ERROR== (?P<text>.*)$", re.MULTILINE)
+_NOT_ALLOWED = "the driver keeps hardware counters for the administrator (evokernel doctor says how to open them)"
+_OPTIONS = (
+    *("--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled"),
+    *("--clock-control", "none", "--launch-count", str(_LAUNCHES), "--metrics"),
+)
+
+
+class Profiler:
+    """Profiles recorded calls on a device with so many multiprocessors; one for each judge.
+
+    What keeps it from doing so on this machine is found out once, and said in one line for each candidate.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        *,
+        multiprocessors: int,
+        find: Callable[[str], Path | None] = find_tool,
+        refused: Callable[[], bool] = counters_refused,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._toolbox = toolbox
+        self._multiprocessors = multiprocessors
+        self._tool = find(PROFILER)
+        self._timeout_s = timeout_s
+        self._asked = tuple(METRICS.values())
+        self._failures = 0
+        self._worked = False
+        self._hindrance = ""
+        if self._tool is None:
+            self._hindrance = f"{PROFILER} of the CUDA toolkit was not found"
+        elif refused():
+            self._hindrance = _NOT_ALLOWED
+
+    def profile(self, call: RecordedCall) -> Inspected:
+        """Return the bottleneck of the kernel that takes most of a call, in a few lines; or why it is not known."""
+        if self._tool is None or self._hindrance:
+            return Inspected(remarks=f"not profiled: {self._hindrance}")
+        began = time.monotonic()
+        try:
+            done = self._run(self._tool, call)
+            if unknown := _unknown(done) & set(self._asked):  # what this device or version does not have
+                self._asked = tuple(name for name in self._asked if name not in unknown)
+                done = self._run(self._tool, call)
+        except (HarnessError, OSError) as error:  # what was timed before counts all the same
+            return Inspected(remarks=f"not profiled: {self._failed(_one_line(str(error)))}")
+        spent = {"profile_s": time.monotonic() - began}
+        found = hottest(read_counters(done.stdout))
+        if found is None:
+            refused = _REFUSED in done.stdout + done.stderr
+            reason = _NOT_ALLOWED if refused else _reason(done, timeout_s=self._timeout_s)
+            return Inspected(remarks=f"not profiled: {self._failed(reason, for_good=refused)}", metrics=spent)
+        self._worked = True
+        launch, share = found
+        known = derive(launch.counters, multiprocessors=self._multiprocessors)
+        told = "\n".join(_told(call.label, launch, share, known))
+        counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
+        remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
+        return Inspected(complete=True, remarks=told + remark, metrics={**spent, **counters})
+
+    def _run(self, tool: Path, call: RecordedCall) -> Completed:
+        options = (*_OPTIONS, ",".join(self._asked))
+        return self._toolbox.run(tool, options, call, answers=_answers, timeout_s=self._timeout_s)
+
+    def _failed(self, reason: str, *, for_good: bool = False) -> str:
+        """Return the reason; it is not tried again where the machine seems to be it, and not one candidate."""
+        self._failures += 1
+        if for_good:
+            self._hindrance = reason
+        elif self._failures == _FAILURES and not self._worked:
+            self._hindrance = f"{PROFILER} failed {_FAILURES} times and never worked, the last time so: {reason}"
+        return reason
+
+
+def _answers(done: Completed) -> bool:
+    """Say whether the profiler could do its work, or said what it will do nowhere."""
+    return _REFUSED in done.stdout + done.stderr or bool(read_counters(done.stdout) or _unknown(done))
+
+
+def _unknown(done: Completed) -> set[str]:
+    """Return the counters that are named in a message of an error, where there are no counters."""
+    if read_counters(done.stdout):
+        return set()
+    errors = " ".join(match["text"] for match in _ERROR.finditer(f"{done.stdout}\n{done.stderr}"))
+    return {name for name in METRICS.values() if name in errors}
+
+
+def _reason(done: Completed, *, timeout_s: float) -> str:
+    if done.timed_out:
+        return f"{PROFILER} took more than {timeout_s:g} s"
+    error = _ERROR.search(f"{done.stdout}\n{done.stderr}")
+    if error is not None:
+        return f"{PROFILER} says: {_one_line(error['text'])}"
+    return f"{PROFILER} printed no counters and ended with {done.exit_code if done.signal is None else -done.signal}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:200]
+
+
+def _told(label: str, launch: Launch, share: float, known: Counters) -> list[str]:
+    """Return the lines of a profile."""
+    found = diagnose(known)
+    lines = [
+        f"profiled with hardware counters on {label}: kernel {launch.kernel}, {share:.0%} of the time in kernels",
+        f"bottleneck: {found.rule or 'none named'}: {found.evidence}",
+    ]
+    if found.advice:
+        lines.append(f"what helps: {found.advice}")
+    busy = [_share(words, known, name) for name, words in _BUSY.items()]
+    waits = [_share(words, known, name) for name, words in _WAITS.items()]
+    others = [text.format_map(known) for name, text in _OTHERS.items() if name in known]
+    for title, parts in (("in % of the peak", busy), ("in % of a warp's time", waits), ("further", others)):
+        if any(parts):
+            lines.append(f"{title}: {', '.join(filter(None, parts))}")
+    return lines
+
+
+def _share(words: str, known: Counters, name: str) -> str:
+    return f"{words} {known[name]:.0f}" if name in known else ""
+
+
+_BUSY = {
+    "dram_pct": "device memory",
+    "l2_pct": "second-level cache",
+    "shared_pct": "shared memory",
+    "tensor_pct": "tensor pipe",
+    "fma_pct": "fp32 pipe",
+    "alu_pct": "integer pipe",
+    "special_pct": "special functions",
+    "issue_pct": "instruction issue",
+    "warps_pct": "warps in flight",
+}
+_WAITS = {"memory_wait_pct": "waiting for loads", "barrier_wait_pct": "at barriers"}
+_OTHERS = {
+    "sectors_a_load": "{sectors_a_load:.1f} sectors a load",
+    "sectors_a_store": "{sectors_a_store:.1f} sectors a store",
+    "conflict_pct": "{conflict_pct:.0f} % of shared memory's work repeated for bank conflicts",
+    "spill_pct": "{spill_pct:.0f} % of sectors spilled",
+    "waves": "{waves:.2f} waves",
+    "registers": "{registers:.0f} registers a thread",
+}

@@ -1,0 +1,210 @@
+"""A recorded call under compute-sanitizer: accesses out of bounds, and races on shared memory.
+
+On a hidden shape nothing is passed on that the candidate could have worded or chosen: no name, line, thread, size.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.confined import Completed
+from evokernel.evaluate.inside.replay import FAULT_EXIT
+from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
+from evokernel.evaluate.instruments.tools import SANITIZER, find_tool
+from evokernel.evaluate.wire import Outcome
+from evokernel.evaluation import Stage, Status
+from evokernel.languages.cpp_messages import without_paths
+
+TIMEOUT_S = 30.0
+FOUND_EXIT = 66
+_SHOWN = 20  # findings that the tool prints
+_TOLD, _PLACES, _CHARACTERS = 3, 4, 160
+_MISALIGNED = "misaligned"
+_PADDING_BYTES = 4096
+_SHARED_OPTIONS = (
+    *("--error-exitcode", str(FOUND_EXIT), "--print-limit", str(_SHOWN)),
+    *("--report-api-errors", "no", "--show-backtrace", "no"),
+)
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+_BAR = re.compile(r"^=+ ?")
+_ACCESS = re.compile(r"^Invalid __(?P<space>\w+)__ (?P<kind>read|write|atomic\w*) of size (?P<size>\d+) bytes?")
+_AT = re.compile(r"^at (?P<place>.+)$")
+_BY = re.compile(r"^by (?P<thread>thread \(\d+,\d+,\d+\) in block \(\d+,\d+,\d+\))")
+_NEAREST = re.compile(
+    r"(?P<count>\d+) bytes? (?P<side>before|after) the nearest allocation at \S+ of size (?P<size>\d+)"
+)
+_RACE = re.compile(r"^Error: Race reported between (?P<kind>Read|Write) access at(?P<place>.*)$", re.IGNORECASE)
+_AND = re.compile(r"^and (?P<kind>Read|Write) access at(?P<place>.*)$", re.IGNORECASE)
+_COUNT = re.compile(r" \[\d+ hazards?\]$")
+_SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: ", re.MULTILINE)
+_OFFSET = re.compile(r"^0x[0-9a-f]+ in ")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a tool has found: in a few words what, and lines on where. A `doubtful` one is no verdict."""
+
+    what: str
+    where: tuple[str, ...]
+    doubtful: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One of compute-sanitizer's tools: how it is asked and read, and what it finds, as told of hidden shapes."""
+
+    name: str
+    options: tuple[str, ...]
+    read: Callable[[str, Mapping[int, str]], Sequence[Finding]]
+    hidden: str
+
+
+class Sanitizer:
+    """Runs tools on recorded calls; one for each judge."""
+
+    def __init__(
+        self, toolbox: Toolbox, *, find: Callable[[str], Path | None] = find_tool, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._toolbox = toolbox
+        self._program = find(SANITIZER)
+        self._timeout_s = timeout_s
+
+    def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspected:
+        """Return the first thing that is wrong, or what could not be looked at, a line each.
+
+        Raises:
+            HarnessError: the sandbox itself failed, or there is no room for the call's buffers.
+        """
+        if self._program is None:
+            return Inspected(remarks=f"not checked by {SANITIZER}: it is not installed")
+        left_out: list[str] = []
+        doubts: list[str] = []
+        for tool, call in work:
+            options = ("--tool", tool.name, *tool.options, *_SHARED_OPTIONS)
+            try:
+                done = self._toolbox.run(self._program, options, call, answers=_answers, timeout_s=self._timeout_s)
+            except OSError as error:
+                raise HarnessError(f"{SANITIZER} cannot be given a call: {error}") from error
+            findings = tool.read(done.stdout, _names_by_size(call))
+            certain = [finding for finding in findings if not finding.doubtful]
+            if certain:
+                return Inspected(Outcome(Status.SANITIZER, Stage.SANITIZER, _told(tool, call, certain)), complete=True)
+            if not findings and not (done.ok and _answers(done)):
+                left_out.append(_reason(tool, call, done, timeout_s=self._timeout_s))
+            elif findings and not call.hidden:
+                doubts.append(_told(tool, call, findings))
+        remarks = [*dict.fromkeys(left_out), *dict.fromkeys(doubts)]
+        if not self._toolbox.sandboxed:
+            remarks.append(f"({SANITIZER} was run {OUTSIDE})")
+        return Inspected(complete=not left_out, remarks="\n".join(remarks))
+
+
+def read_accesses(text: str, names: Mapping[int, str]) -> list[Finding]:
+    """Return the invalid accesses in a report of memcheck. `names` are those of the call's buffers by their size.
+
+    What is no read, write or atomic is left out: some versions take the operands of warp-group products for larger
+    than they are, and then do not know what they are.
+    """
+    findings = []
+    for block in _blocks(text, _ACCESS):
+        access = _ACCESS.match(block[0])
+        assert access is not None
+        joined = " ".join(block)
+        how = "misaligned" if _MISALIGNED in joined else "out-of-bounds"
+        what = f"{how} {access['kind']} of {access['size']} bytes of {access['space']} memory"
+        nearest = _NEAREST.search(joined)
+        if nearest is not None and int(nearest["size"]) in names:
+            what += f", {nearest['count']} bytes {nearest['side']} {names[int(nearest['size'])]}"
+        places = [f"in {_place(match['place'])}" for line in block[1:] if (match := _AT.match(line))]
+        threads = [f"by {match['thread']}" for line in block[1:] if (match := _BY.match(line))]
+        findings.append(Finding(what, (*places[:1], *threads[:1])))
+    return findings
+
+
+def read_races(text: str, names: Mapping[int, str]) -> list[Finding]:
+    """Return the races on shared memory in a report of racecheck that it calls errors.
+
+    Where several threads write the same place, and nobody reads it meanwhile, that is doubtful: what a block's
+    reduction writes in Triton is written by all threads of a warp, and equal up to rounding.
+    """
+    findings = []
+    for block in _blocks(text, _RACE):
+        matches = [match for line in block if (match := _RACE.match(line) or _AND.match(line))]
+        kinds = {match["kind"].lower() for match in matches}
+        places = [f"{match['kind'].lower()} in {_place(match['place'])}" for match in matches]
+        what = "race on shared memory" + ("" if "read" in kinds else ": threads write the same place at once")
+        findings.append(Finding(what, tuple(dict.fromkeys(places))[:_PLACES], doubtful="read" not in kinds))
+    return findings
+
+
+MEMCHECK = Tool(
+    "memcheck",
+    ("--padding", str(_PADDING_BYTES)),
+    read_accesses,
+    "an access out of bounds, or a misaligned one",
+)
+RACECHECK = Tool(
+    "racecheck",
+    ("--racecheck-report", "analysis", "--racecheck-detect-level", "error"),
+    read_races,
+    "a race on shared memory",
+)
+
+
+def _blocks(text: str, begins: re.Pattern[str]) -> Iterator[list[str]]:
+    """Yield the lines of each finding, without what the tool puts before them. An empty line ends one."""
+    block: list[str] = []
+    for line in (_BAR.sub("", line).strip() for line in text.split("\n")):
+        if begins.match(line):
+            if block:
+                yield block
+            block = [line]
+        elif not line:
+            if block:
+                yield block
+            block = []
+        elif block:
+            block.append(line)
+    if block:
+        yield block
+
+
+def _place(text: str) -> str:
+    """Return where something happened in the candidate's code, as the tool words it, without our folders."""
+    plain = "".join(each if each.isprintable() else " " for each in _OFFSET.sub("", _COUNT.sub("", text).strip()))
+    return _ADDRESS.sub("(address)", without_paths(plain))[:_CHARACTERS] or "a kernel"
+
+
+def _names_by_size(call: RecordedCall) -> dict[int, str]:
+    """Return the buffers that can be told from the others by their size."""
+    sizes = [each.size_bytes for each in call.buffers]
+    return {each.size_bytes: each.name for each in call.buffers if sizes.count(each.size_bytes) == 1}
+
+
+def _answers(done: Completed) -> bool:
+    return done.exit_code in (0, FOUND_EXIT) and any(
+        _SUMMARY.match(_BAR.sub("", line)) for line in done.stdout.split("\n")
+    )
+
+
+def _told(tool: Tool, call: RecordedCall, findings: Sequence[Finding]) -> str:
+    if call.hidden:
+        return f"{SANITIZER} ({tool.name}) found {tool.hidden} on {call.label}"
+    lines = [f"{SANITIZER} ({tool.name}) on {call.label}:"]
+    for finding in findings[:_TOLD]:
+        lines += [finding.what, *(f"  {line}" for line in finding.where)]
+    if len(findings) > _TOLD:
+        lines.append(f"and {'at least ' * (len(findings) == _SHOWN)}{len(findings) - _TOLD} more")
+    return "\n".join(lines)
+
+
+def _reason(tool: Tool, call: RecordedCall, done: Completed, *, timeout_s: float) -> str:
+    what = f"not checked by {SANITIZER} ({tool.name}) on {call.label}"
+    if done.timed_out:
+        return f"{what}: it took more than {timeout_s:g} s"
+    if done.exit_code == FAULT_EXIT:
+        return f"{what}: the recording could not be launched under it"
+    return f"{what}: it failed with {done.exit_code if done.signal is None else -done.signal}"
