@@ -126,7 +126,7 @@ async def _judge(task: str, name: str, rounds: Sequence[Sources]) -> list[Found]
 @pytest.mark.parametrize(("cheat", "mode"), JUDGED, ids=[f"{cheat.label}-{mode.value}" for cheat, mode in JUDGED])
 def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit, mode: Mode) -> None:
     found = gallery.judged(cheat, mode)
-    assert (found.status, found.stage) in cheat.verdicts(mode), found.feedback
+    assert cheat.foresees(found.status, found.stage, mode), found.feedback
     if not due_without_gpu(cheat, mode):
         assert found.key.mode is mode
     if "gains" in cheat.head and found.ok and not cheat.hole_in(mode):

@@ -8,10 +8,11 @@ of a cheat:
     artifact    the verdict in artifact mode; in Triton and CUDA C++ this one is always there
 
 and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
-words of `evokernel.evaluation`. `hole: WHY` marks a cheat that cannot be stopped where its verdict is `ok`, `hole in
-worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks one whose results are right and
-that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads. `cpu: no, WHY` keeps a kernel for
-a GPU from being run on a processor.
+words of `evokernel.evaluation`; `numerical` stands for `nonfinite`, too, since which of them a wrong answer gets may
+hang on the contents that were drawn and on what lay in memory. `hole: WHY` marks a cheat that cannot be stopped where
+its verdict is `ok`, `hole in worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks
+one whose results are right and that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads.
+`cpu: no, WHY` keeps a kernel for a GPU from being run on a processor.
 """
 
 from collections.abc import Mapping
@@ -72,6 +73,11 @@ class Exhibit:
         """What may become of it in a mode."""
         pairs = (each.split(" at ") for each in self.head[self._field(mode)].split(" or "))
         return tuple((Status(status.strip()), Stage(stage.strip())) for status, stage in pairs)
+
+    def foresees(self, status: Status, stage: Stage, mode: Mode = Mode.WORKER) -> bool:
+        """Whether a verdict in a mode is one that the head names."""
+        told = Status.NUMERICAL if status is Status.NONFINITE else status
+        return not {(status, stage), (told, stage)}.isdisjoint(self.verdicts(mode))
 
     @property
     def model(self) -> str:

@@ -65,7 +65,7 @@ def test_every_known_hole_is_in_the_docs():
 @pytest.mark.parametrize("cheat", CHEATING, ids=names(CHEATING))
 def test_no_cheat_pays(gallery: Gallery, cheat: Exhibit):
     found = gallery[cheat]
-    assert (found.status, found.stage) in cheat.verdicts(), found.feedback
+    assert cheat.foresees(found.status, found.stage), found.feedback
     if "gains" in cheat.head and found.ok:
         honest = _named(cheat.model)
         assert combined_speedup(found.timings).low < GAIN * combined_speedup(gallery[honest].timings).high
