@@ -59,7 +59,7 @@ class State:
         self.answers: dict[int, Answered] = {}
         """Replies to prompts that were answered elsewhere, by number in the inbox."""
         self.injected: dict[str, HandedIn] = {}
-        """What was handed in, by id of the candidate, proposed or not."""
+        """What was handed in and is not judged yet, by id of the candidate."""
         self._hashes: dict[str, Hashes] = {}
 
     def hashes(self, candidate: Candidate) -> Hashes:
@@ -106,6 +106,7 @@ class State:
     ) -> tuple[bool, list[str]]:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
         self.seq = seq
+        self.injected.pop(proposal.candidate.id, None)
         hashes = hashes or self.hashes(proposal.candidate)
         program, skeleton = hashes.program, hashes.skeleton
         barred = program in self.archipelago.memory.barred

@@ -240,6 +240,7 @@ def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
     assert any("of kind 'nonsense' was left alone: this kind is not known" in note for note in heard.notes)
     assert search.standing.best is not None
     assert "by hand" in search.standing.best.candidate.source
+    assert search.state.injected == {}  # what was judged does not wait, so that the next one is found at once
 
 
 def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> None:
