@@ -165,6 +165,7 @@ def refuse_unfit(path: Path) -> bool:
     It takes a log beside an empty or missing file for a left-over, and removes it; for us that log holds results.
 
     Raises:
+        StoreCorrupt: the file holds a single byte, which SQLite would take for an empty database.
         StoreError: the path is a folder, cannot be looked at, or only the log of a store is left.
     """
     try:
@@ -172,6 +173,8 @@ def refuse_unfit(path: Path) -> bool:
         if size is not None and not path.is_file():
             what = "a folder" if path.is_dir() else "no ordinary file"
             raise StoreError(f"{path} is {what}, and a store is one file: name another, for example {path}.db")
+        if size == 1:
+            raise StoreCorrupt(f"{path} is not a store: it holds one byte; it was left as it is: name another file")
         if not size and _has_log(path):
             state = "is missing" if size is None else "is empty"
             raise StoreError(

@@ -49,6 +49,10 @@ def something_short(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0")
 
 
+def one_byte(path: Path) -> None:
+    path.write_text("x")  # for SQLite an empty database
+
+
 def another_database(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.executescript("CREATE TABLE holidays(day TEXT); INSERT INTO holidays VALUES ('monday')")
@@ -75,6 +79,7 @@ STRANGE = [
     (a_pipe, "is no ordinary file, and a store is one file"),
     (a_text, "is damaged or is not a store"),
     (something_short, "is damaged or is not a store"),
+    (one_byte, "is not a store: it holds one byte"),
     (another_database, "is a database, but not a store of evokernel; it was left as it is"),
     (half_a_store, "is damaged"),
     (a_log_without_its_store, "is missing, but run.db-wal beside it is not, and holds results"),
@@ -106,7 +111,9 @@ def test_a_search_is_refused_in_words(path: Path, config: Path, make: Callable[[
     assert contents(path.parent) == before
 
 
-@pytest.mark.parametrize("make", [a_text, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store])
+@pytest.mark.parametrize(
+    "make", [a_text, one_byte, half_a_store, a_log_without_its_store, a_log_beside_an_emptied_store]
+)
 def test_a_fresh_start_moves_it_aside_whole(path: Path, make: Callable[[Path], None]) -> None:
     make(path)
     before = list(contents(path.parent).values())
