@@ -8,7 +8,7 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks docs clean
+.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks docs results clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
@@ -75,10 +75,19 @@ notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
-# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say. docs/results.md comes from
-# stores: docs/results.py runs/*.db
+# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say.
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
+
+# docs/results.md, from a search with every config that this machine can run: about an hour, with nothing else running.
+# A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
+results: $(VENV)/ready
+	mkdir -p runs/results
+	for config in $(filter-out %_llm.yaml,$(wildcard configs/*.yaml)); do \
+	    store=runs/results/$$(basename $$config .yaml).db; \
+	    $(BIN)/evokernel evolve $$config --store $$store && stores="$$stores $$store"; \
+	done; \
+	$(BIN)/python docs/results.py $$stores
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

@@ -1,4 +1,4 @@
-"""Helpers of the kill tests: a real search as a process group, killed at an instant, and what must hold afterwards."""
+"""Real searches for tests: short ones, and as a process group that is killed at an instant; what must hold then."""
 
 import os
 import signal
@@ -20,6 +20,9 @@ islands:
 migration: {{every: 7}}
 reset_after: 20
 """
+_SHORT = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1}
+SHORT_CLOCKS = tuple(word for name, value in _SHORT.items() for word in ("--set", f"evaluation.{name}={value}"))
+"""Options of `evolve` with which a search of a built-in task takes less time, and its numbers mean less."""
 
 
 def write_config(folder: Path, task: Path) -> Path:

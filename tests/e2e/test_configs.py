@@ -7,11 +7,10 @@ import pytest
 
 from evokernel.config import load_config
 from evokernel.tasks import load_task
+from tests.e2e.kill_and_resume import SHORT_CLOCKS
 from tests.e2e.test_evolve import evokernel
 
 pytestmark = pytest.mark.slow
-
-SHORT = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1}
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RUN = [
@@ -24,8 +23,7 @@ RUN = [
 @pytest.mark.parametrize("config", RUN, ids=lambda path: path.stem)
 def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
     store = str(tmp_path / "run.db")
-    clocks = [word for name, value in SHORT.items() for word in ("--set", f"evaluation.{name}={value}")]
-    chosen = ("--budget", "evaluations=3", "--set", "device=cpu", "--store", store, *clocks)
+    chosen = ("--budget", "evaluations=3", "--set", "device=cpu", "--store", store, *SHORT_CLOCKS)
     done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     # running sums have one legal rewrite in C++: then all has been tried before the budget is used

@@ -9,6 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.e2e.kill_and_resume import SHORT_CLOCKS
+
 ROOT = Path(__file__).parents[2]
 NAMES = ("fitness", "lineage")
 LARGEST_BYTES = 300 * 1024
@@ -47,7 +49,7 @@ def test_committed_outputs(name: str) -> None:
 def test_they_run_on_a_new_store(tmp_path: Path) -> None:
     store = tmp_path / "notebooks.db"
     evolve = ["evolve", "configs/gemm.yaml", "--set", "device=cpu", "--store", store, "--budget", "evaluations=12"]
-    for arguments in (["-m", "evokernel", *evolve], ["notebooks/execute.py", store, tmp_path]):
+    for arguments in (["-m", "evokernel", *evolve, *SHORT_CLOCKS], ["notebooks/execute.py", store, tmp_path]):
         done = subprocess.run(
             [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1200
         )
