@@ -6,8 +6,9 @@ contents of checks. One stands at the very end, which nobody can tell from the m
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
@@ -28,6 +29,7 @@ from evokernel.evaluate.wire import Outcome
 from evokernel.evaluation import Stage, Status
 from evokernel.task import Role
 
+T = TypeVar("T")
 _SLOW_NS = 20e6
 """A call this long needs no warm-up: what it warms is gone before it ends."""
 _ODD_SHARE = 0.2
@@ -42,6 +44,22 @@ class Rejected(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.feedback)
         self.outcome = outcome
+
+
+class Doubtful(Rejected):
+    """Its times look as if work was hidden. Whoever else is on the device can cause that for a while, too."""
+
+
+def confirmed(clock: "PairedClock", attempt: Callable[[], T]) -> T:
+    """Return what an attempt has measured and confirmed; where its times are doubtful, what a second one has.
+
+    The second one is made of batches of its own: nothing that was in doubt counts. Raises as `attempt`.
+    """
+    try:
+        return attempt()
+    except Doubtful:
+        clock.forget()
+        return attempt()
 
 
 class PairedClock(ABC):
@@ -69,15 +87,19 @@ class PairedClock(ABC):
 
     @abstractmethod
     def finish(self, *, thoroughly: bool) -> None:
-        """Look at what cannot be seen in one block; `thoroughly` before it counts. Raises as `block`."""
+        """Look at what cannot be seen in one block; `thoroughly` before it counts. Raises as `block`, or `Doubtful`."""
+
+    def forget(self) -> None:
+        """Begin anew: what was timed so far is not looked at again."""
+        return
 
     def _check_bounds(self) -> None:
         broken = out_of_bounds(self._ground, self._stage)
         if broken is not None:
             raise Rejected(broken)
 
-    def _suspect(self, what: str) -> "Rejected":
-        return Rejected(Outcome(Status.CHEAT_SUSPECT, self._stage, f"on {self._ground.label}: {what}"))
+    def _suspect(self, what: str, kind: type[Rejected] = Rejected) -> Rejected:
+        return kind(Outcome(Status.CHEAT_SUSPECT, self._stage, f"on {self._ground.label}: {what}"))
 
     def _fill(self, windows: Sequence[Window]) -> None:
         self._fresh.fill_sets(self._ground.all_inputs(), windows)

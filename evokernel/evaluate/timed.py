@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from evokernel.errors import WorkerError
 from evokernel.evaluate.bench import Bench
-from evokernel.evaluate.clockwork import PairedClock, Rejected
+from evokernel.evaluate.clockwork import PairedClock, Rejected, confirmed
 from evokernel.evaluate.device import is_impossible
 from evokernel.evaluate.final import HOLDOUT_PREFIX
 from evokernel.evaluate.fresh import FreshInputs
@@ -59,6 +60,12 @@ def _measure(
 ) -> tuple[Estimate, bool]:
     """Return the estimate, and whether it is impossible even after a second, longer measurement."""
     clock = session.clock(ground, fresh, baseline=baseline, stage=request.stage)
+    return confirmed(clock, partial(_attempt, session, ground, request, clock=clock))
+
+
+def _attempt(
+    session: CandidateSession, ground: Ground, request: Request, *, clock: PairedClock
+) -> tuple[Estimate, bool]:
     plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
     estimate = _widened(measure(clock.block, plan), clock)
     if not is_impossible(estimate.candidate_us, session.bench.floor(ground.workload).us):

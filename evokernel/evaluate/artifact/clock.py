@@ -8,7 +8,7 @@ around a batch must agree with the device's.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,7 +18,7 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.arrays import settle
 from evokernel.evaluate.artifact.runner import ArtifactRunner, Batch
 from evokernel.evaluate.artifact.verifier import Verifier
-from evokernel.evaluate.clockwork import PairedClock
+from evokernel.evaluate.clockwork import Doubtful, PairedClock
 from evokernel.evaluate.cuda.baselines import TimedCalls
 from evokernel.evaluate.cuda.bench import CudaBench
 from evokernel.evaluate.fresh import FreshInputs, Window
@@ -41,8 +41,6 @@ _APART_NS = 400.0
 H100, in batches of 0.4 to 0.9 ms, 0.1 to 0.7 us; 1.3 us of one that makes tensor descriptors (benchmarks/precision)."""
 _HIDDEN_SHARE, _HIDDEN_NS = 0.15, 1e5
 """What the judge's clock may show beyond that of an empty batch: a share of the batch, and a fixed part."""
-_LOOKS = 3
-"""Suspicious times are measured so often: whoever else is on the device delays some batches, a cheat all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +93,14 @@ class ArtifactClock(PairedClock):
         if self._bench.left_running():
             raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
         whole_ns = median(self._call_ns) * self._own_calls
-        if self._persists(self.hidden_ns, _HIDDEN_NS + _HIDDEN_SHARE * whole_ns):
-            raise self._suspect(NEUTRAL)
-        if thoroughly and self._persists(self.fixed_ns, _FIXED_NS + _FIXED_SHARE * whole_ns):
-            raise self._suspect(NEUTRAL)
+        if self.hidden_ns() > _HIDDEN_NS + _HIDDEN_SHARE * whole_ns:
+            raise self._suspect(NEUTRAL, Doubtful)
+        if thoroughly and self.fixed_ns() > _FIXED_NS + _FIXED_SHARE * whole_ns:
+            raise self._suspect(NEUTRAL, Doubtful)
+
+    def forget(self) -> None:
+        """Begin anew: what was timed so far is not looked at again."""
+        self._usual_ns, self._call_ns, self._hidden_ns = 0.0, [], []
 
     def systematic_error(self) -> float:
         """Return by how much a batch of one kernel differs between the two processes, as part of this one."""
@@ -117,16 +119,6 @@ class ArtifactClock(PairedClock):
         short_ns = calls * median(self._half(calls, candidate_first=True)[1] for _ in range(_SHORT_BATCHES))
         part = calls / self._own_calls
         return (short_ns - part * whole_ns) / (1 - part)
-
-    def _persists(self, excess_ns: Callable[[], float], limit_ns: float) -> bool:
-        """Say whether a batch takes too long whenever that is measured, each time on batches of its own."""
-        for look in range(_LOOKS):
-            if look:
-                self._usual_ns, self._hidden_ns = 0.0, []
-                self.block()
-            if excess_ns() <= limit_ns:
-                return False
-        return True
 
     def _usual(self) -> float:
         """Return what the judge's clock shows beyond the device's events where there is nothing to hide: no call.

@@ -11,7 +11,7 @@ from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.artifact.clock import ArtifactClock, Loaded
 from evokernel.evaluate.artifact.runner import Fired
 from evokernel.evaluate.artifact.verifier import Verifier
-from evokernel.evaluate.clockwork import Rejected
+from evokernel.evaluate.clockwork import Rejected, confirmed
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground, Kind
 from evokernel.evaluation import Stage, Status
@@ -113,6 +113,29 @@ class Delayed(Honest):
         return super().device_ns(calls) + 6e4 * (len(self.contents) in self.delayed)
 
 
+class DelayedOutside(Honest):
+    """Honest, beside somebody who takes the device while the blocks run, before and after a batch."""
+
+    @property
+    def overhead_ns(self):
+        return Honest.overhead_ns + 5e6 * (len(self.contents) <= 2 * BLOCKS)
+
+
+class LiarUntilWatched(Honest):
+    """Makes the events say less until a batch without calls shows that all is being confirmed, and then no more."""
+
+    @property
+    def overhead_ns(self):
+        return Honest.overhead_ns + self.kept_back_ns
+
+    @property
+    def kept_back_ns(self):
+        return 0.0 if any(not batch.sets for batch in self.batches) else 1e6
+
+    def device_ns(self, calls):
+        return super().device_ns(calls) / (1.0 if self.kept_back_ns == 0.0 else 3.0)
+
+
 class Baseline:
     """A baseline that takes 2 us a call."""
 
@@ -158,10 +181,15 @@ def clock_for(ground, runner, *, busy=False):
     )
 
 
-def confirmed(clock):
-    for _ in range(BLOCKS):
-        clock.block()
-    clock.finish(thoroughly=True)
+def measured(clock):
+    """Measure as a judge does, once more in doubt, and return the times of the candidate's calls that count."""
+
+    def attempt():
+        blocks = [clock.block() for _ in range(BLOCKS)]
+        clock.finish(thoroughly=True)
+        return [time for block in blocks for time in block.candidate_ns]
+
+    return confirmed(clock, attempt)
 
 
 def test_an_honest_runner_is_timed(ground):
@@ -191,26 +219,31 @@ def test_each_batch_has_contents_an_order_and_copies_of_its_own(ground):
 @pytest.mark.parametrize("cheat", [Superbatch, NextOnes, Counter])
 def test_work_for_others_or_no_work_is_found_within_a_few_blocks(ground, cheat):
     with pytest.raises(Rejected) as caught:
-        confirmed(clock_for(ground, cheat()))
+        measured(clock_for(ground, cheat()))
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
 
 
 @pytest.mark.parametrize("cheat", [Hoarder, Liar])
 def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat):
     with pytest.raises(Rejected) as caught:
-        confirmed(clock_for(ground, cheat()))
+        measured(clock_for(ground, cheat()))
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
 
 
-def test_who_is_delayed_once_is_not_accused(ground):
-    runner = Delayed()
-    confirmed(clock_for(ground, runner))
-    assert len(runner.contents) >= Delayed.delayed.stop
+@pytest.mark.parametrize("kind", [Delayed, DelayedOutside])
+def test_who_is_delayed_once_is_not_accused(ground, kind):
+    runner = kind()
+    assert measured(clock_for(ground, runner)) == [1e3] * 2 * BLOCKS
+    assert len(runner.contents) >= 4 * BLOCKS
+
+
+def test_what_was_in_doubt_counts_for_nothing(ground):
+    assert measured(clock_for(ground, LiarUntilWatched())) == [1e3] * 2 * BLOCKS
 
 
 def test_a_neighbour_is_not_the_candidates_fault(ground):
     with pytest.raises(HarnessError, match="another process"):
-        confirmed(clock_for(ground, Honest(), busy=True))
+        measured(clock_for(ground, Honest(), busy=True))
 
 
 def test_contents_of_in_out_tensors_are_written_again_between_the_two():
