@@ -47,17 +47,16 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _TIMES_NS = {"s": 1e9, "second": 1e9, "ms": 1e6, "msecond": 1e6, "us": 1e3, "usecond": 1e3, "ns": 1.0, "nsecond": 1.0}
 _SCALED = re.compile(r"(?P<prefix>[KMGT]?)(?:sector|request|block|wavefront|byte|inst|cycle|warp)s?(?:/\w+)?")
 _PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_KERNEL, _NUMBER_OF, _BLOCK, _GRID = "Kernel Name", "ID", "Block Size", "Grid Size"
+_KERNEL, _NUMBER_OF = "Kernel Name", "ID"
 _METRIC, _UNIT, _VALUE = "Metric Name", "Metric Unit", "Metric Value"
 _OURS = {theirs: ours for ours, theirs in METRICS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of a kernel: its name, made fit to be told, its shape as printed, and counters by our names."""
+    """One launch of a kernel: its name, made fit to be told, and counters by our names."""
 
     kernel: str
-    shape: str
     counters: Mapping[str, float]
 
 
@@ -101,8 +100,8 @@ def _rows(text: str) -> Iterator[list[str]]:
                 yield row
 
 
-_Counted = tuple[str, str, list[tuple[str, str, str]]]
-"""A kernel, the shape of a launch, and metric, unit and value of each counter."""
+_Counted = tuple[str, list[tuple[str, str, str]]]
+"""A kernel, and metric, unit and value of each counter of a launch."""
 
 
 def _by_launch(cells: Sequence[Mapping[str, str]]) -> Iterator[_Counted]:
@@ -111,27 +110,23 @@ def _by_launch(cells: Sequence[Mapping[str, str]]) -> Iterator[_Counted]:
         if not row[_NUMBER_OF].strip():
             units = units or row
         else:
-            yield row[_KERNEL], _shape(row), [(name, units.get(name, ""), row[name]) for name in row if name in _OURS]
+            yield row[_KERNEL], [(name, units.get(name, ""), row[name]) for name in row if name in _OURS]
 
 
 def _by_counter(cells: Sequence[Mapping[str, str]]) -> Iterable[_Counted]:
     found: dict[str, _Counted] = {}
     for row in cells:
-        launch = found.setdefault(row[_NUMBER_OF], (row[_KERNEL], _shape(row), []))
-        launch[2].append((row[_METRIC], row[_UNIT], row[_VALUE]))
+        launch = found.setdefault(row[_NUMBER_OF], (row[_KERNEL], []))
+        launch[1].append((row[_METRIC], row[_UNIT], row[_VALUE]))
     return found.values()
 
 
 def _launches(counted: Iterable[_Counted]) -> Iterator[Launch]:
-    for number, (kernel, shape, values) in enumerate(counted):
+    for number, (kernel, values) in enumerate(counted):
         if number == _LAUNCHES:
             return
         read = {_OURS[name]: _value(name, unit, value) for name, unit, value in values if name in _OURS}
-        yield Launch(_plain(kernel), _plain(shape), {name: value for name, value in read.items() if value is not None})
-
-
-def _shape(row: Mapping[str, str]) -> str:
-    return f"{row.get(_GRID, '').strip()} x {row.get(_BLOCK, '').strip()}"
+        yield Launch(_plain(kernel), {name: value for name, value in read.items() if value is not None})
 
 
 def _value(name: str, unit: str, text: str) -> float | None:

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from evokernel.evaluate.wire import Outcome
 
 
+def one_line(text: str) -> str:
+    """Return somebody else's words as one line, cut where it gets long."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:200]
+
+
 @dataclass(frozen=True, slots=True)
 class Inspected:
     """A `verdict` where something is wrong, `complete` where all was looked at, and what else is told.

@@ -8,7 +8,7 @@ from pathlib import Path
 from evokernel.errors import HarnessError
 from evokernel.evaluate.confined import Completed
 from evokernel.evaluate.instruments.counters import METRICS, Launch, hottest, read_counters
-from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.evaluate.instruments.inspected import Inspected, one_line
 from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
 from evokernel.evaluate.instruments.rules import Counters, derive, diagnose
 from evokernel.evaluate.instruments.tools import PROFILER, counters_refused, find_tool
@@ -18,7 +18,7 @@ PREFIX = "profiled_"
 """Begins the names of the counters among an evaluation's metrics."""
 _LAUNCHES = 16
 _FAILURES = 3  # before it has ever worked; then it is left alone
-_REFUSED = "ERR_NVGPUCTRPERM"
+_REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # a kernel may have that name, too
 _ERROR = re.compile(r"^==ERROR== (?P<text>.*)$", re.MULTILINE)
 _NOT_ALLOWED = "the driver keeps hardware counters for the administrator (evokernel doctor says how to open them)"
 _OPTIONS = (
@@ -66,17 +66,19 @@ class Profiler:
                 self._asked = tuple(name for name in self._asked if name not in unknown)
                 done = self._run(self._tool, call)
         except (HarnessError, OSError) as error:  # what was timed before counts all the same
-            return Inspected(remarks=f"not profiled: {self._failed(_one_line(str(error)))}")
+            return Inspected(remarks=f"not profiled: {self._failed(one_line(str(error)))}")
         spent = {"profile_s": time.monotonic() - began}
-        found = hottest(read_counters(done.stdout))
+        launches = read_counters(done.stdout)
+        found = hottest(launches)
         if found is None:
-            refused = _REFUSED in done.stdout + done.stderr
+            refused = _is_refused(done)
             reason = _NOT_ALLOWED if refused else _reason(done, timeout_s=self._timeout_s)
             return Inspected(remarks=f"not profiled: {self._failed(reason, for_good=refused)}", metrics=spent)
         self._worked = True
         launch, share = found
+        part = f" of its first {_LAUNCHES} launches" if len(launches) == _LAUNCHES else ""
         known = derive(launch.counters, multiprocessors=self._multiprocessors)
-        told = "\n".join(_told(call.label, launch, share, known))
+        told = "\n".join(_told(call.label, launch, f"{share:.0%} of the time in kernels{part}", known))
         counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
         return Inspected(complete=True, remarks=told + remark, metrics={**spent, **counters})
@@ -97,7 +99,11 @@ class Profiler:
 
 def _answers(done: Completed) -> bool:
     """Say whether the profiler could do its work, or said what it will do nowhere."""
-    return _REFUSED in done.stdout + done.stderr or bool(read_counters(done.stdout) or _unknown(done))
+    return _is_refused(done) or bool(read_counters(done.stdout) or _unknown(done))
+
+
+def _is_refused(done: Completed) -> bool:
+    return _REFUSED.search(f"{done.stdout}\n{done.stderr}") is not None
 
 
 def _unknown(done: Completed) -> set[str]:
@@ -113,19 +119,15 @@ def _reason(done: Completed, *, timeout_s: float) -> str:
         return f"{PROFILER} took more than {timeout_s:g} s"
     error = _ERROR.search(f"{done.stdout}\n{done.stderr}")
     if error is not None:
-        return f"{PROFILER} says: {_one_line(error['text'])}"
+        return f"{PROFILER} says: {one_line(error['text'])}"
     return f"{PROFILER} printed no counters and ended with {done.exit_code if done.signal is None else -done.signal}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:200]
-
-
-def _told(label: str, launch: Launch, share: float, known: Counters) -> list[str]:
+def _told(label: str, launch: Launch, share: str, known: Counters) -> list[str]:
     """Return the lines of a profile."""
     found = diagnose(known)
     lines = [
-        f"profiled with hardware counters on {label}: kernel {launch.kernel}, {share:.0%} of the time in kernels",
+        f"profiled with hardware counters on {label}: kernel {launch.kernel}, {share}",
         f"bottleneck: {found.rule or 'none named'}: {found.evidence}",
     ]
     if found.advice:

@@ -50,8 +50,7 @@ def laid_out(call: RecordedCall) -> Iterator[Path]:
     """Yield a folder, readable by everybody, with all that `inside.replay` needs; gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="evokernel-replay-") as name:
         folder = Path(name)
-        folder.chmod(0o755)
-        (folder / CUBINS).mkdir(mode=0o755)
+        (folder / CUBINS).mkdir()
         for digest, image in call.cubins.items():
             (folder / CUBINS / digest).write_bytes(image)
         table = [[each.name, each.size_bytes, each.content is not None] for each in call.buffers]
@@ -59,6 +58,8 @@ def laid_out(call: RecordedCall) -> Iterator[Path]:
         with (folder / INPUTS).open("wb") as file:
             for each in call.buffers:
                 file.write(each.content or b"")
+        for path in (folder, *folder.rglob("*")):  # whatever the umask is: under root somebody else reads it
+            path.chmod(0o755 if path.is_dir() else 0o644)
         yield folder
 
 

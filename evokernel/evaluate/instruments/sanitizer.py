@@ -11,7 +11,7 @@ from pathlib import Path
 from evokernel.errors import HarnessError
 from evokernel.evaluate.confined import Completed
 from evokernel.evaluate.inside.replay import FAULT_EXIT
-from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.evaluate.instruments.inspected import Inspected, one_line
 from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
 from evokernel.evaluate.instruments.tools import SANITIZER, find_tool
 from evokernel.evaluate.wire import Outcome
@@ -73,11 +73,7 @@ class Sanitizer:
         self._timeout_s = timeout_s
 
     def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspected:
-        """Return the first thing that is wrong, or what could not be looked at, a line each.
-
-        Raises:
-            HarnessError: the sandbox itself failed, or there is no room for the call's buffers.
-        """
+        """Return the first thing that is wrong, or what could not be looked at, a line each."""
         if self._program is None:
             return Inspected(remarks=f"not checked by {SANITIZER}: it is not installed")
         left_out: list[str] = []
@@ -86,8 +82,9 @@ class Sanitizer:
             options = ("--tool", tool.name, *tool.options, *_SHARED_OPTIONS)
             try:
                 done = self._toolbox.run(self._program, options, call, answers=_answers, timeout_s=self._timeout_s)
-            except OSError as error:
-                raise HarnessError(f"{SANITIZER} cannot be given a call: {error}") from error
+            except (HarnessError, OSError) as error:  # no sandbox, no room: what was checked before counts all the same
+                left_out.append(f"{_subject(tool, call)}: {one_line(str(error))}")
+                continue
             findings = tool.read(done.stdout, _names_by_size(call))
             certain = [finding for finding in findings if not finding.doubtful]
             if certain:
@@ -201,8 +198,12 @@ def _told(tool: Tool, call: RecordedCall, findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
+def _subject(tool: Tool, call: RecordedCall) -> str:
+    return f"not checked by {SANITIZER} ({tool.name}) on {call.label}"
+
+
 def _reason(tool: Tool, call: RecordedCall, done: Completed, *, timeout_s: float) -> str:
-    what = f"not checked by {SANITIZER} ({tool.name}) on {call.label}"
+    what = _subject(tool, call)
     if done.timed_out:
         return f"{what}: it took more than {timeout_s:g} s"
     if done.exit_code == FAULT_EXIT:

@@ -27,7 +27,6 @@ def test_both_tables_hold_the_same(page) -> None:
     first, second = launch("first", time_ns=1_234_567.0), launch("second", dram_pct=93.5)
     found = read_counters(page(first, second))
     assert [each.kernel for each in found] == ["first", "second"]
-    assert found[0].shape == "(4096, 1, 1) x (256, 1, 1)"
     assert found[0].counters == pytest.approx(first[1], rel=1e-5)
     assert found[1].counters == pytest.approx(second[1], rel=1e-5)
 

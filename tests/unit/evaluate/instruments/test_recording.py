@@ -53,10 +53,14 @@ def test_what_the_driver_refuses_is_one_line(toolbox: Toolbox, shelf: Path) -> N
 
 def test_a_folder_has_the_whole_call_and_is_gone_afterwards() -> None:
     buffers = [Buffer("x", 3, b"abc"), Buffer("y", 2), Buffer("z", 4, b"defg")]
-    with laid_out(RecordedCall("w", PLAN, {"d" * 64: b"code"}, buffers)) as folder:
-        assert (folder / "inputs").read_bytes() == b"abcdefg"
-        assert (folder / "cubins" / ("d" * 64)).read_bytes() == b"code"
-        assert all(path.stat().st_mode & 0o004 for path in folder.rglob("*"))
+    mask = os.umask(0o077)
+    try:
+        with laid_out(RecordedCall("w", PLAN, {"d" * 64: b"code"}, buffers)) as folder:
+            assert (folder / "inputs").read_bytes() == b"abcdefg"
+            assert (folder / "cubins" / ("d" * 64)).read_bytes() == b"code"
+            assert all(path.stat().st_mode & 0o004 for path in (folder, *folder.rglob("*")))
+    finally:
+        os.umask(mask)
     assert not folder.exists()
 
 

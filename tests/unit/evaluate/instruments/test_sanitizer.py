@@ -114,6 +114,20 @@ def test_a_check_that_did_not_take_place_is_said(toolbox: Toolbox, shelf: Path, 
     assert found.verdict is None
 
 
+def test_a_fault_of_ours_costs_the_check_and_nothing_else(toolbox: Toolbox, shelf: Path) -> None:
+    find = make_tool(shelf, "compute-sanitizer", "true")
+    broken = Sanitizer(toolbox, find=find)
+    (shelf / "compute-sanitizer").unlink()
+    found = broken.check([(MEMCHECK, recorded()), (RACECHECK, recorded(hidden=True))])
+    told = [line.partition(": ")[0] for line in found.remarks.split("\n")]
+    assert told[:2] == [
+        "not checked by compute-sanitizer (memcheck) on w",
+        "not checked by compute-sanitizer (racecheck) on a hidden shape",
+    ]
+    assert found.verdict is None
+    assert not found.complete
+
+
 def test_a_check_that_takes_too_long_is_ended_and_said(open_toolbox: Toolbox, shelf: Path) -> None:
     found = check(open_toolbox, shelf, "exec sleep 600", timeout_s=0.5)
     assert "(memcheck) on w: it took more than 0.5 s" in found.remarks
