@@ -91,7 +91,7 @@ def _overview_row(result: Result) -> Iterator[str]:
     yield best.candidate.language
     yield f"**{_span(best.speedup)}**"
     yield ", ".join(f"{_plain(name)} {_span(each)}" for name, each in sorted(best.baselines.items()))
-    yield _span(best.over_seed.speedup) if best.over_seed else "-"
+    yield "is the seed" if best.is_seed else _span(best.over_seed.speedup) if best.over_seed else "-"
     yield f"{best.floor_share:.0%}" if best.floor_share else "-"
     yield _effort(result.status)
 

@@ -331,17 +331,19 @@ class Search:
     async def _crown(self) -> None:
         crown = Crown(self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell)
         seed = [self.standing.seed] if self.standing.seed else []
-        for elite in [*seed, *crown.contenders(self.state.archipelago.memory.elites.values())]:
+        contenders = crown.contenders(self.state.archipelago.memory.elites.values())
+        unbeaten = seed == contenders[:1]
+        for elite in [*seed, *contenders]:
             if self._stop_asked:
                 return
             try:
-                # of the seed one process tells enough: it is what the winner is compared with, and nobody's choice
-                evaluation = await crown.measure(elite, processes=1 if elite in seed else 0)
+                # of a seed that is beaten one process tells enough: the winner is compared with it
+                evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
                 self._tell(Note(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue
             self.state.apply_final(evaluation)
-            if evaluation.ok and elite not in seed:
+            if evaluation.ok and (unbeaten or elite not in seed):
                 return
 
     def _store_proposal(self, proposal: Proposal) -> None:

@@ -78,6 +78,7 @@ def holdout_text(holdout: Holdout) -> Text:
 def title(best: BestKernel) -> Text:
     """Return the line above everything said of the best kernel."""
     made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode"
+    made += ": the seed, nothing faster was found" if best.is_seed else ""
     return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
 
 
@@ -89,7 +90,7 @@ def comparison(best: BestKernel) -> Table:
         measured = Text(f"anew{where}" if kind is Kind.FINAL else "in the search", style=DIM)
         made.add_row(name, styled_speedup(speedup), interval(speedup), measured)
 
-    if best.over_seed is not None:
+    if best.over_seed is not None and not best.is_seed:
         seed = best.over_seed
         note = unless(best.evaluation.key.mode.value, seed.mode)
         add(f"seed {seed.candidate[:8]}{note}", seed.speedup, seed.kind)

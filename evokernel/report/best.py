@@ -42,6 +42,11 @@ class BestKernel:
     floor_share: float | None
     contender: str | None
 
+    @property
+    def is_seed(self) -> bool:
+        """Whether it is what the search began with: nothing faster was found."""
+        return self.over_seed is not None and self.over_seed.candidate == self.candidate.id
+
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
@@ -72,12 +77,12 @@ def find_best(store: Store) -> BestKernel | None:
     """Return the best kernel: a crowned one where there is one, else the fittest; None where nothing is right yet.
 
     Among crowned ones fitness decides and the final numbers are only reported: choosing by them would make them
-    look better than they are. A crowned seed counts only where nothing else is right.
+    look better than they are. A crowned seed counts only where nothing fitter is right.
     """
     ranked = store.best(1)
     fittest = _entry(store, ranked[0].candidate.candidate.id) if ranked else None
-    crowned = _fittest(_crowned(store))
-    chosen = crowned or fittest
+    unbeaten = fittest is not None and fittest.verdicts.holdout is Holdout.PASSED  # a seed, if it is not the crowned
+    chosen = fittest if unbeaten else _fittest(_crowned(store)) or fittest
     if chosen is None or chosen.verdicts.reported is None:
         return None
     evaluation = chosen.verdicts.reported

@@ -10,6 +10,8 @@ from archive.store import Store
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
 from evokernel.evaluation import Budget, Status
 from evokernel.protocols import EvaluationRequest
+from evokernel.report.best import find_best
+from evokernel.report.verdicts import Kind
 from evokernel.search import Search
 from evokernel.steps import Context, Draft
 from tests.engine import Heard, replayed, toy_config, toy_search
@@ -204,6 +206,25 @@ def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: P
     _, search = run(path, evaluator, heard, budget={"evaluations": 200}, reset_after=None)
     assert all("a twin" not in elite.candidate.source for elite in search.state.archipelago.memory.elites.values())
     assert not any("another state" in note for note in heard.notes)
+
+
+def test_a_seed_that_nothing_beats_is_crowned_itself(path: Path) -> None:
+    evaluator = InstantEvaluator()
+    with Store.open(path, write=True) as store:
+        source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;")
+        asyncio.run(toy_search(store, toy_config(), evaluator, source=source).run())
+        best = find_best(store)
+    finals = [request for request in evaluator.asked if request.budget is Budget.FINAL]
+    assert [(request.candidate.source, request.processes) for request in finals] == [(source, 0)]
+    assert best is not None
+    assert (best.candidate.source, best.kind) == (source, Kind.FINAL)
+
+
+def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: Path) -> None:
+    evaluator = InstantEvaluator()
+    run(path, evaluator, budget={"evaluations": 20})
+    finals = [request for request in evaluator.asked if request.budget is Budget.FINAL]
+    assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(True, 1), (False, 0)]
 
 
 def test_a_fault_while_crowning_leaves_the_next_contender_a_chance(path: Path) -> None:

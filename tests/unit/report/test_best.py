@@ -89,6 +89,18 @@ def test_a_measured_seed_does_not_hide_what_was_found(tmp_path: Path) -> None:
     assert (best.candidate.id, best.holdout) == (found, Holdout.PENDING)
 
 
+def test_a_seed_that_nothing_beats_is_the_best_whatever_was_crowned_before(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(speedup=2.0)
+        slower = builder.add("// slower\n", speedup=1.5)
+        builder.final(seed, speedup=1.9)
+        builder.final(slower, speedup=1.95)
+    best = best_of(tmp_path / "a.db")
+    assert best is not None
+    assert (best.candidate.id, best.holdout, best.contender) == (seed, Holdout.PASSED, None)
+    assert best.is_seed
+
+
 def test_the_fastest_of_several_seeds_is_compared_with(tmp_path: Path) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         slow, fast = builder.seed(speedup=0.1), builder.seed(speedup=0.5, source="// another\n")
