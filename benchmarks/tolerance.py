@@ -5,8 +5,8 @@
 Honest answers are those of admission (chunks, permuted sums, fp64 rounded) and each baseline of the task as it runs
 here: on a GPU torch, torch.compile and cuBLASLt, on tensor cores where the dtype has them. Wrong ones are the empty
 answers of admission, results for inputs of fewer bits (16 under 32, fp8 under 16, TF32 where the task forbids it: on a
-GPU by its tensor cores, else rounded to as many bits), and work left out: a block of rows that holds another call's
-result, the last row as it was. A task is tried on its smallest search workload, and gemm in three dtypes on a GPU.
+GPU by its tensor cores, too), and work left out: a block of rows that holds another call's result, a last row of
+zeros. A task is tried on its smallest search workload, and gemm in three dtypes on a GPU.
 
 Printed is Markdown. Every honest answer must be accepted everywhere, every wrong one rejected somewhere: exit code 1
 where that is not so.
@@ -36,7 +36,7 @@ _TF32_BITS = 13
 
 @dataclass
 class Tally:
-    """How often each answer was rejected, by answer and distribution: (rejected, tried)."""
+    """Whether each answer was rejected, draw by draw, by answer and distribution."""
 
     honest: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
     wrong: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
@@ -129,7 +129,7 @@ def _without_last_row(case: Case) -> Answers:
 
 
 def try_task(task: Task, *, device: str, rounds: int, rng: np.random.Generator) -> Tally:
-    """Judge all answers on the smallest search workload; wrong ones that are the right one, bit for bit, count not."""
+    """Judge all answers on the smallest search workload; a wrong one that is right bit for bit does not count."""
     (workloads,) = task.workloads.values()
     workload = min(workloads.search, key=task.bytes_at)
     tally = Tally()

@@ -81,7 +81,7 @@ def find_best(store: Store) -> BestKernel | None:
     """
     ranked = store.best(1)
     fittest = _entry(store, ranked[0].candidate.candidate.id) if ranked else None
-    unbeaten = fittest is not None and fittest.verdicts.holdout is Holdout.PASSED  # a seed, if it is not the crowned
+    unbeaten = fittest is not None and fittest.verdicts.holdout is Holdout.PASSED  # crowned, or an unbeaten seed
     chosen = fittest if unbeaten else _fittest(_crowned(store)) or fittest
     if chosen is None or chosen.verdicts.reported is None:
         return None
