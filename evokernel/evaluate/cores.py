@@ -23,20 +23,36 @@ class Cores:
         return not set(self.judge) & set(self.runners)
 
 
-def share_out(cores: Sequence[int], *, device: str, threads: int, gpus: int = 1) -> tuple[Cores, ...]:
+def share_out(
+    cores: Sequence[int], *, device: str, threads: int, gpus: Sequence[int] = (0,), machine: int = 0
+) -> tuple[Cores, ...]:
     """Return who runs where: one item on a processor, with GPUs one for each; `engine` and `compilers` are theirs all.
 
     On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With
     GPUs each judge spins on a core of its own and the host side of its kernels has two, so that compilers never delay
     a launch. That takes four cores for each GPU; with fewer nobody is pinned and nobody spins, on any of them: a
     number must not depend on which GPU it comes from.
+
+    Which cores are a GPU's own follows from its number, and those of GPUs that are not used here are left alone: a
+    search of somebody else on another GPU of the machine has them, and neither knows of the other.
+
+    Args:
+        cores: those this process may run on.
+        device: "cpu" or "cuda".
+        threads: threads of a candidate on a processor.
+        gpus: the numbers of the GPUs that are used, among those of the machine.
+        machine: how many GPUs the machine has.
     """
     every = tuple(cores)
     if device == "cpu":
         rest = every[:-threads] or every
         return (Cores(judge=rest, runners=every[-threads:], engine=rest, compilers=every),)
-    if len(every) < _NEEDED_ON_CUDA * gpus:
-        return gpus * (Cores(every, every, every, every),)
-    rest = every[: len(every) - RESERVED_ON_CUDA * gpus]
+    places = min(max(machine, len(gpus)), len(every) // _NEEDED_ON_CUDA)
+    if places < len(gpus):
+        return len(gpus) * (Cores(every, every, every, every),)
+    rest = every[: len(every) - RESERVED_ON_CUDA * places]
     own = [every[end - RESERVED_ON_CUDA : end] for end in range(len(every), len(rest), -RESERVED_ON_CUDA)]
-    return tuple(Cores(judge=each[-1:], runners=each[:-1], engine=rest, compilers=rest) for each in own)
+    chosen = [number % places for number in gpus]
+    if len(set(chosen)) < len(gpus):  # more GPUs than places, and two of ours would share one
+        chosen = [*range(len(gpus))]
+    return tuple(Cores(own[place][-1:], own[place][:-1], engine=rest, compilers=rest) for place in chosen)

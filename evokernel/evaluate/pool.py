@@ -13,7 +13,7 @@ from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.builds import Build, Builder, Shapes
 from evokernel.evaluate.client import JudgeLost
 from evokernel.evaluate.cores import share_out
-from evokernel.evaluate.cuda.driver import GpuFacts
+from evokernel.evaluate.cuda.driver import GpuFacts, gpu_count, visible_gpus
 from evokernel.evaluate.entries import MODES, entry, identify, unbuilt
 from evokernel.evaluate.expert import Expert, Hiring
 from evokernel.evaluate.final import pool_finals
@@ -72,7 +72,8 @@ class LocalEvaluator:
         self._device_class = device = DEVICE_OF[language.name]
         self._profiled = profiled and device == "cuda"
         self._gate = Gate() if device == "cpu" else OpenGate()
-        cores = share_out(_CORES, device=device, threads=threads, gpus=max(1, len(gpus)))
+        numbers = [gpu.index for gpu in gpus or visible_gpus()[:1]] or [0]
+        cores = share_out(_CORES, device=device, threads=threads, gpus=numbers, machine=gpu_count())
         self._engine_cores = cores[0].engine
         self._seats = Seats([Seat(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
         self._builder = Builder(language, self._gate, cores[0].compilers)

@@ -88,10 +88,21 @@ class ArtifactClock(PairedClock):
         return Block(baseline, candidate, time.monotonic() - begin)
 
     def finish(self, *, thoroughly: bool) -> None:
-        """See that nobody wrote out of bounds; that short batches are as fast, and that no time was hidden."""
+        """See that nobody wrote out of bounds; that short batches are as fast, and that no time was hidden.
+
+        Raises:
+            Rejected: one of these was not so.
+            Doubtful: it looks as if time was hidden.
+            HarnessError: other programs on the device, or on the cores of judge and runner, leave that open.
+        """
         self._check_bounds()
         if self._bench.left_running():
             raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
+        if not self._hidden_ns:
+            raise HarnessError(
+                "judge and runner lost their cores to other programs in every timed batch, so nothing can be said of "
+                "time that a kernel may have hidden; close those programs, or leave evokernel cores of its own"
+            )
         whole_ns = median(self._call_ns) * self._own_calls
         if self.hidden_ns() > _HIDDEN_NS + _HIDDEN_SHARE * whole_ns:
             raise self._suspect(NEUTRAL, Doubtful)
@@ -184,5 +195,6 @@ class ArtifactClock(PairedClock):
         limit = self._bench.settings.timeout_s
         settle(self._ground.device)
         fired = self._runner.fire(limit)
-        self._hidden_ns.append(fired.outer_ns - fired.device_ns)
+        if not fired.interrupted:
+            self._hidden_ns.append(fired.outer_ns - fired.device_ns)
         return max(fired.device_ns, 1.0) / calls

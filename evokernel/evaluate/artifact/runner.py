@@ -20,7 +20,7 @@ from evokernel.evaluate.arena import Arena
 from evokernel.evaluate.cuda.zygotes import cuda_plan
 from evokernel.evaluate.hosted import HostedProcess
 from evokernel.evaluate.inside.bundle import pack
-from evokernel.evaluate.inside.flags import Flags
+from evokernel.evaluate.inside.flags import Flags, interruptions
 from evokernel.evaluate.sandbox import Sandbox
 from evokernel.evaluate.spare import Spare
 from evokernel.evaluate.worker_pool import LoadFailed
@@ -55,10 +55,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """How long a batch took: by the device's events, and by the judge's clock around it; in ns."""
+    """How long a batch took: by the device's events, and by the judge's clock around it; in ns.
+
+    `interrupted` says that judge or runner lost its core to another program meanwhile: the clock around it shows that.
+    """
 
     device_ns: float
     outer_ns: float
+    interrupted: bool = False
 
 
 class ArtifactRunner(HostedProcess):
@@ -149,10 +153,11 @@ class ArtifactRunner(HostedProcess):
 
     def fire(self, timeout_s: float) -> Fired:
         """Run what was armed. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
-        begin = time.monotonic_ns()
+        before, begin = interruptions(), time.monotonic_ns()
         self._flags.go = self._batch
         self._until(lambda: self._flags.done == self._batch, timeout_s)
-        return Fired(self._flags.device_ns, float(time.monotonic_ns() - begin))
+        outer_ns = float(time.monotonic_ns() - begin)
+        return Fired(self._flags.device_ns, outer_ns, bool(self._flags.interruptions or interruptions() > before))
 
     def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
         """Wait for a flag; a message instead says what went wrong."""

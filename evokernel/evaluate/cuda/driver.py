@@ -83,6 +83,15 @@ def visible_gpus() -> tuple[GpuFacts, ...]:
 
 
 @cache
+def gpu_count() -> int:
+    """Return how many GPUs the machine has, whoever may use them. Takes milliseconds and never raises."""
+    try:
+        return _count()
+    except NvmlError:
+        return 0
+
+
+@cache
 def _gpus_named(variable: str | None) -> tuple[GpuFacts, ...]:
     """Ask once in a process: each question to NVML can take milliseconds, and the answers stay the same."""
     try:

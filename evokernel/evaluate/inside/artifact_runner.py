@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from . import bundle, cuda_kernel, streams, vmm
 from .descriptors import keep_only
-from .flags import Flags
+from .flags import Flags, interruptions
 from .recorded import Recorded
 from .seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
 from .touch import Touch
@@ -166,9 +166,11 @@ class _Runner:
         self._flags.armed = number
         if self._told_to_go(number):
             graph.upload(self._stream)
+            before = interruptions()
             graph.launch(self._stream)
             self._stream.wait()
-            self._flags.finish(number, device_ns=self._watch.elapsed_ns())
+            lost = interruptions() - before
+            self._flags.finish(number, device_ns=self._watch.elapsed_ns(), interruptions=lost)
         self._graph = graph  # to be closed before the next one is made: the baseline may be at work by now
 
     def _close_graph(self) -> None:

@@ -6,8 +6,14 @@ A message over a socket costs ten times as much to notice, and more where one si
 import ctypes
 import mmap
 import os
+import resource
 
 _BYTES = 4096
+
+
+def interruptions() -> int:
+    """Return how often this thread has lost its core so far although it had more to do: to other programs."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 class _Layout(ctypes.Structure):
@@ -19,13 +25,14 @@ class _Layout(ctypes.Structure):
         ("pad1", ctypes.c_uint64 * 15),
         ("done", ctypes.c_uint64),
         ("device_ns", ctypes.c_double),
+        ("interruptions", ctypes.c_uint64),
     )
 
 
 class Flags:
     """The page, mapped from a descriptor. Batches are numbered from 1; each number is that of the latest one.
 
-    The judge writes `go`, the runner `armed` and `done`, the latter after `device_ns`.
+    The judge writes `go`, the runner `armed` and `done`, the latter after `device_ns` and `interruptions`.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -72,7 +79,13 @@ class Flags:
         """How long that took on the device, in ns."""
         return float(self._at.device_ns)
 
-    def finish(self, number: int, *, device_ns: float) -> None:
-        """Say that a batch was run, and how long it took."""
+    @property
+    def interruptions(self) -> int:
+        """How often the runner lost its core meanwhile, although it had more to do."""
+        return int(self._at.interruptions)
+
+    def finish(self, number: int, *, device_ns: float, interruptions: int = 0) -> None:
+        """Say that a batch was run, how long it took, and how often that was interrupted."""
         self._at.device_ns = device_ns
+        self._at.interruptions = interruptions
         self._at.done = number

@@ -41,14 +41,28 @@ def test_with_a_gpu_the_judge_spins_alone_and_no_compiler_delays_a_launch(count:
 
 
 def test_each_of_several_gpus_has_cores_of_its_own():
-    first, second = share_out(range(8), device="cuda", threads=1, gpus=2)
+    first, second = share_out(range(8), device="cuda", threads=1, gpus=(0, 1), machine=2)
     assert first == Cores(judge=(7,), runners=(5, 6), engine=(0, 1), compilers=(0, 1))
     assert second == Cores(judge=(4,), runners=(2, 3), engine=(0, 1), compilers=(0, 1))
 
 
 def test_with_too_few_cores_for_all_gpus_none_is_better_off_than_the_others():
     every = tuple(range(11))
-    assert share_out(every, device="cuda", threads=1, gpus=3) == 3 * (Cores(every, every, every, every),)
+    assert share_out(every, device="cuda", threads=1, gpus=(0, 1, 2)) == 3 * (Cores(every, every, every, every),)
+
+
+def test_searches_that_do_not_know_of_each_other_keep_apart_by_the_numbers_of_their_gpus():
+    both = share_out(range(16), device="cuda", threads=1, gpus=(0, 1), machine=2)
+    assert share_out(range(16), device="cuda", threads=1, gpus=(0,), machine=2) == both[:1]
+    assert share_out(range(16), device="cuda", threads=1, gpus=(1,), machine=2) == both[1:]
+
+
+def test_gpus_for_which_there_are_no_cores_of_their_own_take_turns_at_those_there_are():
+    (third,) = share_out(range(9), device="cuda", threads=1, gpus=(2,), machine=8)
+    assert third == Cores(judge=(8,), runners=(6, 7), engine=(0, 1, 2), compilers=(0, 1, 2))
+    first, second = share_out(range(9), device="cuda", threads=1, gpus=(0, 2), machine=8)
+    assert first == third
+    assert second == Cores(judge=(5,), runners=(3, 4), engine=(0, 1, 2), compilers=(0, 1, 2))
 
 
 @given(
@@ -60,19 +74,21 @@ def test_with_too_few_cores_for_all_gpus_none_is_better_off_than_the_others():
 def test_everybody_gets_some_of_the_cores_there_are_and_none_lies_idle(
     cores: list[int], device: str, threads: int, gpus: int
 ):
-    shares = share_out(cores, device=device, threads=threads, gpus=gpus)
+    shares = share_out(cores, device=device, threads=threads, gpus=range(gpus), machine=gpus)
     assert len(shares) == (1 if device == "cpu" else gpus)
     each = [set(getattr(share, field.name)) for share in shares for field in fields(Cores)]
     assert all(each)
     assert set().union(*each) == set(cores)
 
 
-@given(cores=st.integers(1, 64), gpus=st.integers(1, 9))
-def test_gpus_share_no_core_with_each_other_or_all_of_them(cores: int, gpus: int):
-    shares = share_out(range(cores), device="cuda", threads=1, gpus=gpus)
+@given(cores=st.integers(1, 64), numbers=st.lists(st.integers(0, 15), min_size=1, unique=True), more=st.integers(0, 4))
+def test_gpus_share_no_core_with_each_other_or_all_of_them(cores: int, numbers: list[int], more: int):
+    machine = max(numbers) + 1 + more
+    shares = share_out(range(cores), device="cuda", threads=1, gpus=numbers, machine=machine)
+    assert len(shares) == len(numbers)
     if shares[0].apart:
         own = [core for share in shares for core in (*share.judge, *share.runners)]
-        assert len(set(own)) == len(own) == 3 * gpus
+        assert len(set(own)) == len(own) == 3 * len(numbers)
         assert not set(own) & set(shares[0].compilers)
     else:
         assert set(shares) == {shares[0]}

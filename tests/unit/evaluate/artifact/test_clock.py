@@ -1,5 +1,6 @@
 """The clock of artifact mode against runners that compute on host memory, honest and not: no GPU is needed for that."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -119,6 +120,23 @@ class DelayedOutside(Honest):
     @property
     def overhead_ns(self):
         return Honest.overhead_ns + 5e6 * (len(self.contents) <= 2 * BLOCKS)
+
+
+class Interrupted(Honest):
+    """Honest, on cores that other programs want, too: most batches wait for their turn, and it shows that they did."""
+
+    overhead_ns = 5e6
+    spared_each = 3
+
+    def fire(self, timeout_s):
+        fired = super().fire(timeout_s)
+        if not self.spared_each or len(self.contents) % self.spared_each:
+            return replace(fired, interrupted=True)
+        return Fired(fired.device_ns, fired.device_ns + Honest.overhead_ns)
+
+
+class AlwaysInterrupted(Interrupted):
+    spared_each = 0
 
 
 class LiarUntilWatched(Honest):
@@ -244,6 +262,15 @@ def test_what_was_in_doubt_counts_for_nothing(ground):
 def test_a_neighbour_is_not_the_candidates_fault(ground):
     with pytest.raises(HarnessError, match="another process"):
         measured(clock_for(ground, Honest(), busy=True))
+
+
+def test_waiting_for_a_core_is_not_taken_for_hidden_time(ground):
+    assert measured(clock_for(ground, Interrupted())) == [1e3] * 2 * BLOCKS
+
+
+def test_where_every_batch_waited_for_a_core_nothing_is_said_of_the_candidate(ground):
+    with pytest.raises(HarnessError, match="lost their cores"):
+        measured(clock_for(ground, AlwaysInterrupted()))
 
 
 def test_contents_of_in_out_tensors_are_written_again_between_the_two():
