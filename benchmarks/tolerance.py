@@ -1,6 +1,6 @@
 """The rule of right and wrong on this machine's arithmetic: which answers it accepts, by task and distribution.
 
-`python benchmarks/tolerance.py [--device cuda] [--rounds 3] [--only gemm] [--dtypes float32 bfloat16 float16]`
+`python benchmarks/tolerance.py [--device cuda] [--rounds 3] [--only gemm softmax] [--dtypes float32 bfloat16 float16]`
 
 Honest answers are those of admission (chunks, permuted sums, fp64 rounded) and each baseline of the task as it runs
 here: on a GPU torch, torch.compile and cuBLASLt, on tensor cores where the dtype has them. Wrong ones are the empty
@@ -42,11 +42,11 @@ class Tally:
     wrong: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
 
 
-def tasks_on(device: str, only: str, dtypes: list[str]) -> Iterator[tuple[str, Task]]:
+def tasks_on(device: str, only: list[str], dtypes: list[str]) -> Iterator[tuple[str, Task]]:
     """Yield the tasks that have workloads for a device class, with what they are called here."""
     for name in builtin_tasks():
         task = load_task(name)
-        if only not in name or device not in task.workloads:
+        if not any(part in name for part in only) or device not in task.workloads:
             continue
         if name != "gemm" or device == "cpu":
             yield name, task.on(device)
@@ -169,7 +169,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--rounds", type=int, default=3, help="draws of each distribution")
-    parser.add_argument("--only", default="", help="a part of the names of the tasks to try")
+    parser.add_argument("--only", nargs="+", default=[""], help="parts of the names of the tasks to try")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float16", "float32"], help="of gemm on a GPU")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -72,7 +72,8 @@ def honest_answers(case: Case, rng: np.random.Generator) -> dict[str, Answers]:
     if chunked is not None:
         answers["the native operation in chunks"] = chunked
     for symbol in sorted(names_in(str(case.task.precision.reduction))):
-        order = torch.from_numpy(rng.permutation(case.workload.sizes.get(symbol, 1)))
+        chance = torch.Generator(case.native[0].device).manual_seed(int(rng.integers(1 << 63)))
+        order = torch.randperm(case.workload.sizes.get(symbol, 1), generator=chance, device=chance.device)
         permuted = _derived(case, partial(_permuted, symbol=symbol, order=order))
         if permuted is not None:
             answers[f"the native operation with permuted {symbol}"] = permuted
@@ -136,7 +137,7 @@ def _permuted(case: Case, run: _Run, *, symbol: str, order: Array) -> Answers | 
 def _reordered(array: Array, tensor: Tensor, symbol: str, order: Array) -> Array:
     for axis, extent in enumerate(tensor.shape):
         if extent == symbol:
-            array = array.index_select(axis, order.to(array.device))
+            array = array.index_select(axis, order)
     return array
 
 

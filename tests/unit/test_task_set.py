@@ -89,6 +89,26 @@ def test_baselines_compute_what_the_task_says(name: str, device: str, baseline: 
         assert all(torch.equal(before[key], inputs[key]) for key in inputs)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_attention_may_round_its_weights_as_tensor_cores_need_them_and_no_further(dtype: str) -> None:
+    task = load_task("attention")
+    task = replace(task, workloads={"cuda": replace(task.workloads["cuda"], dtype=dtype)}).on("cuda")
+    dims = {"B": 1, "H": 2, "S": 512, "D": 64}
+    workload = replace(task.workloads["cuda"].search[0], name="small", dims=dims)
+    inputs = draw(task, workload, "normal", np.random.default_rng(0), device="cpu")
+    expected = expect(task, workload, inputs, distribution="normal")
+
+    def mixed(rounded: torch.dtype) -> torch.Tensor:
+        scores = inputs["q"].float() @ inputs["k"].float().transpose(2, 3) / 8
+        scores.masked_fill_(torch.ones(512, 512, dtype=torch.bool).triu(1), float("-inf"))
+        weights = torch.softmax(scores, dim=3).to(rounded).float()
+        return (weights @ inputs["v"].float()).to(inputs["q"].dtype)
+
+    assert judge_output(expected, (mixed(inputs["q"].dtype),)) is None
+    assert judge_output(expected, (mixed(torch.float32),)) is None
+    assert judge_output(expected, (mixed(torch.float8_e4m3fn),)) is not None
+
+
 def test_histogram_counts_on_a_gpu_as_on_a_processor() -> None:
     """The one operation that a processor lacks, on numbers of a kind that it has."""
     task, small = on_small("histogram", "cuda")

@@ -13,7 +13,11 @@ _SHAPE = ("B", "H", "S", "D")
 
 
 def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **_: int) -> torch.Tensor:
-    """Mix values by the softmax of scaled products, one sequence after the other: all scores at once are too many."""
+    """Mix values by the softmax of scaled products, one sequence after the other: all scores at once are too many.
+
+    Weights are rounded to the dtype of the values, as they must be on their way into tensor cores: flash attention
+    does that, and so may a candidate.
+    """
     result = torch.empty_like(q)
     length, width = q.shape[2:]
     later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu_(1)
@@ -21,7 +25,8 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **_: int) -> to
     for sequence in range(q.shape[0]):
         scores = q[sequence].to(wide) @ k[sequence].to(wide).transpose(1, 2)
         scores.mul_(width**-0.5).masked_fill_(later, float("-inf"))
-        result[sequence] = torch.softmax(scores, dim=2) @ v[sequence].to(wide)
+        weights = torch.softmax(scores, dim=2).to(q.dtype)
+        result[sequence] = weights.to(wide) @ v[sequence].to(wide)
     return result
 
 
