@@ -1,7 +1,5 @@
 """op.py of an export: who answers which call, alone and compiled. The kernels are stand-ins that mark their answers."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from evokernel.export_reference import reference_files
 from evokernel.judging import Judgement
 from evokernel.protocols import EvaluatorIdentity
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.exports import run_beside
 from tests.stores import StoreBuilder, make_timing
 
 SOURCES = {"kernel": "// one", "kernel_other": "// other"}
@@ -69,8 +68,6 @@ def run(*tensors, out, **numbers):
     out[0].copy_(x.T * gain + numbers["add"] + {mark})
 """
 USE = """
-import sys
-sys.modules["evokernel"] = None
 import torch
 from op import scaled_transpose as scaled
 def mark(found, x, gain, add=1.0):
@@ -90,10 +87,7 @@ def use(folder: Path, script: str, task: Task = SCALED, stand_in: str = STAND_IN
     (folder / "reference.py").write_text(reference_files(task.reference)["reference.py"], encoding="utf-8")
     for mark, module in enumerate(SOURCES, start=1):
         (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
-    command = [sys.executable, "-W", "error::UserWarning", "-c", script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return run_beside(folder, script, "-W", "error::UserWarning")
 
 
 def test_each_workload_has_its_fastest_kernel_and_held_out_ones_only_where_it_wins() -> None:
@@ -118,6 +112,25 @@ buffer = torch.randn(25)
 assert mark(scaled(buffer[1:].view(4, 6), gain, add=1.0), buffer[1:].view(4, 6), gain) == 1  # not aligned
 wide, gain = draw(4, 6, torch.float64)
 assert mark(scaled(wide, gain, add=1.0), wide, gain) == 0
+""",
+    )
+
+
+def test_no_kernel_answers_for_tensors_on_several_devices(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+class On:
+    "What is asked of a tensor, on any of many GPUs."
+    def __init__(self, device, *shape):
+        self.device, self.shape, self.dtype = torch.device(device), shape, torch.float32
+op.DEVICE = "cuda"
+def chosen(*devices):
+    x, gain = devices
+    return op._chosen({"x": On(x, 4, 6), "gain": On(gain, 4)}, {"add": 1.0})
+assert chosen("cuda:1", "cuda:1") is op.kernel
+assert chosen("cuda:0", "cuda:1") is chosen("cuda:0", "cpu") is chosen("cpu", "cpu") is None
 """,
     )
 

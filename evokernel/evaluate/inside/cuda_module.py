@@ -177,6 +177,9 @@ class _Config(ctypes.Structure):
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuCtxGetCurrent": (POINTER(c_void_p),),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
@@ -229,7 +232,9 @@ class Live:
 
     def load(self, source: str, options: Sequence[str], name: str) -> _Loaded:
         """Return a function; all of one source share a module, and with it its variables."""
-        key = (self._cuda.current_device(), source, options)
+        device = self._cuda.current_device()
+        have_context(device)
+        key = (device, source, options)
         if (*key, name) not in self._functions:
             if key not in self._modules:
                 image, module = self._image_of(source, options), c_void_p()
@@ -253,6 +258,18 @@ class Live:
     def _compiled(self, source: str, options: Sequence[str]) -> bytes:
         major, minor = self._cuda.get_device_capability()
         return find_nvrtc().compile(source, options, target=target_of(10 * major + minor))
+
+
+def have_context(device: int) -> None:
+    """Give this thread the context of a device, unless it has one.
+
+    torch leaves that to the first call of the runtime, which a thread need not have made: its memory may be cached.
+    """
+    context = c_void_p()
+    _call("cuCtxGetCurrent", byref(context))
+    if not context.value:
+        _call("cuDevicePrimaryCtxRetain", byref(context), device)
+        _call("cuCtxSetCurrent", context)
 
 
 @functools.cache

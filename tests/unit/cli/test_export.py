@@ -1,24 +1,19 @@
 """`evokernel export` with real processes: the files work, and a kernel that does not hold is kept back."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from archive.identity import RunIdentity
-from archive.store import Store
-from evokernel.candidate import Candidate, Proposal
-from evokernel.config import dump_config, parse_config
+from evokernel.candidate import Candidate
+from evokernel.config import parse_config
 from evokernel.evaluation import Budget
 from evokernel.judging import judge
+from tests.exports import run_beside, store_run
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
 
 USE = """\
-import sys
-sys.modules["evokernel"] = None
 import torch, kernel
 a, b = torch.randn(20, 30), torch.randn(30, 10)
 torch.testing.assert_close(kernel.run(a, b), a @ b)
@@ -54,28 +49,7 @@ def make_store(project: Path) -> dict[str, str]:
     right = Candidate(kernel.read_text(encoding="utf-8"), "cpp")
     wrong = Candidate(right.source.replace("k < K", "k < K - (K == 48)"), "cpp")  # only the held-out workload tells
     judged = judge(right, str(task), budgets=(Budget.PRECISE,), settings=config.evaluation)
-    identity = judged.identity
-    with Store.open(project / "runs" / "small.db", write=True) as store:
-        store.session_start()
-        store.begin_run(
-            RunIdentity(
-                task=config.task,
-                task_hash=identity.task_hash,
-                seed=0,
-                language="cpp",
-                device=identity.device,
-                environment=identity.environment,
-                evokernel_version="0.1.0",
-                task_spec={},
-            )
-        )
-        store.set_meta("config", dump_config(config))
-        for step, candidate in enumerate((right, wrong)):
-            proposal = Proposal(candidate, step, "one", "seed" if not step else "rewrite", 0)
-            program = judged.last.key.program_hash if not step else "f" * 16
-            store.propose(proposal, program_hash=program, skeleton="s")
-        store.commit(0, judged.last)
-        store.session_end("test")
+    store_run(project / "runs" / "small.db", config, judged, wrong)
     return {"right": right.id, "wrong": wrong.id}
 
 
@@ -97,12 +71,7 @@ def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     assert facts["final"]["evaluations"][0]["budget"] == "final"
     assert facts["lineage"][0]["operator"] == "seed"
     assert facts["evaluations"]
-    done = subprocess.run(
-        [sys.executable, "-c", USE], cwd=folder, capture_output=True, text=True, check=False,
-        env={"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(project), "PYTHONPATH": str(folder)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "overlaps" in done.stdout
+    assert "overlaps" in run_beside(folder, USE, XDG_CACHE_HOME=str(project))
 
     refused = call("export", "runs/small.db", "--id", made["wrong"], "--out", "other")
     assert refused.exit_code == 2

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.cuda import Module
+from evokernel.evaluate.inside import cuda_module
 from evokernel.evaluate.inside.cuda_module import Geometry, Kernel
 from evokernel.evaluate.inside.nvrtc import target_of
 
@@ -143,3 +144,26 @@ def test_targets():
         "sm_100a",
         "sm_120a",
     ]
+
+
+def test_a_thread_without_a_context_gets_that_of_the_device(monkeypatch: pytest.MonkeyPatch):
+    current, retained = [None], list[int]()
+
+    def get(context: Any) -> int:
+        context._obj.value = current[0]
+        return 0
+
+    def retain(context: Any, device: int) -> int:
+        context._obj.value = 1000 + device
+        retained.append(device)
+        return 0
+
+    def put(context: Any) -> int:
+        current[0] = context.value
+        return 0
+
+    driver = SimpleNamespace(cuCtxGetCurrent=get, cuDevicePrimaryCtxRetain=retain, cuCtxSetCurrent=put)
+    monkeypatch.setattr(cuda_module, "_driver", lambda: driver)
+    for _ in range(3):
+        cuda_module.have_context(2)
+    assert (current, retained) == ([1002], [2])

@@ -1,0 +1,52 @@
+"""What tests of exports share: a store with a kernel that was judged, and scripts that use what was written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from archive.identity import RunIdentity
+from archive.store import Store
+from evokernel.candidate import Candidate, Proposal
+from evokernel.config import RunConfig, dump_config
+from evokernel.judging import Judgement
+
+
+def store_run(path: Path, config: RunConfig, judged: Judgement, *waiting: Candidate) -> None:
+    """Write a run of one seed, with what was found about it, and of others that still wait for that."""
+    identity, language = judged.identity, judged.candidate.language
+    with Store.open(path, write=True) as store:
+        store.session_start()
+        store.begin_run(
+            RunIdentity(
+                task=config.task,
+                task_hash=identity.task_hash,
+                seed=0,
+                language=language,
+                device=identity.device,
+                environment=identity.environment,
+                evokernel_version="0.1.0",
+                task_spec={},
+            )
+        )
+        store.set_meta("config", dump_config(config))
+        for step, candidate in enumerate((judged.candidate, *waiting)):
+            proposal = Proposal(candidate, step, "one", "seed" if not step else "rewrite", 0)
+            program = judged.last.key.program_hash if not step else "f" * 16
+            store.propose(proposal, program_hash=program, skeleton="s")
+        store.commit(0, judged.last)
+        store.session_end("test")
+
+
+def run_beside(folder: Path, script: str, *options: str, timeout_s: float = 300.0, **environment: str) -> str:
+    """Run a script in the folder of an export, without evokernel; returns what it printed.
+
+    `options` are Python's own; `environment` is added to that of this process.
+    """
+    alone = 'import sys\nsys.modules["evokernel"] = None\n' + script
+    done = subprocess.run(
+        [sys.executable, *options, "-c", alone], cwd=folder, capture_output=True, text=True, check=False,
+        timeout=timeout_s, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
