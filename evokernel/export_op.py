@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from evokernel.config import DEVICE_OF
 from evokernel.evaluation import Speedup
-from evokernel.export_texts import declared, example_arguments, fill, numbers_of, op_name, written
+from evokernel.export_texts import example_arguments, fill, numbers_of, op_name, told_by_shapes, written
 from evokernel.judging import Judgement
-from evokernel.task import Task, Tensor, Workload
+from evokernel.task import Role, Task, Tensor, Workload
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
 
@@ -49,11 +49,15 @@ def op_file(task: Task, judgements: Mapping[str, Judgement]) -> str:
     candidate = next(iter(judgements.values())).candidate
     numbers, outputs = numbers_of(task), task.signature.outputs
     names = [tensor.name for tensor in task.signature.inputs]
+    changed = [tensor.name for tensor in task.signature.inputs if tensor.role is Role.INOUT]
     typed = [*(f"{name}: torch.Tensor" for name in names), *(f"{name}: {kind}" for name, kind in numbers.items())]
     device = DEVICE_OF[candidate.language]
     return fill(
         "op.py.txt",
-        **declared(task),
+        inputs=_rows(task.signature.inputs),
+        inouts=repr(tuple(changed)),
+        outputs=_rows(outputs),
+        told=repr(told_by_shapes(task)),
         description=task.description or task.name,
         name=op_name(task),
         namespace=f"evokernel_{candidate.id}",
@@ -62,6 +66,7 @@ def op_file(task: Task, judgements: Mapping[str, Judgement]) -> str:
         device=device,
         alignment=str(ALIGNMENTS[device]),
         scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),
+        given=repr(tuple(numbers)),
         sizes=repr(tuple(_sizes(task))),
         kernels=_kernels(task, winners(task, judgements)),
         parameters=", ".join([*typed[: len(names)], *(["*", *typed[len(names) :]] if numbers else [])]),
@@ -70,18 +75,37 @@ def op_file(task: Task, judgements: Mapping[str, Judgement]) -> str:
         numbers=", ".join(f'"{name}": {name}' for name in numbers),
         arguments=", ".join([*names, *numbers]),
         typed=", ".join(typed),
-        annotation=_annotation(outputs),
+        schema=_schema(task),
+        differentiable=" or ".join(f"{name}.requires_grad" for name in names),
+        only="[0]" if len(outputs) == 1 else "",
         made=("None", "made[0]")[len(outputs)] if len(outputs) < 2 else "tuple(made)",
+        returned=_returned(changed, outputs),
     )
 
 
-def _annotation(outputs: Sequence[Tensor]) -> str:
-    match len(outputs):
-        case 0:
-            return "None"
-        case 1:
-            return "torch.Tensor"
-    return f"tuple[{', '.join(['torch.Tensor'] * len(outputs))}]"
+def _rows(tensors: Sequence[Tensor]) -> str:
+    """Return name, dtype and shape of tensors as a tuple in Python."""
+    return f"({' '.join(f'({tensor.name!r}, torch.{tensor.dtype}, {tensor.shape!r}),' for tensor in tensors)})"
+
+
+def _schema(task: Task) -> str:
+    """Return the operator's arguments and results as torch.library declares them."""
+    given = [
+        f"Tensor(a{place}!) {tensor.name}" if tensor.role is Role.INOUT else f"Tensor {tensor.name}"
+        for place, tensor in enumerate(task.signature.inputs)
+    ]
+    given += [f"{kind} {name}" for name, kind in numbers_of(task).items()]
+    results = ", ".join("Tensor" for _ in task.signature.outputs)
+    return f"({', '.join(given)}) -> ({results})"
+
+
+def _returned(changed: Sequence[str], outputs: Sequence[Tensor]) -> str:
+    """Return what the operator's user gets: the changed inputs, and `made`, which is one tensor or several."""
+    if not changed:
+        return "made" if len(outputs) == 1 else "tuple(made)"
+    if not outputs:
+        return ", ".join(changed)
+    return ", ".join([*changed, "made" if len(outputs) == 1 else "*made"])
 
 
 def _sizes(task: Task) -> list[str]:

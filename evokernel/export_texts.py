@@ -33,16 +33,20 @@ def written(task: Task) -> list[Tensor]:
     return [tensor for tensor in task.signature.tensors if tensor.role is not Role.INPUT]
 
 
-def sizes_in_shapes(task: Task) -> set[str]:
-    """Return the dimensions that the shapes of the inputs tell."""
-    extents = [str(extent) for tensor in task.signature.inputs for extent in tensor.shape]
-    found = [re.fullmatch(r"(?:\d+ \* )?([A-Za-z_]\w*)", extent) for extent in extents]
-    return {match[1] for match in found if match}
+def told_by_shapes(task: Task) -> dict[str, tuple[str, int, int]]:
+    """Return the dimensions that the shapes of the inputs tell: in which tensor, at which place, and times what."""
+    told: dict[str, tuple[str, int, int]] = {}
+    for tensor in task.signature.inputs:
+        for place, extent in enumerate(tensor.shape):
+            match = re.fullmatch(r"(?:(\d+) \* )?([A-Za-z_]\w*)", str(extent))
+            if match:
+                told.setdefault(match[2], (tensor.name, place, int(match[1] or 1)))
+    return told
 
 
 def numbers_of(task: Task) -> dict[str, str]:
     """Return the scalars that no shape tells, with their types in Python."""
-    told = sizes_in_shapes(task)
+    told = told_by_shapes(task)
     return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in told}
 
 

@@ -41,7 +41,8 @@ if job["operator"]:
     answered = getattr(op, job["operator"])(*tensors, **job["numbers"])
     answered = answered if isinstance(answered, tuple) else (answered,)
     tensors = {row[0]: load(*row) for row in job["inputs"]}
-    if op._chosen(tensors, job["numbers"]) is kernel:
+    case = op._chosen(tensors, job["numbers"])
+    if case and case.kernel is kernel:
         assert all(map(torch.equal, results, answered)), "op.py and kernel.py give different results"
 for place, result in enumerate(results):
     open(f"{place}.out", "wb").write(bytes(result.reshape(-1).view(torch.uint8).tolist()))

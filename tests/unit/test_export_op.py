@@ -129,7 +129,7 @@ op.DEVICE = "cuda"
 def chosen(*devices):
     x, gain = devices
     return op._chosen({"x": On(x, 4, 6), "gain": On(gain, 4)}, {"add": 1.0})
-assert chosen("cuda:1", "cuda:1") is op.kernel
+assert chosen("cuda:1", "cuda:1").kernel is op.kernel
 assert chosen("cuda:0", "cuda:1") is chosen("cuda:0", "cpu") is chosen("cpu", "cpu") is None
 """,
     )
@@ -148,6 +148,97 @@ found.sum().backward()
 assert torch.equal(x.grad, gain[:, None].expand(4, 6))
 with torch.no_grad():
     assert mark(scaled(x, gain, add=1.0), x, gain) == 1
+import op
+try:
+    op._operator(x, gain, 1.0)
+except RuntimeError as error:
+    assert "no gradients" in str(error)
+else:
+    raise SystemExit("taken")
+""",
+    )
+
+
+def test_no_call_is_taken_for_an_earlier_one_and_nothing_is_kept_of_calls(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import op
+cases = dict(op._CASES)
+for _ in range(2):
+    for (m, n), who in {(4, 6): 1, (8, 6): 2, (6, 4): 0, (5, 7): 1, (24, 1): 0}.items():
+        for dtype, add in ((torch.float32, 1.0), (torch.float64, 1.0), (torch.float32, -1.0), (torch.float32, 1)):
+            x, gain = draw(m, n, dtype)
+            right = who if dtype is torch.float32 and add == 1 else 0
+            assert mark(scaled(x, gain, add=add), x, gain, add) == right, (m, n, dtype, add)
+        meta = scaled(x.to("meta"), gain.to("meta"), add=1.0)
+        assert meta.is_meta and meta.shape == (n, m)
+for n in range(300):
+    scaled(*draw(4, 100 + n), add=float(n))
+assert op._CASES == cases and len(cases) == len(op.KERNELS)
+first = scaled(*draw(4, 6), add=1.0)
+kept = first.clone()
+assert scaled(*draw(4, 6), add=1.0).data_ptr() != first.data_ptr() and torch.equal(first, kept)
+""",
+    )
+
+
+def test_a_zero_keeps_its_sign(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+for low, sign in ((0.0, 1.0), (-0.0, -1.0)):
+    x = torch.zeros(4)
+    op.clamp(x, low=low)
+    assert x.tolist() == [sign] * 4
+""",
+        CLAMP,
+        "import math\ndef run(x, *, low, out):\n    x.fill_(math.copysign(1.0, low))\n",
+    )
+
+
+def test_a_kernel_on_a_gpu_gets_tensors_then_scalars_then_outputs(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+op.DEVICE = "cuda"  # as one of two, of which the tensors are on the current one, or not
+entered = []
+class Entered:
+    def __init__(self, device): entered.append(device)
+    def __enter__(self): pass
+    def __exit__(self, *_): pass
+torch.cuda.device = Entered
+x, gain = torch.randn(8, 6), torch.randn(8)
+case = op._CASES[x.shape, gain.shape, 1.0]
+for current, count in ((-1, 0), (0, 1)):  # a processor's tensors say -1
+    torch.cuda.current_device = lambda: current
+    (y,) = op._by_kernel(case, {"x": x, "gain": gain}, {"add": 1.0})
+    assert y.eq(2).all() and y.shape == (6, 8) and len(entered) == count
+""",
+        stand_in="def run(x, gain, M, N, add, y):\n    assert (M, N, add) == (8, 6, 1.0)\n    y.fill_({mark})\n",
+    )
+
+
+def test_the_file_can_be_loaded_again_and_twice(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import importlib.util, op
+x, gain = draw(4, 6)
+for _ in range(2):
+    importlib.reload(op)
+    assert mark(op.scaled_transpose(x, gain, add=1.0), x, gain) == 1
+spec = importlib.util.spec_from_file_location("again", "op.py")
+again = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(again)
+again.KERNELS.clear()
+again._CASES.clear()
+assert mark(again.scaled_transpose(x, gain, add=1.0), x, gain) == 0
+assert mark(op.scaled_transpose(x, gain, add=1.0), x, gain) == mark(scaled(x, gain, add=1.0), x, gain) == 1
 """,
     )
 
@@ -249,6 +340,41 @@ assert x.tolist() == [1.0] * 4
 y = torch.tensor([-1.0, 1.0, 3.0])
 assert op.clamp(y, low=0.0) is y
 assert y.tolist() == [0.0, 1.0, 3.0]
+wide = torch.full((8,), -1.0)
+for part in (wide[::2], wide[1:5]):  # another layout, and not aligned: torch answers in place
+    assert op.clamp(part, low=0.0) is part and part.tolist() == [0.0] * 4
+for size in (4, 3):
+    x, weights = torch.ones(size), torch.ones(size, requires_grad=True)
+    total = (x * weights).sum()
+    op.clamp(x, low=0.0)
+    try:
+        total.backward()
+    except RuntimeError as error:
+        assert "inplace" in str(error)
+    else:
+        raise SystemExit("a gradient from changed values")
+    with torch.inference_mode():
+        op.clamp(torch.ones(size), low=0.0)
+""",
+        CLAMP,
+        "def run(x, *, low, out):\n    x.fill_({mark})\n",
+    )
+
+
+@pytest.mark.slow
+def test_a_tensor_that_is_changed_in_place_under_torch_compile(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+for dynamic in (False, True):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: op.clamp(x, low=0.0) + 1, fullgraph=True, dynamic=dynamic)
+    for size, due in {4: 1.0, 3: 0.0}.items():
+        x = torch.full((size,), -1.0)
+        assert (compiled(x) - 1).tolist() == x.tolist() == [due] * size, (size, dynamic)
+for size in (4, 3):
+    torch.library.opcheck(op._operator, (torch.zeros(size), 0.0), test_utils=("test_schema", "test_faketensor"))
 """,
         CLAMP,
         "def run(x, *, low, out):\n    x.fill_({mark})\n",
