@@ -84,7 +84,7 @@ def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: i
     try:
         artifact = build(source, bench.task)
         candidate, itself = (WorkerSession(bench, artifact, "") for _ in range(2))
-        outcome = check(candidate, None)
+        outcome = check(candidate, None, thoroughly=False)
         if outcome.status is not None:
             raise SystemExit(outcome.feedback)
         ground = bench.timed[workload]

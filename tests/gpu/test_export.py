@@ -71,7 +71,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     judged = judge(seed, TASK, budgets=(Budget.QUICK,), settings=config.evaluation)
     assert judged.ok, judged.last.feedback
     store_run(folder / "run.db", config, judged)
-    with Store.open(folder / "run.db") as store:
+    with Store.open(folder / "run.db", write=False) as store:
         made = export(store, seed.id, out=folder / "taken")
     assert "op.py" in made.files, made.no_operator
     return made.folder
