@@ -61,12 +61,14 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     config = parse_config(
         {
             "task": TASK,
+            "device": "cuda",
+            "language": language,
             "budget": {"evaluations": 1},
             "evaluation": {"quick_ms": 20, "precise_ms": 60, "final_ms": 100, "final_processes": 1},
             "islands": [{"name": "one", "operators": {"rewrite": 1}}],
         },
         "the test",
-    )
+    ).on("cuda")
     seed = Candidate(load_task(TASK).seeds[language].read_text(encoding="utf-8"), language)
     judged = judge(seed, TASK, budgets=(Budget.QUICK,), settings=config.evaluation)
     assert judged.ok, judged.last.feedback

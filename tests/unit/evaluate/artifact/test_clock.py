@@ -122,6 +122,27 @@ class DelayedOutside(Honest):
         return Honest.overhead_ns + 5e6 * (len(self.contents) <= 2 * BLOCKS)
 
 
+class LiarInOneOrder(Honest):
+    """Makes the events say less where it runs before the baseline, and can be seen to do nothing of it otherwise."""
+
+    @property
+    def overhead_ns(self):
+        return Honest.overhead_ns + 5e6 * (len(self.contents) % 2 == 0)
+
+
+class Switched(Honest):
+    """Honest, on a device that takes longer to turn to it, with or without a call, where buffers were filled before."""
+
+    last = None
+
+    def fire(self, timeout_s):
+        content = self.ground.views(0)["x"].clone()
+        filled = self.last is not None and not torch.equal(content, self.last)
+        self.last = content
+        fired = super().fire(timeout_s)
+        return replace(fired, outer_ns=fired.outer_ns + 5e6 * filled)
+
+
 class Interrupted(Honest):
     """Honest, on cores that other programs want, too: most batches wait for their turn, and it shows that they did."""
 
@@ -241,11 +262,17 @@ def test_work_for_others_or_no_work_is_found_within_a_few_blocks(ground, cheat):
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
 
 
-@pytest.mark.parametrize("cheat", [Hoarder, Liar])
+@pytest.mark.parametrize("cheat", [Hoarder, Liar, LiarInOneOrder])
 def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat):
     with pytest.raises(Rejected) as caught:
         measured(clock_for(ground, cheat()))
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_a_device_that_is_slow_to_turn_to_the_runner_is_not_taken_for_hidden_time(ground):
+    runner = Switched()
+    assert measured(clock_for(ground, runner)) == [1e3] * 2 * BLOCKS
+    assert len(runner.contents) < 4 * BLOCKS, "nothing had to be measured anew"
 
 
 @pytest.mark.parametrize("kind", [Delayed, DelayedOutside])
