@@ -80,8 +80,10 @@ class Database:
 
     def changed(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement and return how many rows it changed."""
-        with self.translation():
+        try:
             return self._connection.execute(sql, values).rowcount
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
         """Run one statement for each row."""
@@ -105,17 +107,14 @@ class Database:
         found = self.row(sql, values)
         return (found[0] or 0) if found else 0
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> "_Transaction":
         """Make the block all-or-nothing; the write lock is taken at its start."""
-        self.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
-                self._connection.execute("ROLLBACK")
-            raise
+        return _Transaction(self)
+
+    def roll_back(self) -> None:
+        """Undo the open transaction, if there still is one."""
+        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
+            self._connection.execute("ROLLBACK")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -130,6 +129,28 @@ class Database:
         """Close the connection; the last one folds the write-ahead log into the file."""
         with self.translation():
             self._connection.close()
+
+
+class _Transaction:
+    """A block that is all-or-nothing. A class, since a generator would take half as long again as an empty block."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._database.roll_back()
+            return
+        try:
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.roll_back()
+            raise
 
 
 def connect(path: Path, *, write: bool, create: bool = False) -> Database:

@@ -22,6 +22,8 @@ class GridArchive:
     def __init__(self, axes: Mapping[str, Sequence[float]]) -> None:
         self._axes = {name: tuple(edges) for name, edges in axes.items()}
         self._cells: dict[tuple[int, ...], Elite] = {}
+        self._ordered: tuple[Elite, ...] | None = ()
+        """What `elites` returns; None since the last change: it is asked for at every step and changes rarely."""
 
     def niche(self, descriptor: Mapping[str, float]) -> tuple[int, ...]:
         """Return the cell a descriptor falls into."""
@@ -34,19 +36,24 @@ class GridArchive:
         if holder is not None and holder.fitness.value >= elite.fitness.value:
             return False
         self._cells[cell] = elite
+        self._ordered = None
         return True
 
     def remove(self, candidate_id: str) -> None:
         """Drop a candidate if it is an elite here."""
         self._cells = {cell: elite for cell, elite in self._cells.items() if elite.candidate.id != candidate_id}
+        self._ordered = None
 
     def elites(self) -> tuple[Elite, ...]:
         """Return all elites, ordered by cell."""
-        return tuple(self._cells[cell] for cell in sorted(self._cells))
+        if self._ordered is None:
+            self._ordered = tuple(self._cells[cell] for cell in sorted(self._cells))
+        return self._ordered
 
     def clear(self) -> None:
         """Forget every elite."""
         self._cells.clear()
+        self._ordered = None
 
     def __len__(self) -> int:
         """Return the number of occupied cells."""

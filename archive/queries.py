@@ -1,6 +1,7 @@
 """Reading single things: candidates, proposals, evaluations, work in flight."""
 
 import re
+from collections.abc import Iterator
 
 from archive.database import Database
 from archive.facts import Kind, lineages
@@ -20,6 +21,7 @@ from evokernel.errors import StoreError
 from evokernel.evaluation import EvaluationKey, Status
 
 FIRST_STEP = 1
+_PAGE = 5000
 
 
 def _columns(names: str, table: str) -> str:
@@ -73,10 +75,22 @@ def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:
 
 def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation | None:
     """Return the newest evaluation with an equal key, or None; faults of our own are never used again."""
-    sql = f"{_EVALUATIONS} WHERE e.program_hash = ? AND e.key_digest = ? AND e.status <> ? ORDER BY e.seq DESC LIMIT 1"
-    row = database.row(sql, (key.program_hash, key.digest, Status.HARNESS_ERROR.value))
+    sql = "SELECT max(seq) FROM evaluations WHERE program_hash = ? AND key_digest = ? AND status <> ?"
+    seq = database.number(sql, (key.program_hash, key.digest, Status.HARNESS_ERROR.value))
+    if not seq:  # so it is for every new program, and asking for all columns takes twice as long
+        return None
+    row = database.row(f"{_EVALUATIONS} WHERE e.seq = ?", (seq,))
     found = None if row is None else stored_evaluation(row)
     return found if found is not None and found.evaluation.key == key else None
+
+
+def evaluated_programs(database: Database) -> Iterator[str]:
+    """Yield the hash of every program that has an evaluation, a page at a time: there may be very many."""
+    sql = "SELECT DISTINCT program_hash FROM evaluations WHERE program_hash > ? ORDER BY program_hash LIMIT ?"
+    last = ""
+    while page := database.rows(sql, (last, _PAGE)):
+        yield from (row["program_hash"] for row in page)
+        last = page[-1]["program_hash"]
 
 
 def evaluations_of(database: Database, program_hash: str) -> list[StoredEvaluation]:

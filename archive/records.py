@@ -39,6 +39,8 @@ PROPOSAL_COLUMNS = (
 INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}) VALUES ({', '.join('?' * 16)})"
 CANDIDATE_COLUMNS = "id, language, text, program_hash, skeleton, born, origin"
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)  # `json.dumps` makes one at every call
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEvaluation:
@@ -81,7 +83,7 @@ class Barren:
 
 def to_json(value: Any) -> str:
     """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _number(value: float) -> float | str:
@@ -133,7 +135,7 @@ def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tup
     return (
         seq,
         key.digest,
-        *(str(getattr(key, name)) for name in EvaluationKey.__slots__),
+        *key.fields,
         evaluation.candidate_id,
         evaluation.status.value,
         evaluation.stage.value,

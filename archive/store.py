@@ -37,6 +37,7 @@ class Store:
         self._presence = None if lock is None else Presence(database)
         self._session: int | None = None
         self._paid: Spending | None = None
+        self._evaluated: set[int] | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, write: bool) -> Self:
@@ -135,18 +136,38 @@ class Store:
 
     def find_evaluation(self, key: EvaluationKey) -> StoredEvaluation | None:
         """Return the newest evaluation with an equal key, or None. Our own faults are never used again."""
-        return queries.find_evaluation(self.database, key)
+        return queries.find_evaluation(self.database, key) if self._may_be_evaluated(key.program_hash) else None
+
+    def _may_be_evaluated(self, program_hash: str) -> bool:
+        """Whether it is worth looking for evaluations of a program: most are new, and each is asked about.
+
+        Only the one engine writes evaluations, so it need not ask the file what it has not written. Kept are Python's
+        hashes, which take half the memory of the texts; two that are equal cost a look-up, no more.
+        """
+        if self._lock is None:
+            return True
+        if self._evaluated is None:
+            self._evaluated = {hash(program) for program in queries.evaluated_programs(self.database)}
+        return hash(program_hash) in self._evaluated
+
+    def _note_evaluated(self, evaluation: Evaluation) -> None:
+        if self._evaluated is not None:
+            self._evaluated.add(hash(evaluation.key.program_hash))
 
     def commit(self, step: int, evaluation: Evaluation, *, reused_from: int | None = None) -> int:
         """Store the result of a step in flight, end its lease and return the seq.
 
         `reused_from` is the seq of a stored evaluation that is used again; `evaluation` is then not stored.
         """
-        return writing.commit(self.database, step, evaluation, reused_from=reused_from, session=self._session)
+        seq = writing.commit(self.database, step, evaluation, reused_from=reused_from, session=self._session)
+        self._note_evaluated(evaluation)
+        return seq
 
     def add_evaluation(self, evaluation: Evaluation) -> int:
         """Store one more evaluation of a known candidate, outside any step, and return the seq."""
-        return writing.add_evaluation(self.database, evaluation, session=self._session)
+        seq = writing.add_evaluation(self.database, evaluation, session=self._session)
+        self._note_evaluated(evaluation)
+        return seq
 
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Yield every fact with a higher seq, in order: what a resumed run applies."""

@@ -25,9 +25,8 @@ def put_text(database: Database, text: str) -> str:
     """Store a text within the open transaction, unless it is there, and return its hash."""
     data = text.encode()
     digest = hashlib.sha256(data).hexdigest()
-    if database.row("SELECT 1 FROM texts WHERE hash = ?", (digest,)) is None:
-        body = _compressor().compress(data)
-        database.execute("INSERT INTO texts VALUES (?, ?, ?)", (digest, len(data), body))
+    values = (digest, len(data), _compressor().compress(data))  # nearly every text is new: looking first costs more
+    database.execute("INSERT INTO texts VALUES (?, ?, ?) ON CONFLICT(hash) DO NOTHING", values)
     return digest
 
 

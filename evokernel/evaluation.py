@@ -160,8 +160,20 @@ class EvaluationKey:
     @property
     def digest(self) -> str:
         """16 hex digits over all fields."""
-        text = "\0".join(str(getattr(self, name)) for name in self.__slots__)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256("\0".join(self.fields).encode()).hexdigest()[:16]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The values of all fields, in their order."""
+        return (
+            self.program_hash,
+            self.task_hash,
+            self.device,
+            self.environment,
+            self.evaluator_version,
+            self.mode.value,
+            self.budget.value,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,27 @@
 """Named random streams: the same (seed, step, name) gives the same numbers in any process, so no state is saved."""
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 
 
 def stream(seed: int, step: int, name: str) -> np.random.Generator:
     """Return the generator that belongs to one purpose at one step of a run."""
-    label = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    return np.random.default_rng(np.random.SeedSequence([seed, step, label]))
+    # The words that `SeedSequence([seed, step, label])` would make of these numbers, which takes it several times as
+    # long: a stream is made at every step.
+    words = np.array((*_words(seed), *_words(step), *_label(name)), dtype=np.uint32)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
+
+
+@lru_cache(maxsize=1024)
+def _label(name: str) -> tuple[int, ...]:
+    return _words(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
+
+
+def _words(number: int) -> tuple[int, ...]:
+    """Return the digits of a number to base 2**32, the lowest first."""
+    if number < 0:
+        raise ValueError(f"a random stream is named by numbers from 0 on, not {number}")
+    low, high = number & 0xFFFFFFFF, number >> 32
+    return (low, *_words(high)) if high else (low,)

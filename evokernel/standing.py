@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status, floor_share
-from evokernel.fitness import Elite, elite_of
+from evokernel.fitness import Elite
 
 
 @dataclass(slots=True)
@@ -26,20 +26,13 @@ class Standing:
     seed: Elite | None = None
     last_failure: Evaluation | None = field(default=None, repr=False)
 
-    def take(
-        self,
-        seq: int,
-        proposal: Proposal,
-        evaluation: Evaluation,
-        *,
-        program_hash: str,
-        skeleton: str,
-        barred: bool = False,
-    ) -> bool:
-        """Count one result; say whether it is the best so far, which a program that is `barred` cannot be."""
+    def take(self, proposal: Proposal, evaluation: Evaluation, elite: Elite | None, *, barred: bool = False) -> bool:
+        """Count one result and the elite it made; say whether that is the best so far.
+
+        A program that is `barred` cannot be.
+        """
         self.results += 1
         self.since_improvement += evaluation.status is not Status.HARNESS_ERROR
-        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program_hash, skeleton=skeleton)
         if elite is None:
             self.last_failure = evaluation
             return False

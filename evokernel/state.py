@@ -12,7 +12,7 @@ from evokernel.candidate import Candidate, Proposal
 from evokernel.config import RunConfig
 from evokernel.conversation import Insight, Origin
 from evokernel.evaluation import Budget, Evaluation, Status
-from evokernel.fitness import Elite
+from evokernel.fitness import Elite, elite_of
 from evokernel.handed_in import Answered, HandedIn, read_answer, read_insight, read_source, read_text
 from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
@@ -110,7 +110,8 @@ class State:
         hashes = hashes or self.hashes(proposal.candidate)
         program, skeleton = hashes.program, hashes.skeleton
         barred = program in self.archipelago.memory.barred
-        improved = self.standing.take(seq, proposal, evaluation, program_hash=program, skeleton=skeleton, barred=barred)
+        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program, skeleton=skeleton)
+        improved = self.standing.take(proposal, evaluation, elite, barred=barred)
         outcome = Outcome(
             seq=seq,
             proposal=proposal,
@@ -121,6 +122,7 @@ class State:
             evaluation=evaluation,
             program_hash=program,
             skeleton=skeleton,
+            elite=elite,
         )
         return improved, self.archipelago.tell(outcome)
 

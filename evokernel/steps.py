@@ -44,9 +44,9 @@ class Selection:
 class Outcome:
     """One committed result, as the search state takes it in. No evaluation: the operator had nothing to offer.
 
-    `program_hash` and `skeleton` are those of the candidate; empty where there is none. `exhausted`: without an
-    evaluation, whether asking this operator for these parents again is of no use. `insight` is what came instead, and
-    `usage` what finding out has cost.
+    `program_hash` and `skeleton` are those of the candidate; empty where there is none. `elite` is what the result
+    has made; None where the candidate is not right. `exhausted`: without an evaluation, whether asking this operator
+    for these parents again is of no use. `insight` is what came instead, and `usage` what finding out has cost.
     """
 
     seq: int
@@ -58,6 +58,7 @@ class Outcome:
     evaluation: Evaluation | None
     program_hash: str = ""
     skeleton: str = ""
+    elite: Elite | None = None
     exhausted: bool = True
     insight: Insight | None = None
     usage: Usage = field(default_factory=Usage)

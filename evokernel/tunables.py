@@ -60,6 +60,9 @@ class TunableSpace:
                 yield values
 
 
+_NOTHING = TunableSpace((), ())
+
+
 def read_tunables(source: str) -> TunableSpace:
     """Return the tunable space of a source.
 
@@ -67,7 +70,7 @@ def read_tunables(source: str) -> TunableSpace:
         ValueError: a name is declared twice, or a constraint is malformed or names something that is no tunable.
     """
     if "tune" not in source:  # most sources of models have none, and this is asked often
-        return TunableSpace((), ())
+        return _NOTHING
     tunables: dict[str, Tunable] = {}
     for match in _LINE.finditer(source):
         name, value = match["name"], int(match["value"])

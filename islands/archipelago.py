@@ -163,7 +163,8 @@ class Archipelago:
             return notes
         targets = [self.islands[outcome.island]] if outcome.island in self.islands else list(self.islands.values())
         for island in targets:
-            island.picks.update(outcome.parents[:1])
+            for parent in outcome.parents[:1]:
+                island.picks[parent] += 1
             better = elite is not None and island.take(elite)
             island.stale += not better
             if self._rules.reset_after and island.stale >= self._rules.reset_after:
@@ -248,7 +249,8 @@ class Archipelago:
 
     def _first(self, island: Island, elites: list[Elite], rng: np.random.Generator) -> Elite:
         """Return the first parent: often what a person has pinned, else as the island picks."""
-        pinned = [elite for elite in elites if elite.candidate.id in self.memory.pinned]
+        marked = self.memory.pinned
+        pinned = [elite for elite in elites if elite.candidate.id in marked] if marked else []
         if pinned and rng.random() < PINNED_SHARE:
             return pinned[int(rng.integers(len(pinned)))]
         return island.selector.select(elites, island.picks, rng)
@@ -262,12 +264,11 @@ class Archipelago:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
         if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
             elites = [elite for elite in self.memory.young()[:1] if self._partners(elite, operator)] or elites
-        open_to = {elite.candidate.id: self._partners(elite, operator) for elite in elites}
-        elites = [elite for elite in elites if open_to[elite.candidate.id]]
+        elites = self._open(elites, operator)
         if not elites:
             return ()
         first = self._first(island, elites, rng)
-        groups = open_to[first.candidate.id]
+        groups = self._partners(first, operator)
         return (first, *groups[int(rng.integers(len(groups)))])
 
     def _matched(
@@ -290,6 +291,13 @@ class Archipelago:
                 return (first, suitable[int(rng.choice(len(suitable), p=weights / weights.sum()))])
             elites = [elite for elite in elites if elite is not first]
         return ()
+
+    def _open(self, elites: list[Elite], operator: Operator) -> list[Elite]:
+        """Return the elites that an operator can still be given, alone or with partners."""
+        exhausted = self.memory.exhausted
+        if operator.parents == 1:
+            return [e for e in elites if (operator.name, e.candidate.id) not in exhausted] if exhausted else elites
+        return [elite for elite in elites if self._partners(elite, operator)]
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:
         """Return the groups of other variants of its skeleton that an elite can be given to an operator with."""

@@ -39,7 +39,7 @@ class ByShares:
         """Return the names as drawn, without replacement (by exponential clocks: Efraimidis and Spirakis 2006)."""
         waits = {
             name: -math.log(1.0 - drawn) / shares[name]
-            for name, drawn in zip(shares, rng.random(len(shares)), strict=True)
+            for name, drawn in zip(shares, rng.random(len(shares)).tolist(), strict=True)
         }
         return sorted(waits, key=waits.__getitem__)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evokernel.candidate import Proposal
 from evokernel.evaluation import Evaluation, Status
-from evokernel.fitness import Elite, elite_of
+from evokernel.fitness import Elite
 from evokernel.steps import Attempt, Failure, Outcome, Sibling
 from evokernel.tunables import read_tunables
 from islands.broken import Broken
@@ -72,8 +72,7 @@ class Memory:
         self.propose(proposal)
         if evaluation.status is Status.HARNESS_ERROR:
             return None
-        hashes = {"program_hash": outcome.program_hash, "skeleton": outcome.skeleton}
-        elite = elite_of(proposal.candidate, evaluation, seq=outcome.seq, **hashes)
+        elite = outcome.elite
         values = (
             read_tunables(proposal.candidate.source).values if evaluation.status is not Status.STATIC_REJECT else {}
         )

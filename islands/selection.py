@@ -1,6 +1,8 @@
 """How an island picks a parent among its elites."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,8 +18,14 @@ class RankSelector:
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
         """Return one elite; `picks` is not looked at."""
         ranked = sorted(elites, key=lambda elite: elite.fitness.value, reverse=True)
-        reached = np.cumsum((1.0 - self.pressure) ** np.arange(len(ranked), dtype=float))
-        return ranked[int(np.searchsorted(reached, rng.random() * reached[-1], side="right"))]
+        reached = _reached(self.pressure, len(ranked))
+        return ranked[bisect_right(reached, rng.random() * reached[-1])]
+
+
+@lru_cache(maxsize=1024)
+def _reached(pressure: float, count: int) -> tuple[float, ...]:
+    """Return the sums of the chances of the first, the first two, and so on, in units of the first one's chance."""
+    return tuple(np.cumsum((1.0 - pressure) ** np.arange(count, dtype=float)).tolist())
 
 
 class TournamentSelector:

@@ -35,7 +35,6 @@ _TOKEN = re.compile(
 _HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
 _UNUSUAL = ('R"', "/*", "%:")
 """Beside joined lines, what is not read line by line: raw strings, long comments, and a spelling of `#`."""
-_TO_THE_LETTER = re.compile(r"[\"'#]")  # in quotes, closed or not, blanks count; there and in headers, // is no comment
 _LENGTH_KEPT = 200
 _COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
 _PIECE = re.compile(
@@ -53,7 +52,7 @@ def tokens(source: str) -> tuple[str, ...]:
     with the source), any other character that begins no token is one by itself.
     """
     lines = _code_lines(source)
-    return tokens_with_care(source) if lines is None else tuple(chain.from_iterable(_line(each)[0] for each in lines))
+    return tokens_with_care(source) if lines is None else tuple(chain.from_iterable(each for each, _ in _read(lines)))
 
 
 def tokens_with_care(source: str) -> tuple[str, ...]:
@@ -62,24 +61,32 @@ def tokens_with_care(source: str) -> tuple[str, ...]:
 
 
 def _lines(source: str) -> str:
-    return source.replace("\r\n", "\n").replace("\r", "\n")
+    return source.replace("\r\n", "\n").replace("\r", "\n") if "\r" in source else source
 
 
 def _code_lines(source: str) -> list[str] | None:
-    """Return the lines without layout and most comments, or None where a line cannot be read by itself."""
+    """Return the lines without layout and most comments, or None where a line cannot be read by itself.
+
+    A line with a quote or a `#` before its first `//` is left as it is: in quotes, closed or not, blanks count, and
+    there and in the name of a header `//` is no comment.
+    """
     text = _lines(source)
     if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
         return None
-    return [_code(line) for line in text.split("\n")]
+    lines: list[str] = []
+    for line in text.split("\n"):  # in place: a call for each line would take as long as all of this
+        code = line.partition("//")[0]
+        to_the_letter = '"' in code or "'" in code or "#" in code
+        lines.append(line if to_the_letter else code.strip())
+    return lines
 
 
-def _code(line: str) -> str:
-    code, _, _ = line.partition("//")
-    return line if _TO_THE_LETTER.search(code) else code.strip()
+def _read(lines: list[str]) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """Return the tokens of each line and how they enter a hash."""
+    return map(_line_kept if max(map(len, lines)) <= _LENGTH_KEPT else _line, lines)
 
 
 def _line(line: str) -> tuple[tuple[str, ...], bytes]:
-    """Return the tokens of a line and how they enter a hash."""
     return _line_kept(line) if len(line) <= _LENGTH_KEPT else _line_read(line)
 
 
@@ -103,7 +110,7 @@ def program_hash(source: str) -> str:
     elif (lines := _code_lines(source)) is None:
         text = _coded(tokens_with_care(source))
     else:
-        text = b"".join([_line(each)[1] for each in lines])
+        text = b"".join([coded for _, coded in _read(lines)])
     return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]
 
 
