@@ -43,12 +43,12 @@ def updated_element(body: tuple[Stmt, ...]) -> Index | None:
 
 
 def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements with their updated element held in a scalar."""
+    """The statements with their updated element, where its type is known, held in a scalar."""
     element = updated_element(body)
-    if element is None:
+    kind = element_types(program).get(element.base) if element is not None else None
+    if element is None or kind is None:  # of a name that is not declared here no scalar can be made
         return body
     name = fresh(program, "acc")
-    kind = element_types(program)[element.base]
     first = body[0]
     stored = isinstance(first, Assign) and first.target == element and first.op == "="
     start: Stmt = Decl(kind, name, (), first.value if stored and isinstance(first, Assign) else element)

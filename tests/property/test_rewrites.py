@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from operators.loops.ir import (
@@ -81,7 +81,11 @@ def test_random_chains_keep_results(nest: Nest, tmp_path: Path) -> None:
     assert check(nest, compiled(source, tmp_path, "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")) == ""
 
 
+BATCHED = next(nest for nest in NESTS if nest.name == "batched")
+
+
 @given(st.sampled_from(NESTS), st.integers(0, 400), st.integers(0, 400))
+@example(BATCHED, 135, 2)  # what a loop updates is declared nowhere
 @settings(max_examples=60, deadline=None)
 def test_damaged_kernels_have_moves_that_apply(nest: Nest, gone: int, copied: int) -> None:
     words = re.findall(r"\w+|\s+|[^\w\s]", nest.source)
