@@ -1,10 +1,12 @@
-"""Writes docs/results.md from the stores of runs: python docs/results.py runs/*.db
+"""Writes docs/results/DEVICE.md from the stores of runs: python docs/results.py runs/*.db
 
-Every figure on that page comes from a store, and every run says how to repeat it. A store is refused whose best kernel
-is not right on held-out inputs and measured anew by the evaluator of this version: what was judged by rules that have
-changed since is not shown. The page is whole or not written.
+There is a page for each device that the runs were on; pages of other devices stay as they are. Every figure comes from
+a store, and every run says how to repeat it. A store is refused whose best kernel is not right on held-out inputs and
+measured anew by the evaluator of this version: what was judged by rules that have changed since is not shown. Pages are
+whole or not written.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from evokernel.report.status import RunStatus
 from evokernel.report.story import Chapter
 from evokernel.report.verdicts import Holdout, Kind
 
-PAGE = Path(__file__).with_name("results.md")
+PAGES = Path(__file__).with_name("results")
 RATIONALE_CHARACTERS = 300
 HEAD = """# Results
 
@@ -149,8 +151,17 @@ def _plain(text: str) -> str:
     return line
 
 
-def main(arguments: list[str], target: Path = PAGE) -> int:
-    """Write the page to a file; 2 where a store cannot be shown, and then nothing is written."""
+def pages(results: Iterable[Result]) -> dict[str, str]:
+    """Return the page of each device by the name of its file."""
+    ordered = sorted(results, key=lambda result: result.status.run.device)
+    return {
+        re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-") + ".md": "\n".join(page(group))
+        for device, group in groupby(ordered, key=lambda result: result.status.run.device)
+    }
+
+
+def main(arguments: list[str], folder: Path = PAGES) -> int:
+    """Write the pages to a folder; 2 where a store cannot be shown, and then nothing is written."""
     if not arguments or arguments[0].startswith("-"):
         sys.stderr.write(f"{__doc__}\n")
         return 2
@@ -159,8 +170,9 @@ def main(arguments: list[str], target: Path = PAGE) -> int:
     except EvokernelError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2
-    target.write_text("\n".join(page(results)), encoding="utf-8")
-    sys.stdout.write(f"{target}: {len(results)} runs\n")
+    for name, text in pages(results).items():
+        (folder / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{folder / name}\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""docs/results.md is made from stores alone: their figures, nobody's markup, nothing that was judged by old rules."""
+"""Pages of results are made from stores alone: their figures, nobody's markup, nothing that was judged by old rules."""
 
 import gzip
 import importlib.util
@@ -27,8 +27,8 @@ def results() -> ModuleType:
 
 def test_the_page_has_the_figures_of_the_last_measurement(results: ModuleType, tmp_path: Path) -> None:
     ids = fill_store(tmp_path / "run.db", evaluator_version=EVALUATOR_VERSION)
-    assert results.main([str(tmp_path / "run.db")], tmp_path / "page.md") == 0
-    text = (tmp_path / "page.md").read_text()
+    assert results.main([str(tmp_path / "run.db")], tmp_path) == 0
+    text = (tmp_path / "test-cpu.md").read_text()
     assert "## Test CPU\n\ng++ 13 -O3; worker mode." in text
     assert (
         "| gemm | cpp | **4.9x (4.833 to 4.968)** | compiled 4.5x (4.413 to 4.589), torch 5x" in text
@@ -44,8 +44,8 @@ def test_words_of_others_are_no_markup(results: ModuleType, tmp_path: Path) -> N
         hostile = "<script>a|b</script>\n\n# head `code` [x](http://y) ~~~ \x1b[2J"
         best = builder.add("// best\n", speedup=2.0, parents=(seed,), rationale=hostile)
         builder.final(best, speedup=2.0, panel={"torch|*": 2.0})
-    assert results.main([str(tmp_path / "run.db")], tmp_path / "page.md") == 0
-    text = (tmp_path / "page.md").read_text()
+    assert results.main([str(tmp_path / "run.db")], tmp_path) == 0
+    text = (tmp_path / "test-cpu.md").read_text()
     assert "\\<script\\>a\\|b\\</script\\> \\# head \\`code\\` \\[x\\](http://y) \\~\\~\\~ \\[2J" in text
     assert "torch\\|\\* 2x" in text
     assert not {"<script", "\x1b"} & set(text.split())
@@ -54,7 +54,7 @@ def test_words_of_others_are_no_markup(results: ModuleType, tmp_path: Path) -> N
 def test_what_cannot_be_shown_is_refused_and_the_page_stays(
     results: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page, good, pending, old = (tmp_path / name for name in ("page.md", "good.db", "pending.db", "old.db"))
+    page, good, pending, old = (tmp_path / name for name in ("test-cpu.md", "good.db", "pending.db", "old.db"))
     page.write_text("as it was")
     fill_store(good, evaluator_version=EVALUATOR_VERSION)
     fill_store(pending, crowned=False, evaluator_version=EVALUATOR_VERSION)
@@ -64,7 +64,7 @@ def test_what_cannot_be_shown_is_refused_and_the_page_stays(
         (old, "was judged by version"),
         (tmp_path / "no.db", "no.db"),
     ):
-        assert results.main([str(good), str(path)], page) == 2
+        assert results.main([str(good), str(path)], tmp_path) == 2
         assert words in capsys.readouterr().err
-    assert results.main([], page) == 2
+    assert results.main([], tmp_path) == 2
     assert page.read_text() == "as it was"
