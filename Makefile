@@ -48,6 +48,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases benchmarks/*.py benchmarks/precision/__main__.py
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 from errors import repeat
 
 from evokernel.config import EvaluationConfig
+from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.clockwork import WorkerClock
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import share_out
@@ -88,7 +90,8 @@ def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: i
         if outcome.status is not None:
             raise SystemExit(outcome.feedback)
         ground = bench.timed[workload]
-        bench.mirror = BaselineSide(itself.worker, batch_s=BATCH_S, first_call_s=120.0)
+        in_its_place = cast(BaselineProcess, itself.worker)  # of a baseline's process it does what is asked for here
+        bench.mirror = BaselineSide(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
         call_s = _size_batches(ground, bench.mirror)
         ground.attach(candidate.worker, set())
         fresh = FreshInputs(ground.task, ground.workload, bench.rng)

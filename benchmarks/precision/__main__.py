@@ -60,7 +60,7 @@ def do_bench(ground: Ground, baseline: Any, budget_s: float, times: int) -> dict
         return float(time_ms)
 
     once()
-    return percentiles([float(np.log(once() / once())) for _ in range(times)])
+    return dict(percentiles([float(np.log(once() / once())) for _ in range(times)]))
 
 
 def study(name: str, *, repeats: int, long: int, final: bool) -> list[dict[str, Any]]:
