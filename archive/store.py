@@ -151,6 +151,7 @@ class Store:
         return hash(program_hash) in self._evaluated
 
     def _note_evaluated(self, evaluation: Evaluation) -> None:
+        """Remember a program before it is written: one too many costs a look-up, one too few a second evaluation."""
         if self._evaluated is not None:
             self._evaluated.add(hash(evaluation.key.program_hash))
 
@@ -159,15 +160,13 @@ class Store:
 
         `reused_from` is the seq of a stored evaluation that is used again; `evaluation` is then not stored.
         """
-        seq = writing.commit(self.database, step, evaluation, reused_from=reused_from, session=self._session)
         self._note_evaluated(evaluation)
-        return seq
+        return writing.commit(self.database, step, evaluation, reused_from=reused_from, session=self._session)
 
     def add_evaluation(self, evaluation: Evaluation) -> int:
         """Store one more evaluation of a known candidate, outside any step, and return the seq."""
-        seq = writing.add_evaluation(self.database, evaluation, session=self._session)
         self._note_evaluated(evaluation)
-        return seq
+        return writing.add_evaluation(self.database, evaluation, session=self._session)
 
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Yield every fact with a higher seq, in order: what a resumed run applies."""

@@ -1,6 +1,7 @@
 """Writes docs/results/DEVICE.md from the stores of runs: python docs/results.py runs/*.db
 
-There is a page for each device that the runs were on; pages of other devices stay as they are. Every figure comes from
+There is a page for each device that the runs were on; pages of other devices stay as they are, and say which version of
+the evaluator made them. Every figure comes from
 a store, and every run says how to repeat it. A store is refused whose best kernel is not right on held-out inputs and
 measured anew by the evaluator of this version: what was judged by rules that have changed since is not shown. Pages are
 whole or not written.
@@ -44,7 +45,9 @@ class Result:
     @property
     def place(self) -> tuple[str, str, str]:
         """The device, the versions, and how candidates ran."""
-        return self.status.run.device, self.status.run.environment, self.best.evaluation.key.mode
+        key = self.best.evaluation.key
+        judged_by = f"{key.mode} mode, version {key.evaluator_version} of the evaluator"
+        return self.status.run.device, self.status.run.environment, judged_by
 
 
 def read_result(path: Path) -> Result:
@@ -66,9 +69,9 @@ def page(results: Iterable[Result]) -> Iterator[str]:
     """Yield the parts of the page."""
     yield HEAD
     ordered = sorted(results, key=lambda result: (result.place, result.status.run.task, str(result.status.run.path)))
-    for (device, environment, mode), group in groupby(ordered, key=lambda result: result.place):
+    for (device, environment, judged_by), group in groupby(ordered, key=lambda result: result.place):
         found = [*group]
-        yield f"## {_plain(device)}\n\n{_plain(environment)}; {mode} mode.\n"
+        yield f"## {_plain(device)}\n\n{_plain(environment)}; {_plain(judged_by)}.\n"
         yield _overview(found)
         for result in found:
             yield _run(result)
@@ -170,9 +173,13 @@ def main(arguments: list[str], folder: Path = PAGES) -> int:
     except EvokernelError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2
-    for name, text in pages(results).items():
-        (folder / name).write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{folder / name}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {folder / name: text for name, text in pages(results).items()}
+    for path, text in made.items():
+        path.with_suffix(".part").write_text(text, encoding="utf-8")
+    for path in made:
+        path.with_suffix(".part").replace(path)
+        sys.stdout.write(f"{path}\n")
     return 0
 
 

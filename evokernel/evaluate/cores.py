@@ -30,11 +30,11 @@ def share_out(
 
     On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With
     GPUs each judge spins on a core of its own and the host side of its kernels has two, so that compilers never delay
-    a launch. That takes four cores for each GPU; with fewer nobody is pinned and nobody spins, on any of them: a
-    number must not depend on which GPU it comes from.
+    a launch. Which cores these are follows from the GPU's number, and those of GPUs that are not used here are left
+    alone: a search of somebody else on another GPU of the machine has them, and neither knows of the other.
 
-    Which cores are a GPU's own follows from its number, and those of GPUs that are not used here are left alone: a
-    search of somebody else on another GPU of the machine has them, and neither knows of the other.
+    That takes four cores for each GPU of the machine; with fewer nobody is pinned and nobody spins, on any of them: a
+    number must not depend on which GPU it comes from.
 
     Args:
         cores: those this process may run on.
@@ -47,12 +47,9 @@ def share_out(
     if device == "cpu":
         rest = every[:-threads] or every
         return (Cores(judge=rest, runners=every[-threads:], engine=rest, compilers=every),)
-    places = min(max(machine, len(gpus)), len(every) // _NEEDED_ON_CUDA)
-    if places < len(gpus):
+    places = max(machine, max(gpus) + 1)
+    if len(every) < _NEEDED_ON_CUDA * places:
         return len(gpus) * (Cores(every, every, every, every),)
     rest = every[: len(every) - RESERVED_ON_CUDA * places]
     own = [every[end - RESERVED_ON_CUDA : end] for end in range(len(every), len(rest), -RESERVED_ON_CUDA)]
-    chosen = [number % places for number in gpus]
-    if len(set(chosen)) < len(gpus):  # more GPUs than places, and two of ours would share one
-        chosen = [*range(len(gpus))]
-    return tuple(Cores(own[place][-1:], own[place][:-1], engine=rest, compilers=rest) for place in chosen)
+    return tuple(Cores(own[gpu][-1:], own[gpu][:-1], engine=rest, compilers=rest) for gpu in gpus)

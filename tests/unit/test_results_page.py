@@ -29,7 +29,7 @@ def test_the_page_has_the_figures_of_the_last_measurement(results: ModuleType, t
     ids = fill_store(tmp_path / "run.db", evaluator_version=EVALUATOR_VERSION)
     assert results.main([str(tmp_path / "run.db")], tmp_path) == 0
     text = (tmp_path / "test-cpu.md").read_text()
-    assert "## Test CPU\n\ng++ 13 -O3; worker mode." in text
+    assert "## Test CPU\n\ng++ 13 -O3; worker mode, version " in text
     assert (
         "| gemm | cpp | **4.9x (4.833 to 4.968)** | compiled 4.5x (4.413 to 4.589), torch 5x" in text
     )  # 6x in the search

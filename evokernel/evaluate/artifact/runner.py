@@ -64,6 +64,11 @@ class Fired:
     outer_ns: float
     interrupted: bool = False
 
+    @property
+    def beyond_ns(self) -> float:
+        """What the judge's clock shows beyond the events: launching, changing contexts, what a kernel has hidden."""
+        return self.outer_ns - self.device_ns
+
 
 class ArtifactRunner(HostedProcess):
     """One runner. Whatever it says wrong, or late, or not at all, is put down to the kernels it ran, and ends it."""

@@ -163,14 +163,14 @@ class _Runner:
             self._watch.end(self._stream.handle, in_graph=True)
         graph.upload(self._stream)
         streams.settle()  # making a graph is work on the device, too: a baseline beside it took 0.4 ms longer
+        before = interruptions()
         self._flags.armed = number
         if self._told_to_go(number):
             graph.upload(self._stream)
-            before = interruptions()
             graph.launch(self._stream)
             self._stream.wait()
-            lost = interruptions() - before
-            self._flags.finish(number, device_ns=self._watch.elapsed_ns(), interruptions=lost)
+            device_ns = self._watch.elapsed_ns()
+            self._flags.finish(number, device_ns=device_ns, interruptions=interruptions() - before)
         self._graph = graph  # to be closed before the next one is made: the baseline may be at work by now
 
     def _close_graph(self) -> None:

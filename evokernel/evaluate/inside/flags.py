@@ -12,7 +12,10 @@ _BYTES = 4096
 
 
 def interruptions() -> int:
-    """Return how often this thread has lost its core so far although it had more to do: to other programs."""
+    """Return how often this thread has lost its core so far although it had more to do: to other programs.
+
+    One that had gone to sleep, as where there are too few cores to spin on, and was woken late does not show here.
+    """
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
@@ -81,7 +84,7 @@ class Flags:
 
     @property
     def interruptions(self) -> int:
-        """How often the runner lost its core meanwhile, although it had more to do."""
+        """How often the runner lost its core since it was armed, although it had more to do."""
         return int(self._at.interruptions)
 
     def finish(self, number: int, *, device_ns: float, interruptions: int = 0) -> None:

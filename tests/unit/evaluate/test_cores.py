@@ -57,12 +57,9 @@ def test_searches_that_do_not_know_of_each_other_keep_apart_by_the_numbers_of_th
     assert share_out(range(16), device="cuda", threads=1, gpus=(1,), machine=2) == both[1:]
 
 
-def test_gpus_for_which_there_are_no_cores_of_their_own_take_turns_at_those_there_are():
-    (third,) = share_out(range(9), device="cuda", threads=1, gpus=(2,), machine=8)
-    assert third == Cores(judge=(8,), runners=(6, 7), engine=(0, 1, 2), compilers=(0, 1, 2))
-    first, second = share_out(range(9), device="cuda", threads=1, gpus=(0, 2), machine=8)
-    assert first == third
-    assert second == Cores(judge=(5,), runners=(3, 4), engine=(0, 1, 2), compilers=(0, 1, 2))
+def test_where_not_every_gpu_of_the_machine_could_have_cores_of_its_own_none_has():
+    every = tuple(range(11))
+    assert share_out(every, device="cuda", threads=1, gpus=(1,), machine=3) == (Cores(every, every, every, every),)
 
 
 @given(

@@ -53,7 +53,8 @@ def run(request):
     while flags.go < request["number"]:
         time.sleep(0)
     come("go")
-    flags.finish(request["number"], device_ns=1500.0 * len(request["sets"]))
+    lost = int(plan.get("on") == "interruption")
+    flags.finish(request["number"], device_ns=1500.0 * len(request["sets"]), interruptions=lost)
 
 
 come("up")

@@ -144,20 +144,69 @@ class Switched(Honest):
 
 
 class Interrupted(Honest):
-    """Honest, on cores that other programs want, too: most batches wait for their turn, and it shows that they did."""
+    """Honest, on cores that other programs want, too: in every second block, and it shows there."""
 
-    overhead_ns = 5e6
-    spared_each = 3
+    cost_ns = 5e6
 
     def fire(self, timeout_s):
         fired = super().fire(timeout_s)
-        if not self.spared_each or len(self.contents) % self.spared_each:
-            return replace(fired, interrupted=True)
-        return Fired(fired.device_ns, fired.device_ns + Honest.overhead_ns)
+        if not self.wanted:
+            return fired
+        return replace(fired, outer_ns=fired.outer_ns + self.cost_ns, interrupted=True)
+
+    @property
+    def wanted(self):
+        return bool(self.batches[-1].sets) and (len(self.contents) - 1) // 2 % 2 == 0
 
 
 class AlwaysInterrupted(Interrupted):
-    spared_each = 0
+    """Honest, with calls so long that every batch loses its core."""
+
+    @property
+    def wanted(self):
+        return bool(self.batches[-1].sets)
+
+
+class HardlyInterrupted(AlwaysInterrupted):
+    """Interrupted in every batch, for a moment."""
+
+    cost_ns = 1e3
+
+
+class LiarInterruptedLater(Liar):
+    """Whenever batches without a call should show what is usual, others want the cores."""
+
+    def fire(self, timeout_s):
+        return replace(super().fire(timeout_s), interrupted=not self.batches[-1].sets)
+
+
+class LiarInOneOrderInterruptedLater(LiarInOneOrder):
+    def fire(self, timeout_s):
+        return replace(super().fire(timeout_s), interrupted=not self.batches[-1].sets)
+
+
+class LiarWithSlowEmptyBatches(Liar):
+    """Most of the batches without a call are interrupted, and for long."""
+
+    empty = 0
+
+    def fire(self, timeout_s):
+        fired = super().fire(timeout_s)
+        if self.batches[-1].sets:
+            return fired
+        self.empty += 1
+        wanted = self.empty % 5 != 0
+        return replace(fired, outer_ns=fired.outer_ns + 1e7 * wanted, interrupted=wanted)
+
+
+class LiarWhileInterrupted(Honest):
+    """Hides so much in most batches that these are interrupted, as long ones are, and nothing in the others."""
+
+    def fire(self, timeout_s):
+        fired = super().fire(timeout_s)
+        if not self.batches[-1].sets or len(self.contents) % 8 in (1, 2):
+            return fired
+        return Fired(fired.device_ns / 3, fired.outer_ns + 5e7, interrupted=True)
 
 
 class LiarUntilWatched(Honest):
@@ -262,7 +311,7 @@ def test_work_for_others_or_no_work_is_found_within_a_few_blocks(ground, cheat):
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
 
 
-@pytest.mark.parametrize("cheat", [Hoarder, Liar, LiarInOneOrder])
+@pytest.mark.parametrize("cheat", [Hoarder, Liar, LiarInOneOrder, LiarWithSlowEmptyBatches])
 def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat):
     with pytest.raises(Rejected) as caught:
         measured(clock_for(ground, cheat()))
@@ -291,13 +340,19 @@ def test_a_neighbour_is_not_the_candidates_fault(ground):
         measured(clock_for(ground, Honest(), busy=True))
 
 
-def test_waiting_for_a_core_is_not_taken_for_hidden_time(ground):
-    assert measured(clock_for(ground, Interrupted())) == [1e3] * 2 * BLOCKS
+@pytest.mark.parametrize("kind", [Interrupted, HardlyInterrupted])
+def test_waiting_for_a_core_is_not_taken_for_hidden_time(ground, kind):
+    runner = kind()
+    assert measured(clock_for(ground, runner)) == [1e3] * 2 * BLOCKS
+    assert len(runner.contents) < 4 * BLOCKS, "nothing had to be measured anew"
 
 
-def test_where_every_batch_waited_for_a_core_nothing_is_said_of_the_candidate(ground):
+@pytest.mark.parametrize(
+    "kind", [AlwaysInterrupted, LiarInterruptedLater, LiarInOneOrderInterruptedLater, LiarWhileInterrupted]
+)
+def test_where_too_much_was_interrupted_nothing_is_said_of_the_candidate(ground, kind):
     with pytest.raises(HarnessError, match="lost their cores"):
-        measured(clock_for(ground, AlwaysInterrupted()))
+        measured(clock_for(ground, kind()))
 
 
 def test_contents_of_in_out_tensors_are_written_again_between_the_two():

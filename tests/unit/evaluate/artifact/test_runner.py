@@ -47,6 +47,14 @@ def test_batches_are_run_and_timed_by_both_clocks(host: StandInHost, spin: bool)
         assert runner.candidates == 2
 
 
+def test_a_runner_that_lost_its_core_says_so(runner: ArtifactRunner):
+    load(runner)
+    assert not all(batch(runner, 0).interrupted for _ in range(50)), "a busy machine interrupts some"
+    runner.drop()
+    load(runner, on="interruption")
+    assert all(batch(runner, 0).interrupted for _ in range(5))
+
+
 def test_a_batch_that_was_armed_is_not_run_before_it_is_fired(runner: ArtifactRunner):
     load(runner, on="go", exits=3)
     runner.arm(Batch("x:1", 0, (0,), 0))
