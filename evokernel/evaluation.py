@@ -171,8 +171,8 @@ class EvaluationKey:
             self.device,
             self.environment,
             self.evaluator_version,
-            self.mode.value,
-            self.budget.value,
+            str(self.mode),
+            str(self.budget),
         )
 
 
