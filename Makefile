@@ -80,7 +80,8 @@ notebooks: $(VENV)/ready
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
 
-# A page in docs/results/, from a search with every config that this machine can run: about an hour, with nothing else running.
+# A page in docs/results/, from a search with every config that this machine can run: about an hour, with nothing else
+# running.
 # A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
 results: $(VENV)/ready
 	mkdir -p runs/results

@@ -1,10 +1,9 @@
 """Writes docs/results/DEVICE.md from the stores of runs: python docs/results.py runs/*.db
 
 There is a page for each device that the runs were on; pages of other devices stay as they are, and say which version of
-the evaluator made them. Every figure comes from
-a store, and every run says how to repeat it. A store is refused whose best kernel is not right on held-out inputs and
-measured anew by the evaluator of this version: what was judged by rules that have changed since is not shown. Pages are
-whole or not written.
+the evaluator made them. Every figure comes from a store, and every run says how to repeat it. A store is refused whose
+best kernel is not right on held-out inputs and measured anew by the evaluator of this version: what was judged by rules
+that have changed since is not shown. Pages are whole or not written.
 """
 
 import re

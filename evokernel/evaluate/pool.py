@@ -32,11 +32,6 @@ _HALF_WIDTH = {Budget.QUICK: 0.005, Budget.PRECISE: 0.005, Budget.FINAL: 0.002}
 _TRIES = 2  # for one candidate, when a judge is lost over it
 
 
-def _gpus_among_all(gpus: Sequence[GpuFacts]) -> dict[str, Any]:
-    """Return the numbers of the GPUs that are used, and how many the machine has, for `share_out`."""
-    return {"gpus": [gpu.index for gpu in gpus or visible_gpus()[:1]] or [0], "machine": gpu_count()}
-
-
 class LocalEvaluator:
     """Judges candidates on this machine's processor or GPUs; see `evokernel.protocols.Evaluator`.
 
@@ -77,8 +72,8 @@ class LocalEvaluator:
         self._device_class = device = DEVICE_OF[language.name]
         self._profiled = profiled and device == "cuda"
         self._gate = Gate() if device == "cpu" else OpenGate()
-        places = _gpus_among_all(gpus) if device == "cuda" else {}
-        cores = share_out(_CORES, device=device, threads=threads, **places)
+        used = [gpu.index for gpu in gpus or visible_gpus()[:1]] if device == "cuda" else []
+        cores = share_out(_CORES, device=device, threads=threads, gpus=used or [0], machine=gpu_count() if used else 0)
         self._engine_cores = cores[0].engine
         self._seats = Seats([Seat(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
         self._builder = Builder(language, self._gate, cores[0].compilers)

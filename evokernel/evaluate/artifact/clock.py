@@ -36,7 +36,7 @@ _FIXED_NS, _FIXED_SHARE = 1e4, 0.05
 _SLOW = 4.0
 """Batches of the candidate are shorter where they would take this many times as long as the baseline's."""
 _EMPTY_BATCHES, _EMPTY_HALVES, _EMPTY_TRIES = 5, 3, 20
-"""Without a call: alone, and after all that comes before a batch with calls; so many of these may be interrupted."""
+"""Without a call: alone, and after all that comes before one with calls, tried so often until enough are calm."""
 _APART_NS = 400.0
 """What a batch of one and the same kernel costs more or less in the runner than in the judge: of five kernels on an
 H100, in batches of 0.4 to 0.9 ms, 0.1 to 0.7 us; 1.3 us of one that makes tensor descriptors (benchmarks/precision)."""
@@ -167,8 +167,7 @@ class ArtifactClock(PairedClock):
                 self._ground.poison_all(self._ground.sets)
                 self._runner.armed(limit)
                 settle(self._ground.device)
-                fired = self._runner.fire(limit)
-                found.append(fired.beyond_ns)
+                found.append(self._runner.fire(limit).beyond_ns)
             self._usual_ns = min(found)
         return self._usual_ns
 
