@@ -212,7 +212,10 @@ def main() -> int:
     """Print a row for each workload, and what is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what `evokernel export` wrote, with an op.py")
-    export = Export(parser.parse_args().folder)
+    folder = parser.parse_args().folder
+    if not all((folder / name).is_file() for name in ("provenance.json", "op.py")):
+        parser.error(f"{folder} is no export with an operator: `evokernel export --out {folder}` writes one")
+    export = Export(folder)
     torch.set_num_threads(export.facts["config"]["threads"])
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = export.task.precision.allow_tf32
     rng, wrong = np.random.default_rng(), list[str]()
