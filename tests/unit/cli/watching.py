@@ -1,5 +1,6 @@
 """A process of `evokernel watch` on a terminal of its own, or at the end of a pipe, and searches for it to follow."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -38,6 +39,7 @@ class Watching:
         )
         os.close(end)
         self.output = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._looked = 0
 
     def search(self, *, seconds: float, evaluations: int) -> "subprocess.Popen[bytes]":
@@ -48,9 +50,13 @@ class Watching:
         return process
 
     def wait_for(self, *texts: str) -> None:
-        """Wait until each of these was shown since the last wait."""
+        """Wait until each of these was shown since the last wait, and what was being drawn is whole.
+
+        A line that stays is printed above the old picture, before the new one is drawn: half of that read, what the old
+        one says would be taken for news.
+        """
         deadline = time.monotonic() + DEADLINE_S
-        while not all(text in self.output[self._looked :] for text in texts):
+        while self._drawing() or not all(text in self.output[self._looked :] for text in texts):
             assert time.monotonic() < deadline, f"never shown: {texts} in {self.output[self._looked :][-4000:]}"
             assert self._read(), f"ended before it showed {texts}: {self.output[-4000:]} {self._complaints()}"
         self._looked = len(self.output)
@@ -76,14 +82,17 @@ class Watching:
         assert self._complaints() == ""
         return code
 
+    def _drawing(self) -> bool:
+        return self.output.count("\x1b[?2026h") != self.output.count("\x1b[?2026l")
+
     def _read(self) -> bool:
         if not select.select([self._end], [], [], DEADLINE_S)[0]:
             return False
         try:
-            found = os.read(self._end, 65536)
+            found = os.read(self._end, 64)  # however finely it is cut
         except OSError:  # a terminal whose last user has gone
             return False
-        self.output += found.decode(errors="replace")
+        self.output += self._decoder.decode(found)
         return bool(found)
 
     def _complaints(self) -> str:
