@@ -184,15 +184,7 @@ class WorkerClock(PairedClock):
 
         With `odd` some contents are those of checks; the times mean nothing then.
         """
-        warm_set, limit = self._ground.calls, self._bench.settings.timeout_s
-        self._worker.prepare(
-            self._ground.name, first_set=0, calls=calls, warm_set=warm_set if warm else None, timeout_s=limit
-        )
-        self._look()
-        with _our_own_fault():
-            self._baselines.process.prepare(
-                self._ground.name, first_set=0, calls=self._ground.calls, warm_set=warm_set, timeout_s=limit
-            )
+        self._prepare(calls, warm=warm, candidate_first=candidate_first)
         windows = self._fresh.draw_windows(self._ground.calls)
         oddities = self._make_odd(windows, calls) if odd else {}
         self._fill(windows)
@@ -215,6 +207,20 @@ class WorkerClock(PairedClock):
         for call, distribution in oddities.items():
             self._decide_odd(windows[call], [array[call] for array in actual], distribution=distribution)
         return baseline, candidate
+
+    def _prepare(self, calls: int, *, warm: bool, candidate_first: bool) -> None:
+        """Warm both up and stop them: whoever runs first last, or one of the two always had the colder caches."""
+        ground, limit = self._ground, self._bench.settings.timeout_s
+        for candidate in (not candidate_first, candidate_first):
+            if candidate:
+                warm_set = ground.calls if warm else None
+                self._worker.prepare(ground.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
+                self._look()
+                continue
+            with _our_own_fault():
+                self._baselines.process.prepare(
+                    ground.name, first_set=0, calls=ground.calls, warm_set=ground.calls, timeout_s=limit
+                )
 
     def _make_odd(self, windows: list[Window], calls: int) -> dict[int, str]:
         """Give some of the candidate's calls contents of checks; returns the distribution of each."""

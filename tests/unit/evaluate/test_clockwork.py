@@ -70,6 +70,22 @@ class Slow(Kernel):
     microseconds = 30_000
 
 
+class Timekeeper(Kernel):
+    """Adds its name to a common record, at each batch that is prepared and at each that runs."""
+
+    def __init__(self, name, record):
+        super().__init__()
+        self.name, self.record = name, record
+
+    def prepare(self, *where, **how):
+        self.record.append(self.name)
+        super().prepare(*where, **how)
+
+    def go(self, **how):
+        self.record.append(self.name)
+        return super().go(**how)
+
+
 class Lazy(Kernel):
     """Does nothing in its last call."""
 
@@ -173,6 +189,16 @@ def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
     seen = {x.numpy().tobytes() for batch in candidate.log for x in batch}
     assert len(seen) == len(candidate.log) * CALLS
     assert blocks[0].candidate_ns == blocks[0].baseline_ns == (100_000, 100_000)
+
+
+def test_whoever_runs_first_is_warmed_up_last(ground):
+    record = []
+    clock = clock_for(ground, Timekeeper("candidate", record), Timekeeper("baseline", record))
+    for _ in range(3):
+        clock.block()
+    halves = [tuple(record[at : at + 4]) for at in range(0, len(record), 4)]
+    ways = {("candidate", "baseline", "baseline", "candidate"), ("baseline", "candidate", "candidate", "baseline")}
+    assert set(halves) == ways
 
 
 @pytest.mark.parametrize("candidate", [Lazy, Replay])
