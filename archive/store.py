@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
@@ -21,6 +21,9 @@ from evokernel.conversation import Insight, Spending
 from evokernel.errors import StoreError
 from evokernel.evaluation import Evaluation, EvaluationKey
 
+if TYPE_CHECKING:
+    from evokernel.number_set import NumberSet
+
 __all__ = ["Barren", "RunIdentity", "Spent", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
 
 
@@ -37,7 +40,7 @@ class Store:
         self._presence = None if lock is None else Presence(database)
         self._session: int | None = None
         self._paid: Spending | None = None
-        self._evaluated: set[int] | None = None
+        self._evaluated: NumberSet | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, write: bool) -> Self:
@@ -141,19 +144,21 @@ class Store:
     def _may_be_evaluated(self, program_hash: str) -> bool:
         """Whether it is worth looking for evaluations of a program: most are new, and each is asked about.
 
-        Only the one engine writes evaluations, so it need not ask the file what it has not written. Kept are Python's
-        hashes, which take half the memory of the texts; two that are equal cost a look-up, no more.
+        Only the one engine writes evaluations, so it need not ask the file what it has not written. Kept are 64 bits of
+        each hash; two programs that share them cost a look-up, no more.
         """
         if self._lock is None:
             return True
         if self._evaluated is None:
-            self._evaluated = {hash(program) for program in queries.evaluated_programs(self.database)}
-        return hash(program_hash) in self._evaluated
+            from evokernel.number_set import NumberSet  # numpy takes its time, and who only reads needs none
+
+            self._evaluated = NumberSet(map(_short, queries.evaluated_programs(self.database)))
+        return _short(program_hash) in self._evaluated
 
     def _note_evaluated(self, evaluation: Evaluation) -> None:
         """Remember a program before it is written: one too many costs a look-up, one too few a second evaluation."""
         if self._evaluated is not None:
-            self._evaluated.add(hash(evaluation.key.program_hash))
+            self._evaluated.add(_short(evaluation.key.program_hash))
 
     def commit(self, step: int, evaluation: Evaluation, *, reused_from: int | None = None) -> int:
         """Store the result of a step in flight, end its lease and return the seq.
@@ -322,6 +327,10 @@ class Store:
     def verify(self) -> list[str]:
         """Return what is wrong with the store, one line each; nothing for a sound one."""
         return verify(self.database)
+
+
+def _short(program_hash: str) -> int:
+    return hash(program_hash) % 2**64
 
 
 def _for_reading(path: Path) -> Database:

@@ -206,7 +206,7 @@ class Archipelago:
     def fingerprint(self) -> str:
         """Return a hash over the whole state: equal after a replay."""
         memory = self.memory
-        parts: list[object] = [self.results, sorted(memory.known), sorted(memory.barred), sorted(memory.exhausted)]
+        parts: list[object] = [self.results, memory.known.text(), sorted(memory.barred), sorted(memory.exhausted)]
         parts += [sorted(memory.trials.items()), sorted(memory.credit.items())]
         parts += [sorted((s, tuple(e.candidate.id for e in v)) for s, v in memory.variants.items() if v)]
         parts += [memory.broken.fingerprint(), memory.insights.fingerprint(), memory.hints, memory.pinned]

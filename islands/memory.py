@@ -12,13 +12,13 @@ from islands.broken import Broken
 from islands.choice import Account
 from islands.image import Find, MemoryImage
 from islands.insights import Insights
+from islands.known import Known
 
 VARIANTS = 8
 KEPT = 512
 """Kernels and structures of the latest so many results stay at hand; of older ones those that still lead."""
 LEADERS = 32
 SIBLINGS = 2048
-ID_DIGITS = 16
 TUNING_TRIALS = 6
 BY_HAND = "inject"
 ATTEMPTS = 64
@@ -36,7 +36,7 @@ class Memory:
     """
 
     def __init__(self, *, thinkers: Collection[str] = (), repairs: int = 0, device_usd_per_hour: float = 0.0) -> None:
-        self.known: set[str] = set()
+        self.known = Known()
         self.elites: dict[str, Elite] = {}
         self.barred: set[str] = set()
         self.variants: dict[str, list[Elite]] = defaultdict(list)
@@ -129,7 +129,7 @@ class Memory:
     def image(self) -> MemoryImage:
         """Return all of it as plain values."""
         return MemoryImage(
-            known="".join(sorted(self.known)),
+            known=self.known.text(),
             elites=tuple(elite.seq for elite in self.elites.values()),
             variants=tuple((s, tuple(e.seq for e in variants)) for s, variants in self.variants.items() if variants),
             siblings=tuple((skeleton, tuple(points)) for skeleton, points in self.siblings.items() if points),
@@ -150,8 +150,7 @@ class Memory:
 
     def restore(self, image: MemoryImage, *, find: Find, verdict: Callable[[int], Evaluation]) -> None:
         """Become what an image was taken of; `find` and `verdict` give the elite and the evaluation of a result."""
-        width = len(image.known) // ID_DIGITS
-        self.known = {image.known[i * ID_DIGITS : (i + 1) * ID_DIGITS] for i in range(width)}
+        self.known = Known.from_text(image.known)
         elites = [find(seq) for seq in image.elites]
         self.elites = {elite.candidate.id: elite for elite in elites}
         self.verdicts = {elite.candidate.id: verdict(elite.seq) for elite in elites}
