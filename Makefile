@@ -81,8 +81,7 @@ docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
 
 # A page in docs/results/, from a search with every config that this machine can run: about an hour, with nothing else
-# running.
-# A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
+# running. A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
 results: $(VENV)/ready
 	mkdir -p runs/results
 	for config in $(filter-out %_llm.yaml,$(wildcard configs/*.yaml)); do \

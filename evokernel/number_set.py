@@ -16,20 +16,21 @@ class NumberSet:
     """
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._latest: set[int] = set()
         given = numbers if isinstance(numbers, np.ndarray) else np.fromiter(numbers, np.uint64)
-        self._settle(np.unique(given.astype(np.uint64)))
+        self._latest: set[int] = set()
+        self._settled: Numbers = np.unique(given.astype(np.uint64))
+        self._view = self._settled.data  # gives plain numbers, in which `bisect` searches fastest
 
     def add(self, number: int) -> None:
         """Add a number, if it is not there."""
         if number not in self:
             self._latest.add(number)
             if len(self._latest) >= _LATEST:
-                self._settle(self._settled)
+                self._settle()
 
     def ordered(self) -> Numbers:
         """Return all numbers in their order; not to be changed."""
-        self._settle(self._settled)
+        self._settle()
         return self._settled
 
     def __contains__(self, number: int) -> bool:
@@ -41,9 +42,9 @@ class NumberSet:
     def __len__(self) -> int:
         return len(self._settled) + len(self._latest)
 
-    def _settle(self, settled: Numbers) -> None:
+    def _settle(self) -> None:
         """Put the latest among the others."""
         latest = np.fromiter(self._latest, np.uint64, len(self._latest))
-        self._settled: Numbers = np.sort(np.concatenate((settled, latest))) if len(latest) else settled
-        self._view = self._settled.data  # gives plain numbers, in which `bisect` searches fastest
+        self._settled = np.sort(np.concatenate((self._settled, latest)))
+        self._view = self._settled.data
         self._latest.clear()

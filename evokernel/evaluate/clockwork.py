@@ -211,16 +211,21 @@ class WorkerClock(PairedClock):
     def _prepare(self, calls: int, *, warm: bool, candidate_first: bool) -> None:
         """Warm both up and stop them: whoever runs first last, or one of the two always had the colder caches."""
         ground, limit = self._ground, self._bench.settings.timeout_s
-        for candidate in (not candidate_first, candidate_first):
-            if candidate:
-                warm_set = ground.calls if warm else None
-                self._worker.prepare(ground.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
-                self._look()
-                continue
+
+        def prepare_candidate() -> None:
+            warm_set = ground.calls if warm else None
+            self._worker.prepare(ground.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
+            self._look()
+
+        def prepare_baseline() -> None:
             with _our_own_fault():
                 self._baselines.process.prepare(
                     ground.name, first_set=0, calls=ground.calls, warm_set=ground.calls, timeout_s=limit
                 )
+
+        both = (prepare_baseline, prepare_candidate)
+        for prepare in both if candidate_first else reversed(both):
+            prepare()
 
     def _make_odd(self, windows: list[Window], calls: int) -> dict[int, str]:
         """Give some of the candidate's calls contents of checks; returns the distribution of each."""
