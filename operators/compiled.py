@@ -19,6 +19,10 @@ _WORDS = {
     "async_copies": "asynchronous copies",
     "barriers": "barriers",
 }
+_SEVERAL = (
+    "Each number is of the kernel where it is worst: what follows on occupancy is of the one with the fewest warps in "
+    "flight, and the instructions are of the one with the longest hot loop."
+)
 _WIDTHS = {"loads": "load_bits", "stores": "store_bits"}
 
 
@@ -42,6 +46,8 @@ def compiled(metrics: Mapping[str, float], descriptor: Mapping[str, float]) -> s
         and not (loop and name.startswith(_LOOP))
     }
     rest = f"Compiled code: {quantities(told)}." if told else ""
+    if residency and numbers.get("kernels", 1) > 1:
+        rest += f" {_SEVERAL}"
     return " ".join(part for part in (rest, residency, loop) if part)
 
 

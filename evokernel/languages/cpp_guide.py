@@ -36,7 +36,7 @@ Contract:
 
 Tunables are ordinary lines with a comment; the search tries their values:
     constexpr int64_t BLOCK = 64;  // tune: 16 32 64 128
-and a constraint between them, if one is needed, is a line of its own:
+and a constraint between them, if one is needed, is a line of its own (integers, + - * // %, comparisons, and, or):
     // tune-where: BLOCK * UNROLL <= 512
 
 A part that other kernels could take over, such as packing or loading, may stand between two lines `// region: NAME` and

@@ -48,7 +48,7 @@ Contract:
   with torch.empty(..., device=x.device), and use zero_, fill_ and copy_. Nothing else of torch: the work is done in
   CUDA. Nothing may be kept between calls, in __device__ variables neither.
 - When it is timed, each call gets other copies of its tensors, in all more than the second-level cache holds: inputs
-  come from main memory.
+  come from main memory. Calls are replayed from a graph: one more launch costs about the device's `graph launch`.
 - In Python import only Module from evokernel.cuda (in exactly this way), torch and math. In CUDA C++ include only the
   device headers of CUDA (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_pipeline.h){headers}; inline PTX always works.
   There is no standard library, no INFINITY (__int_as_float(0x7f800000) is it), no printf, no malloc, and no kernel
@@ -58,7 +58,7 @@ Contract:
 
 Tunables are ordinary lines of Python at the top level, with a comment; the search tries their values:
     BLOCK_M = 64  # tune: 32 64 128
-and a constraint between them, if one is needed, is a line of its own:
+and a constraint between them, if one is needed, is a line of its own (integers, + - * // %, comparisons, and, or):
     # tune-where: BLOCK_M * BLOCK_K <= 16384
 
 A part that other kernels could take over, such as loading a tile, may stand between two lines `# region: NAME` and

@@ -29,20 +29,22 @@ Contract:
   torch.empty(..., device=x.device), which holds garbage at every call, and use zero_, fill_ and copy_ (of one dtype
   and layout) on contiguous memory. Nothing else of torch: the work is done in Triton.
 - When it is timed, each call gets other copies of its tensors, in all more than the second-level cache holds: inputs
-  come from main memory.
+  come from main memory. Calls are replayed from a graph: one more launch costs about the device's `graph launch`.
 - Import only triton, triton.language (and triton.language.extra), torch, math and triton.tools.tensor_descriptor.
   Tensor descriptors work, made on the host (TensorDescriptor.from_tensor) or in the kernel (tl.make_tensor_descriptor).
 - No triton.autotune: the search finds the best values of the tunables itself.
 - The device: compute capability {capability}, {multiprocessors} multiprocessors, {shared} bytes of shared memory for
   one program (tiles in flight: sizes of the loaded blocks times num_stages), 65536 registers per multiprocessor.
-- A launch may also be given maxnreg, num_ctas and launch_pdl; they are kept when it is replayed.
+- A launch may also be given maxnreg, num_ctas and launch_pdl; they are kept when it is replayed. With launch_pdl=True a
+  kernel may begin before the one ahead of it ends: of triton.language.extra.cuda, gdc_wait() waits for that end, and
+  gdc_launch_dependents() lets the next one begin.
 
 Tunables are ordinary lines at the top level, with a comment; the search tries their values. num_warps and num_stages
 should be tunables too, passed to the launch:
     BLOCK_M = 64  # tune: 32 64 128
     NUM_WARPS = 4  # tune: 4 8
     kernel[grid](..., BLOCK_M, num_warps=NUM_WARPS)
-and a constraint between them, if one is needed, is a line of its own:
+and a constraint between them, if one is needed, is a line of its own (integers, + - * // %, comparisons, and, or):
     # tune-where: BLOCK_M * BLOCK_K <= 16384
 Kernels get them as tl.constexpr parameters.
 

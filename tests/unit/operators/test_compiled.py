@@ -17,6 +17,11 @@ def test_a_gpu_kernel_is_told_with_what_limits_it():
     )
 
 
+def test_of_several_kernels_it_is_told_which_one_is_meant():
+    assert "of the kernel where it is worst" in compiled(METRICS, DESCRIPTOR | {"kernels": 3.0})
+    assert "worst" not in compiled(METRICS, DESCRIPTOR | {"kernels": 1.0})
+
+
 def test_two_limiters_are_both_named():
     text = compiled(METRICS | {"blocks_by_shared_memory": 1.0}, DESCRIPTOR)
     assert "limited by registers and shared memory (would allow: slots 32, warps 8)" in text

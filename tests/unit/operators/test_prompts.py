@@ -101,7 +101,7 @@ def test_a_cap_drops_inspirations_first_then_old_failures_then_what_was_tried_le
         "tried": "- on kernel 1: mutate: split K over two programs",
         "lesson": "Masks are cheap",
         "older lesson": "Tiles of 256x256 spill",
-        "detail": "graph launch",
+        "detail": "Also: graph launch",
     }
     gone: list[str] = []
     for tokens in range(8000, 1000, -5):
