@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evokernel import open_store
+from evokernel.candidate import Candidate
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluation import Speedup, Timing
@@ -21,6 +22,8 @@ from evokernel.report.best import BestKernel
 from evokernel.report.status import RunStatus
 from evokernel.report.story import Chapter
 from evokernel.report.verdicts import Holdout, Kind
+from operators.portraits import TAGS
+from operators.quoting import fence
 
 PAGES = Path(__file__).with_name("results")
 RATIONALE_CHARACTERS = 300
@@ -119,6 +122,7 @@ def _run(result: Result) -> str:
             ("workload", "kernel", "baseline", "speed-up", "share of the limit"), map(_timing, best.evaluation.timings)
         ),
         "The way from the seed:\n\n" + "\n".join(_step(chapter) for chapter in result.story),
+        f"<details><summary>The kernel</summary>\n\n{_source(best.candidate)}\n\n</details>",
         "<details><summary>The config: save it as run.yaml and `evokernel evolve run.yaml`</summary>\n\n"
         f"~~~yaml\n{run.config.strip()}\n~~~\n\n</details>",
     ]
@@ -129,6 +133,11 @@ def _timing(timing: Timing) -> tuple[str, ...]:
     share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
     theirs = f"{timing.baseline_us:.4g} us of {_plain(timing.baseline)}"
     return _plain(timing.workload), f"{timing.candidate_us:.4g} us", theirs, _span(timing.speedup), share
+
+
+def _source(candidate: Candidate) -> str:
+    shown = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in candidate.source)
+    return fence(shown, TAGS.get(candidate.language, ""))
 
 
 def _step(chapter: Chapter) -> str:

@@ -34,6 +34,7 @@ def test_the_page_has_the_figures_of_the_last_measurement(results: ModuleType, t
         "| gemm | cpp | **4.9x (4.833 to 4.968)** | compiled 4.5x (4.413 to 4.589), torch 5x" in text
     )  # 6x in the search
     assert f"Best kernel `{ids['best']}` in cpp" in text
+    assert "<details><summary>The kernel</summary>\n\n```cpp\n" in text
     assert "rewrite (1 of 2 right)" in text
     assert "1. tune: tune: BLOCK\\_K 8 -\\> 16: 6x over its parent" in text
 
@@ -42,13 +43,14 @@ def test_words_of_others_are_no_markup(results: ModuleType, tmp_path: Path) -> N
     with StoreBuilder(tmp_path / "run.db", evaluator_version=EVALUATOR_VERSION) as builder:
         seed = builder.seed()
         hostile = "<script>a|b</script>\n\n# head `code` [x](http://y) ~~~ \x1b[2J"
-        best = builder.add("// best\n", speedup=2.0, parents=(seed,), rationale=hostile)
+        best = builder.add("// best \x1b[2J ```\n</details><script>\n", speedup=2.0, parents=(seed,), rationale=hostile)
         builder.final(best, speedup=2.0, panel={"torch|*": 2.0})
     assert results.main([str(tmp_path / "run.db")], tmp_path) == 0
     text = (tmp_path / "test-cpu.md").read_text()
     assert "\\<script\\>a\\|b\\</script\\> \\# head \\`code\\` \\[x\\](http://y) \\~\\~\\~ \\[2J" in text
     assert "torch\\|\\* 2x" in text
-    assert not {"<script", "\x1b"} & set(text.split())
+    assert "````cpp\n// best ?[2J ```\n</details><script>\n````\n" in text  # as it is, in a fence it cannot close
+    assert "\x1b" not in text
 
 
 def test_what_cannot_be_shown_is_refused_and_the_page_stays(
