@@ -144,6 +144,11 @@ class Timing:
         """Floor time / candidate time, where the floor is known: 1 cannot be passed but by the floor's own error."""
         return self.floor_us / self.candidate_us if self.floor_us else None
 
+    @property
+    def to_gain(self) -> float:
+        """What the weighted logarithm of the speed-up can still gain here: up to the floor, else to the baseline."""
+        return self.weight * math.log(self.candidate_us / (self.floor_us or self.baseline_us))
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationKey:

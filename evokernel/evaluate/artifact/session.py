@@ -1,5 +1,6 @@
 """A recorded candidate under judgement: its kernels in the runner, its host code nowhere."""
 
+import math
 from collections.abc import Sequence
 
 from evokernel.errors import WorkerError
@@ -85,13 +86,13 @@ class ArtifactSession:
         return self.bench.sanitizer.check(work)
 
     def profile(self, timings: Sequence[Timing]) -> Inspected:
-        """Read hardware counters on the search workload that takes longest, of those that can be handed over."""
+        """Read hardware counters on the search workload with most to gain, of those that can be handed over."""
         grounds = [ground for ground in self._search if _bytes(ground) <= _HANDED_OVER]
         if not grounds:
             return Inspected(remarks=f"not profiled: {_TOO_LARGE}")
-        times = {timing.workload: timing.candidate_us for timing in timings}
-        heaviest = max(grounds, key=lambda ground: times.get(ground.workload.name, 0.0))
-        return self.bench.profiler.profile(self._recorded(heaviest))
+        gains = {timing.workload: timing.to_gain for timing in timings}
+        chosen = max(grounds, key=lambda ground: gains.get(ground.workload.name, -math.inf))
+        return self.bench.profiler.profile(self._recorded(chosen))
 
     @property
     def _search(self) -> list[Ground]:

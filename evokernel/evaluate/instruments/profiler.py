@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evokernel.errors import HarnessError
@@ -16,7 +16,7 @@ from evokernel.evaluate.instruments.tools import PROFILER, counters_refused, fin
 TIMEOUT_S = 30.0
 PREFIX = "profiled_"
 """Begins the names of the counters among an evaluation's metrics."""
-_LAUNCHES = 16
+_LAUNCHES, _KERNELS = 16, 6
 _FAILURES = 3  # before it has ever worked; then it is left alone
 _REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # a kernel may have that name, too
 _ERROR = re.compile(r"^==ERROR== (?P<text>.*)$", re.MULTILINE)
@@ -78,7 +78,9 @@ class Profiler:
         launch, share = found
         part = f" of its first {_LAUNCHES} launches" if len(launches) == _LAUNCHES else ""
         known = derive(launch.counters, multiprocessors=self._multiprocessors)
-        told = "\n".join(_told(call.label, launch, f"{share:.0%} of the time in kernels{part}", known))
+        told = "\n".join(
+            [*_told(call.label, launch, f"{share:.0%} of the time in kernels{part}", known), *_each_kernel(launches)]
+        )
         counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
         return Inspected(complete=True, remarks=told + remark, metrics={**spent, **counters})
@@ -139,6 +141,22 @@ def _told(label: str, launch: Launch, share: str, known: Counters) -> list[str]:
         if any(parts):
             lines.append(f"{title}: {', '.join(filter(None, parts))}")
     return lines
+
+
+def _each_kernel(launches: Sequence[Launch]) -> list[str]:
+    """Return a line on what each of several kernels took: whoever would fuse two must know what there is to gain."""
+    found: dict[str, list[Launch]] = {}
+    for launch in launches:
+        found.setdefault(launch.kernel, []).append(launch)
+    if len(found) == 1:
+        return []
+    told = []
+    for kernel, own in [*found.items()][:_KERNELS]:
+        times = f"{len(own)} times, in all " if len(own) > 1 else ""
+        total_us = sum(each.counters.get("time_ns", 0.0) for each in own) / 1e3
+        told.append(f"{kernel} {times}{total_us:.4g} us ({own[0].counters.get('registers', 0):.0f} registers a thread)")
+    left_out = f" and {len(found) - _KERNELS} more" if len(found) > _KERNELS else ""
+    return [f"profiled one by one, from cold caches: {', '.join(told)}{left_out}"]
 
 
 def _share(words: str, known: Counters, name: str) -> str:

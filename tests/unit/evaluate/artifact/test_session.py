@@ -1,6 +1,7 @@
 """Which recorded calls of a candidate a profiler and the sanitizers are given, and with what in their buffers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -91,7 +92,7 @@ def timings(**times_us: float) -> list[Timing]:
     return [Timing(name, "torch", 1.0, us, 1.0, 0.0, 0.1, 10, Verdict.SAME) for name, us in times_us.items()]
 
 
-def test_the_search_workload_that_takes_longest_is_profiled(session: ArtifactSession, instrument: Instrument) -> None:
+def test_the_search_workload_with_most_to_gain_is_profiled(session: ArtifactSession, instrument: Instrument) -> None:
     assert session.profile(timings(large=10.0, small=1.0, slow=50.0)).remarks == "profiled"
     (call,) = instrument.calls
     assert (call.label, call.hidden) == ("slow", False)
@@ -101,6 +102,16 @@ def test_the_search_workload_that_takes_longest_is_profiled(session: ArtifactSes
     (ground,) = (each for each in session.bench.grounds if each.workload.name == "slow")
     assert (x.name, x.size_bytes, x.content) == ("x", 1024, raw_bytes(ground.case("normal").inputs["x"]))
     assert (y.name, y.size_bytes, y.content) == ("y", 1024, None)
+
+
+def test_to_gain_is_what_is_left_to_the_limit_by_weight_and_not_the_time(
+    session: ArtifactSession, instrument: Instrument
+) -> None:
+    large, small, slow = timings(large=100.0, small=10.0, slow=50.0)
+    near, far = replace(large, floor_us=95.0), replace(small, floor_us=5.0)
+    session.profile([near, far])
+    session.profile([near, far, replace(slow, floor_us=30.0, weight=2.0)])
+    assert [call.label for call in instrument.calls] == ["small", "slow"]
 
 
 def test_nothing_but_search_workloads_is_ever_profiled(session: ArtifactSession, instrument: Instrument) -> None:

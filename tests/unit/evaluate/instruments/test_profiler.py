@@ -35,11 +35,22 @@ def test_one_bottleneck_is_named_with_what_shows_it(toolbox: Toolbox, shelf: Pat
     assert "tensor pipe 89, fp32 pipe 20" in lines[3]
     assert "waiting for loads 10, at barriers 5" in lines[4]
     assert "16.0 sectors a load" in lines[5]
-    assert len(lines) <= 7
+    assert "short 0.5 us (" in lines[6]
+    assert "gemm 9.5 us (" in lines[6]
+    assert len(lines) <= 8
     assert found.complete
     assert found.verdict is None
     assert found.metrics["profiled_tensor_pct"] == 89.4
     assert found.metrics["profile_s"] > 0
+
+
+def test_one_kernel_alone_is_not_listed_and_of_many_the_first_are(toolbox: Toolbox, shelf: Path) -> None:
+    alone, many = raw_page(launch("one"), launch("one")), raw_page(*(launch(f"kernel{number}") for number in range(9)))
+    told = [profile(toolbox, shelf, printing(text, folder=shelf)).remarks for text in (alone, many)]
+    assert ["one by one" in remarks for remarks in told] == [False, True]
+    assert "kernel5 " in told[1]
+    assert "and 3 more" in told[1]
+    assert "kernel6 " not in told[1]
 
 
 class Listening(Toolbox):
