@@ -1,6 +1,7 @@
 """The evaluator of this machine: compiles in threads, judges in a process for each device, each at its own pace."""
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,8 @@ from evokernel.evaluation import Budget, Evaluation, Stage, Status
 from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
+
+logger = logging.getLogger(__name__)
 
 _CORES = tuple(sorted(os.sched_getaffinity(0)))
 """Taken before any evaluator keeps its thread off some of them."""
@@ -181,9 +184,10 @@ class LocalEvaluator:
             used.append(seat)
             try:
                 return await work(seat)
-            except JudgeLost:
+            except JudgeLost as error:
                 if tries <= 1:
                     raise
+                logger.warning("a judge was lost on %s, and its work begins again: %s", seat, error)
         return await self._seated(work, used=used, tries=tries - 1)
 
     async def _search(
@@ -225,12 +229,15 @@ class LocalEvaluator:
         if self._device_class == "cuda":
             await seat.close()  # its buffers take much of the device's memory; a new one starts when needed
         async with self._gate.alone():
+            began = time.monotonic()
             judge, hello = await seat.fresh(self._setup(identity, final=True))
+            started = {"start_s": time.monotonic() - began}
         try:
             build = await self._build(request, shapes_of(hello))
             if unbuilt(build) is not None:  # what it needs on shapes it has not seen is not told
                 return Outcome(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
-            return await self._ask(judge, request, build, sanitize=sanitize)
+            outcome = await self._ask(judge, request, build, sanitize=sanitize)
+            return replace(outcome, metrics={**outcome.metrics, **started})
         finally:
             await judge.close()
 

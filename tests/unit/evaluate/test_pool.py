@@ -93,7 +93,7 @@ def test_all_judges_of_a_run_have_the_hidden_shapes_and_the_sheet_of_the_first()
     assert sorted(source.strip() for source, _ in language.built_for) == ["a", "b", "c", "d"]  # once each
 
 
-def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere():
+def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere(caplog: pytest.LogCaptureFixture):
     lost: list[Judge] = []
 
     def answer(judge: Judge, message: Any) -> Outcome | None:
@@ -109,6 +109,8 @@ def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere():
     judges = Judges(answer)
     found = tell(judges, story, count=2)
     assert all(evaluation.ok for evaluation in found)
+    (said,) = (record.getMessage() for record in caplog.records if "lost" in record.getMessage())
+    assert said.endswith("its work begins again: a sticky error")
     (broken,) = lost
     assert not broken.alive
     (successful,) = (judge for judge in judges.started if "bad" in judge.judged and judge is not broken)
