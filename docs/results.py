@@ -3,7 +3,7 @@
 There is a page for each device that the runs were on; pages of other devices stay as they are, and say which version of
 the evaluator made them. Every figure comes from a store, and every run says how to repeat it. A store is refused whose
 best kernel is not right on held-out inputs and measured anew by the evaluator of this version: what was judged by rules
-that have changed since is not shown. Pages are whole or not written.
+that have changed since is shown only with `--older`, under the version that judged it. Pages are whole or not written.
 """
 
 import re
@@ -52,15 +52,15 @@ class Result:
         return self.status.run.device, self.status.run.environment, judged_by
 
 
-def read_result(path: Path) -> Result:
-    """Read a run. Raises `StoreError` where it has no winner that can be shown."""
+def read_result(path: Path, *, older: bool = False) -> Result:
+    """Read a run, also one of an older evaluator. Raises `StoreError` where it has no winner that can be shown."""
     with open_store(path) as run:
         result = Result(run.status(), run.best(), tuple(run.story()))
     best, judged_by = result.best, result.best.evaluation.key.evaluator_version
-    if judged_by != EVALUATOR_VERSION:
+    if judged_by != EVALUATOR_VERSION and not older:
         raise StoreError(
             f"{path}: its best kernel was judged by version {judged_by} of the evaluator, and this is "
-            f"{EVALUATOR_VERSION}: `evokernel fork` it and run `evokernel evolve` on the fork"
+            f"{EVALUATOR_VERSION}: `evokernel fork` it and run `evokernel evolve` on the fork, or show it with --older"
         )
     if (best.holdout, best.kind) != (Holdout.PASSED, Kind.FINAL):
         raise StoreError(f"{path}: its best kernel was not measured anew; run `evokernel evolve` on it to the end")
@@ -88,6 +88,7 @@ def _overview(found: Iterable[Result]) -> str:
         "over the seed",
         "share of the limit",
         "effort",
+        "operators",
     )
     return _table(heads, (_overview_row(result) for result in found)) + "\n"
 
@@ -101,6 +102,7 @@ def _overview_row(result: Result) -> Iterator[str]:
     yield "is the seed" if best.is_seed else _span(best.over_seed.speedup) if best.over_seed else "-"
     yield f"{best.floor_share:.0%}" if best.floor_share else "-"
     yield _effort(result.status)
+    yield ", ".join(_plain(row.name) for row in result.status.operators if row.results and row.name != "seed")
 
 
 def _effort(status: RunStatus) -> str:
@@ -124,7 +126,7 @@ def _run(result: Result) -> str:
         "The way from the seed:\n\n" + "\n".join(_step(chapter) for chapter in result.story),
         f"<details><summary>The kernel</summary>\n\n{_source(best.candidate)}\n\n</details>",
         "<details><summary>The config: save it as run.yaml and `evokernel evolve run.yaml`</summary>\n\n"
-        f"~~~yaml\n{run.config.strip()}\n~~~\n\n</details>",
+        f"~~~yaml\n{_config(run.config)}\n~~~\n\n</details>",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -133,6 +135,11 @@ def _timing(timing: Timing) -> tuple[str, ...]:
     share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
     theirs = f"{timing.baseline_us:.4g} us of {_plain(timing.baseline)}"
     return _plain(timing.workload), f"{timing.candidate_us:.4g} us", theirs, _span(timing.speedup), share
+
+
+def _config(text: str) -> str:
+    """Return a config without the place of its store, which is of use only where it was."""
+    return "\n".join(line for line in text.strip().split("\n") if not line.startswith("store:"))
 
 
 def _source(candidate: Candidate) -> str:
@@ -173,11 +180,12 @@ def pages(results: Iterable[Result]) -> dict[str, str]:
 
 def main(arguments: list[str], folder: Path = PAGES) -> int:
     """Write the pages to a folder; 2 where a store cannot be shown, and then nothing is written."""
-    if not arguments or arguments[0].startswith("-"):
+    older, stores = "--older" in arguments, [each for each in arguments if each != "--older"]
+    if not stores or stores[0].startswith("-"):
         sys.stderr.write(f"{__doc__}\n")
         return 2
     try:
-        results = [read_result(Path(path)) for path in arguments]
+        results = [read_result(Path(path), older=older) for path in stores]
     except EvokernelError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2

@@ -69,4 +69,18 @@ def test_what_cannot_be_shown_is_refused_and_the_page_stays(
         assert results.main([str(good), str(path)], tmp_path) == 2
         assert words in capsys.readouterr().err
     assert results.main([], tmp_path) == 2
+    assert results.main(["--older"], tmp_path) == 2
     assert page.read_text() == "as it was"
+
+
+def test_what_older_rules_have_judged_is_shown_on_request_under_their_version(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    for name, version in (("new.db", EVALUATOR_VERSION), ("old.db", "2")):
+        fill_store(tmp_path / name, evaluator_version=version)
+    stores = [str(tmp_path / "new.db"), str(tmp_path / "old.db")]
+    assert results.main(stores, tmp_path) == 2
+    assert results.main(["--older", *stores], tmp_path) == 0
+    text = (tmp_path / "test-cpu.md").read_text()
+    assert text.index("worker mode, version 2 of") < text.index(f"worker mode, version {EVALUATOR_VERSION} of")
+    assert text.count("| gemm | cpp |") == 2
