@@ -49,7 +49,7 @@ def test_batches_are_run_and_timed_by_both_clocks(host: StandInHost, spin: bool)
 
 def test_a_runner_that_lost_its_core_says_so(runner: ArtifactRunner):
     load(runner)
-    assert not all(batch(runner, 0).interrupted for _ in range(50)), "a busy machine interrupts some"
+    assert any(not batch(runner, 0).interrupted for _ in range(5000)), "a busy machine interrupts most, but not all"
     runner.drop()
     load(runner, on="interruption")
     assert all(batch(runner, 0).interrupted for _ in range(5))
