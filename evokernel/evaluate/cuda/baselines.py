@@ -71,7 +71,7 @@ class TimedCalls:
     """
 
     def __init__(
-        self, calls: Sequence[Call], *, timed: int, begin: Call, stopwatch: Stopwatch, scratch: "Scratch | None" = None
+        self, calls: Sequence[Call], *, timed: int, begin: Call, stopwatch: Stopwatch, scratch: Scratch | None = None
     ) -> None:
         self._begin = begin
         self._timed, self._rest = calls[:timed], calls[timed:]
