@@ -174,7 +174,7 @@ def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, se
     keeps_its_budget(path, config, model.bill)
     results = [fact for fact in facts if isinstance(fact, Result)]
     assert len({fact.step for fact in results}) == len(results)
-    assert {fact.proposal.operator for fact in results} >= {"seed", "mutate", "tune"}
+    assert {fact.proposal.operator for fact in results} > {"seed", "tune"}, "nothing that a model said was judged"
     stored = everything_in(path)
     assert b"you called me with Bearer [key]" in stored
     assert not any(key.encode() in stored for key in KEYS.values())
