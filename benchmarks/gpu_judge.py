@@ -26,10 +26,10 @@ class Workbench:
 
     _languages: ClassVar[dict[str, Language]] = {}
 
-    def __init__(self, task: str, *, final: bool = False) -> None:
+    def __init__(self, task: str, *, final: bool = False, max_autotune: bool = False) -> None:
         """Set a judge up; `final` makes its batches as long as those that winners are measured with."""
         os.sched_setaffinity(0, ALL_CORES)
-        self.settings = EvaluationConfig().on("cuda")
+        self.settings = EvaluationConfig(max_autotune=max_autotune).on("cuda")
         (cores,) = share_out(ALL_CORES, device="cuda", threads=1)
         bench = make_bench(
             {

@@ -1,10 +1,13 @@
-"""The baselines of the matrix products against each other, paired: `python benchmarks/panel.py [TASK ...]`.
+"""The baselines of tasks against each other, paired: `python benchmarks/panel.py [--max-autotune] [TASK ...]`.
 
 On each workload, search and held-out, batches of two baselines alternate in the order ABBA, as candidate and baseline
 do, with new contents for each batch. What is printed is the speed-up over the first one (torch) with its 95 % interval.
+`--max-autotune` adds torch.compile in that mode, where a task has torch.compile. Each task ends with what it took to
+set up: with compilers, by trial or not, of all its workloads.
 """
 
 import argparse
+import time
 
 import torch
 from gpu_judge import Workbench
@@ -42,9 +45,12 @@ def main() -> None:
     """Print a line for each task, workload and baseline."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=TASKS)
-    for task in parser.parse_args().tasks:
-        workbench = Workbench(task, final=True)
-        bench = workbench.bench
+    parser.add_argument("--max-autotune", action="store_true", help="torch.compile in that mode, too")
+    arguments = parser.parse_args()
+    for task in arguments.tasks:
+        began = time.perf_counter()
+        workbench = Workbench(task, final=True, max_autotune=arguments.max_autotune)
+        bench, setup_s = workbench.bench, time.perf_counter() - began
         for ground in bench.timed:
             first, *others = bench.panel
             for name in others:
@@ -52,6 +58,7 @@ def main() -> None:
                 span = f"{found.value:.3f}x ({found.low:.3f} to {found.high:.3f}) of {first}"
                 us = f"{ground.baseline_us[name]:.1f} us"
                 print(f"{task} {ground.kind} {ground.workload.name}: {name} {us}, {span}", flush=True)
+        print(f"{task}: set up in {setup_s:.1f} s", flush=True)
         workbench.close()
 
 

@@ -84,6 +84,10 @@ class EvaluationConfig(Part):
     """The strongest level to use; auto takes the best this machine offers."""
     gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
     """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
+    max_autotune: bool = False
+    """Whether winners are measured against torch.compile with max-autotune, too, where a task has torch.compile for a
+    baseline. Each of the fresh processes then waits for its trials: seconds, for matrix products minutes.
+    """
     expert: str = ""
     """The file of a kernel to be beaten, relative to the config: judged as candidates are, then one more baseline,
     called `expert`, and trusted as the task is. Empty for none.

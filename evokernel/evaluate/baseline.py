@@ -129,12 +129,19 @@ class BaselineProcess(RunnerProcess):
         )
 
 
-def panel_functions(task: Task) -> Mapping[str, Baseline]:
+def panel_functions(task: Task, *, max_autotune: bool = False) -> Mapping[str, Baseline]:
     """Return what candidates are compared with, by name: the baselines of a task, or its reference where it has none.
 
-    Each takes the inputs and scalars by name, and the outputs that it writes, in their order.
+    Each takes the inputs and scalars by name, and the outputs that it writes, in their order. With `max_autotune` those
+    of torch's compiler are there twice: as it compiles by default, and by trial of many kernels.
     """
-    return task.baselines or {REFERENCE: _reference(task)}
+    panel = dict(task.baselines or {REFERENCE: _reference(task)})
+    if max_autotune:
+        from evokernel.tasks.compiled import Compiled  # imports torch, which who only asks for names does without
+
+        compiled = {name: baseline for name, baseline in panel.items() if isinstance(baseline, Compiled)}
+        panel |= {f"{name} max-autotune": baseline.thorough() for name, baseline in compiled.items()}
+    return panel
 
 
 def _reference(task: Task) -> Baseline:
@@ -155,7 +162,7 @@ class _Baselines:
     def __init__(self, channel: socket.socket, task: Task, device: str) -> None:
         self.channel = channel
         self.task = task
-        self.functions = {REFERENCE: _reference(task), **panel_functions(task)}
+        self.functions = {REFERENCE: _reference(task), **panel_functions(task, max_autotune=True)}
         self.device = device
         self.arenas: dict[str, list[Set]] = {}
         self.mappings: dict[str, DeviceSets] = {}

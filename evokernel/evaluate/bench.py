@@ -61,6 +61,7 @@ class Bench(ABC):
             beginning.result()
             opening.result()
         self._keep_to(self.cores.judge)
+        self.functions = panel_functions(self.task, max_autotune=self.final and self.settings.max_autotune)
         self._ready()
         self.sheet: dict[str, float] = setup.get("sheet") or self._measure()
         self.grounds = tuple(self._grounds(self.task.workloads[self.device_class], setup.get("probes")))
@@ -170,7 +171,7 @@ class Bench(ABC):
     @property
     def panel(self) -> tuple[str, ...]:
         """The names of the baselines."""
-        return (*panel_functions(self.task), *self._experts)
+        return (*self.functions, *self._experts)
 
     def hire(self, expert: str) -> None:
         """Make a user's kernel one of the baselines, and time them all anew. Raises `HarnessError`."""

@@ -29,7 +29,8 @@ def identify(
     expert: str = "",
 ) -> EvaluatorIdentity:
     """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
-    text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=_NOT_IN_THE_HASH)}"
+    left_out = _NOT_IN_THE_HASH | (set() if settings.max_autotune else {"max_autotune"})  # as before there was one
+    text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=left_out)}"
     text += expert and f" {expert}"
     return EvaluatorIdentity(
         task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],

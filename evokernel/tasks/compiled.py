@@ -8,21 +8,37 @@ import torch
 from evokernel.task import Baseline
 
 
-def compiled(baseline: Baseline) -> Baseline:
-    """Return a baseline that does what another one does, compiled for each shape at its first call there.
+class Compiled:
+    """A baseline that does what another one does, compiled for each shape at its first call there.
 
     What the other writes into its outputs by `copy_` is fused with what comes before. Nothing is compiled, and the
-    compiler is not imported, before the first call: both take seconds. It is not told to try many kernels
-    (`max-autotune`): every process that judges would wait for that.
+    compiler is not imported, before the first call: both take seconds.
+
+    Args:
+        baseline: what is compiled.
+        mode: what torch calls its mode of compiling; None for its default.
     """
 
-    @functools.cache
-    def made() -> Baseline:
-        function: Baseline = torch.compile(baseline, dynamic=False)
+    def __init__(self, baseline: Baseline, *, mode: str | None = None) -> None:
+        self._baseline, self._mode = baseline, mode
+
+    def __call__(self, inputs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> None:
+        """Read the inputs, and write the outputs."""
+        self._made(inputs, outputs)
+
+    def thorough(self) -> "Compiled":
+        """Return it compiled by trial of many kernels, which takes far longer.
+
+        Without graphs of its own: baselines are captured into those of a batch.
+        """
+        return Compiled(self._baseline, mode="max-autotune-no-cudagraphs")
+
+    @functools.cached_property
+    def _made(self) -> Baseline:
+        function: Baseline = torch.compile(self._baseline, dynamic=False, mode=self._mode)
         return function
 
-    @functools.wraps(baseline)
-    def call(inputs: dict[str, Any], outputs: tuple[torch.Tensor, ...]) -> None:
-        made()(inputs, outputs)
 
-    return call
+def compiled(baseline: Baseline) -> Compiled:
+    """Return a baseline as torch's compiler makes it by default: what the kernels of a search are timed against."""
+    return Compiled(baseline)

@@ -11,7 +11,7 @@ from evokernel.evaluate.arrays import is_float, settle, torch_dtype
 from evokernel.evaluate.artifact.compare import KINDS, Comparer
 from evokernel.evaluate.artifact.runner import PreludeSize, RunnerPool, runner_host
 from evokernel.evaluate.artifact.verifier import Verifier
-from evokernel.evaluate.baseline import BaselineProcess, panel_functions
+from evokernel.evaluate.baseline import BaselineProcess
 from evokernel.evaluate.bench import Bench
 from evokernel.evaluate.cuda import sheet
 from evokernel.evaluate.cuda.arena import DeviceArena
@@ -133,7 +133,7 @@ class CudaBench(Bench):
         )
 
     def _ready(self) -> None:
-        self.device_baselines = DeviceBaselines(self.task, panel_functions(self.task), prelude=Prelude(self._prelude))
+        self.device_baselines = DeviceBaselines(self.task, self.functions, prelude=Prelude(self._prelude))
         floats = {torch_dtype(tensor.dtype) for tensor in self.task.signature.tensors} & KINDS.keys()
         self._comparers = {dtype: Comparer(dtype) for dtype in floats}
         self._verifiers: dict[Ground, tuple[str, Verifier]] = {}

@@ -1,0 +1,93 @@
+"""torch's compiler among the baselines: by default, and by trial of many kernels where a config asks for it."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from evokernel.config import EvaluationConfig
+from evokernel.evaluate.baseline import panel_functions
+from evokernel.evaluate.compilers import local_language
+from evokernel.evaluate.entries import identify
+from evokernel.evaluate.pool import LocalEvaluator
+from evokernel.evaluation import Budget
+from evokernel.tasks import load_task, task_hash
+from evokernel.tasks.compiled import Compiled, compiled
+from tests.contract import test_evaluator as contract
+
+THOROUGH = "torch.compile max-autotune"
+BASELINES = """    baselines={"torch": product, "torch.compile": compiled(product)},
+"""
+BEFORE = """from evokernel.tasks.compiled import compiled
+
+
+def product(inputs, outputs):
+    outputs[0].copy_(inputs["a"] @ inputs["b"])
+
+
+"""
+
+
+def test_only_what_the_compiler_makes_is_there_twice() -> None:
+    for name in ("softmax", "gemm_bias_gelu"):
+        task = load_task(name).on("cuda")
+        plain, asked = panel_functions(task), panel_functions(task, max_autotune=True)
+        assert list(asked) == [*plain, THOROUGH]
+        assert isinstance(asked[THOROUGH], Compiled)
+        assert all(asked[each] is plain[each] for each in plain)
+    gemm = load_task("gemm").on("cuda")
+    assert list(panel_functions(gemm, max_autotune=True)) == ["torch", "cuBLASLt"]
+
+
+def test_a_compiler_that_nobody_needs_is_not_started() -> None:
+    def refuse(inputs: object, outputs: object) -> None:
+        raise AssertionError("traced")
+
+    compiled(refuse).thorough()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # torch's compiler warns of its own workings
+def test_by_trial_it_computes_the_same() -> None:
+    def doubled(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
+        outputs[0].copy_(inputs["x"] * 2 + 1)
+
+    x, y = torch.arange(100.0), torch.empty(100)
+    with torch.no_grad():
+        compiled(doubled).thorough()({"x": x}, (y,))
+    assert torch.equal(y, 2 * x + 1)
+
+
+@pytest.mark.slow
+def test_a_winner_meets_it_where_that_was_asked_for(tmp_path: Path) -> None:
+    path = Path(contract.write_task(tmp_path))
+    text = path.read_text(encoding="utf-8").replace('    flops="', BASELINES + '    flops="')
+    path.write_text(text.replace("\ntask = ", "\n" + BEFORE + "task = ", 1), encoding="utf-8")
+    settings = contract.SETTINGS.model_copy(update={"max_autotune": True, "final_processes": 1})
+    language = local_language("cpp", settings)
+    driver = contract.Driver(LocalEvaluator(str(path), language, settings=settings, threads=1), language)
+    try:
+        assert set(driver.identity.baseline_us["64x64x64"]) == {"torch", "torch.compile"}  # a search does not wait
+        (final,) = driver.evaluate(contract.kernel(), budget=Budget.FINAL)
+    finally:
+        driver.close()
+    assert final.ok, final.feedback
+    assert set(final.panel) == {"torch", "torch.compile", THOROUGH}
+    for speedup in final.panel.values():
+        assert 0 < speedup.low <= speedup.value <= speedup.high
+
+
+def test_stores_from_before_there_was_a_choice_go_on() -> None:
+    """What is not asked for is no part of who judges; what is asked for is."""
+    language = local_language("cpp", contract.SETTINGS)
+    hello = {"device": "d", "sheet": {}, "sandbox": "s", "baseline_us": {}}
+    without = {"sandbox", "compile_timeout_s", "gpus", "expert", "max_autotune"}
+    before = f"{task_hash('gemm')} 1 {EvaluationConfig().model_dump_json(exclude=without)}"
+
+    def judge(*, max_autotune: bool) -> str:
+        settings = EvaluationConfig(max_autotune=max_autotune)
+        return identify(hello, "gemm", language=language, settings=settings, threads=1, device="cpu").task_hash
+
+    assert judge(max_autotune=False) == hashlib.sha256(before.encode()).hexdigest()[:16]
+    assert judge(max_autotune=True) != judge(max_autotune=False)
