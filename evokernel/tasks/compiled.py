@@ -7,6 +7,9 @@ import torch
 
 from evokernel.task import Baseline
 
+_SHAPES = 256
+"""After 8 of them, if it is left to itself, torch runs what it was to compile as it is, and only warns of it."""
+
 
 class Compiled:
     """A baseline that does what another one does, compiled for each shape at its first call there.
@@ -35,6 +38,9 @@ class Compiled:
 
     @functools.cached_property
     def _made(self) -> Baseline:
+        from torch._dynamo import config  # the compiler itself
+
+        config.cache_size_limit = max(config.cache_size_limit, _SHAPES)
         function: Baseline = torch.compile(self._baseline, dynamic=False, mode=self._mode)
         return function
 

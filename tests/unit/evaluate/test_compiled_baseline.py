@@ -60,6 +60,24 @@ def test_by_trial_it_computes_the_same() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_it_is_compiled_for_every_shape() -> None:
+    """torch by itself stops at 8, and both modes count together: a baseline would be slower than it is called."""
+
+    def told(inputs: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...]) -> None:
+        outputs[0].copy_(inputs["x"] * 0 + float(torch.compiler.is_compiling()))
+
+    default = compiled(told)
+    thorough = default.thorough()
+    for size in range(2, 8):
+        for each in (default, thorough):
+            x, y = torch.zeros(size), torch.zeros(size)
+            with torch.no_grad():
+                each({"x": x}, (y,))
+            assert torch.equal(y, torch.ones(size))
+
+
+@pytest.mark.slow
 def test_a_winner_meets_it_where_that_was_asked_for(tmp_path: Path) -> None:
     path = Path(contract.write_task(tmp_path))
     text = path.read_text(encoding="utf-8").replace('    flops="', BASELINES + '    flops="')
