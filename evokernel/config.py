@@ -86,7 +86,8 @@ class EvaluationConfig(Part):
     """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
     max_autotune: bool = False
     """Whether winners are measured against torch.compile with max-autotune, too, where a task has torch.compile for a
-    baseline. Each of the fresh processes then waits for its trials: 20 s, for matrix products more than a minute.
+    baseline; the plain matrix products have cuBLASLt instead. Each of the fresh processes then waits for its trials:
+    20 s, for a matrix product with what follows it more than a minute.
     """
     expert: str = ""
     """The file of a kernel to be beaten, relative to the config: judged as candidates are, then one more baseline,

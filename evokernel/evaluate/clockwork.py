@@ -35,7 +35,7 @@ _SLOW_NS = 20e6
 """A call this long needs no warm-up: what it warms is gone before it ends."""
 _ODD_SHARE = 0.2
 """How many blocks have a batch with odd calls in it; the first always has, and one more stands at the end."""
-_ATTEMPTS, _APART_S = 3, 0.2
+_ATTEMPTS, _PAUSE_S = 3, 0.2
 """How often a candidate whose times are doubtful is measured, and how long whoever causes that is waited for. With two
 attempts and no wait, an H100 was in doubt about four honest kernels of 611, all within one hour of one machine.
 """
@@ -58,15 +58,15 @@ class Doubtful(Rejected):
 def confirmed(clock: "PairedClock", attempt: Callable[[], T]) -> T:
     """Return what an attempt has measured and confirmed; where its times are doubtful, what the next one has.
 
-    Each is made of batches of its own: nothing that was in doubt counts, so that who hides time gains nothing by being
-    measured again. Raises as the last `attempt`.
+    Each is made of batches of its own: nothing that was in doubt counts, so that who hides time gains nothing by that.
+    Raises as the last `attempt`.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
             return attempt()
         except Doubtful:
             clock.forget()
-            time.sleep(_APART_S)
+            time.sleep(_PAUSE_S)
     return attempt()
 
 

@@ -29,7 +29,7 @@ def identify(
     expert: str = "",
 ) -> EvaluatorIdentity:
     """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
-    left_out = _NOT_IN_THE_HASH | (set() if settings.max_autotune else {"max_autotune"})  # as before there was one
+    left_out = _NOT_IN_THE_HASH | (set() if settings.max_autotune else {"max_autotune"})  # off: as before it existed
     text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=left_out)}"
     text += expert and f" {expert}"
     return EvaluatorIdentity(

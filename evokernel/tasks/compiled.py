@@ -8,7 +8,9 @@ import torch
 from evokernel.task import Baseline
 
 _SHAPES = 256
-"""After 8 of them, if it is left to itself, torch runs what it was to compile as it is, and only warns of it."""
+"""After 8 of them, if it is left to itself, torch runs what it was to compile as it is, and only warns of it. Newer
+versions keep the limit for each thread: it is set in the one that first calls a baseline, which calls all of them.
+"""
 
 
 class Compiled:

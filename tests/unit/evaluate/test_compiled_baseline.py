@@ -1,6 +1,8 @@
 """torch's compiler among the baselines: by default, and by trial of many kernels where a config asks for it."""
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,11 +42,30 @@ def test_only_what_the_compiler_makes_is_there_twice() -> None:
     assert list(panel_functions(gemm, max_autotune=True)) == ["torch", "cuBLASLt"]
 
 
-def test_a_compiler_that_nobody_needs_is_not_started() -> None:
-    def refuse(inputs: object, outputs: object) -> None:
-        raise AssertionError("traced")
+def test_a_compiler_that_nobody_needs_is_not_imported() -> None:
+    """It takes seconds, in every process of a run."""
+    program = """
+import sys
+from evokernel.evaluate.baseline import panel_functions
+from evokernel.tasks import load_task
+assert len(panel_functions(load_task("softmax").on("cuda"), max_autotune=True)) == 3
+print(*(name for name in ("torch._dynamo", "torch._inductor.compile_fx") if name in sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
 
-    compiled(refuse).thorough()
+
+def test_torch_is_told_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, object]] = []
+
+    def compile_nothing(function: object, **settings: object) -> object:
+        told.append(settings)
+        return lambda inputs, outputs: None
+
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    for each in (compiled(print), compiled(print).thorough()):
+        each({}, ())
+    assert told == [{"dynamic": False, "mode": None}, {"dynamic": False, "mode": "max-autotune-no-cudagraphs"}]
 
 
 @pytest.mark.slow
@@ -69,7 +90,7 @@ def test_it_is_compiled_for_every_shape() -> None:
 
     default = compiled(told)
     thorough = default.thorough()
-    for size in range(2, 8):
+    for size in range(2, 12):
         for each in (default, thorough):
             x, y = torch.zeros(size), torch.zeros(size)
             with torch.no_grad():
@@ -96,8 +117,8 @@ def test_a_winner_meets_it_where_that_was_asked_for(tmp_path: Path) -> None:
         assert 0 < speedup.low <= speedup.value <= speedup.high
 
 
-def test_stores_from_before_there_was_a_choice_go_on() -> None:
-    """What is not asked for is no part of who judges; what is asked for is."""
+def test_only_what_is_asked_for_is_part_of_who_judges() -> None:
+    """So the setting alone makes no store of before it judged by somebody else."""
     language = local_language("cpp", contract.SETTINGS)
     hello = {"device": "d", "sheet": {}, "sandbox": "s", "baseline_us": {}}
     without = {"sandbox", "compile_timeout_s", "gpus", "expert", "max_autotune"}

@@ -278,7 +278,7 @@ def clock_for(ground, runner, *, busy=False):
 
 
 def measured(clock):
-    """Measure as a judge does, once more in doubt, and return the times of the candidate's calls that count."""
+    """Measure as a judge does, up to twice more in doubt, and return the times of the candidate's calls that count."""
 
     def attempt():
         blocks = [clock.block() for _ in range(BLOCKS)]
