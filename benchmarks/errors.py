@@ -1,13 +1,13 @@
 """How far from the truth measurements of a kernel against itself are; shared by the benchmarks of all devices."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evokernel.evaluate.clockwork import PairedClock
-from evokernel.evaluate.timing import Plan, measure
+from evokernel.evaluate.timing import Block, Estimate, Plan, measure
 
 
 def percentiles(errors: Sequence[float]) -> dict[str, float]:
@@ -18,15 +18,29 @@ def percentiles(errors: Sequence[float]) -> dict[str, float]:
 
 def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
     """Measure again and again; errors in percent, and how often the interval held the truth."""
-    begin = time.monotonic()
-    found = [measure(clock.block, Plan(budget_s, half_width=0.0)) for _ in range(times)]
+    return in_turn({"": clock.block}, budget_s, times)[""]
+
+
+def in_turn(sources: Mapping[str, Callable[[], Block]], budget_s: float, times: int) -> dict[str, dict[str, Any]]:
+    """Do what `repeat` does with several sources of blocks, one measurement of each in turn: they share the hour."""
+    found: dict[str, list[Estimate]] = {name: [] for name in sources}
+    wall_s = dict.fromkeys(sources, 0.0)
+    for _ in range(times):
+        for name, block in sources.items():
+            begin = time.monotonic()
+            found[name].append(measure(block, Plan(budget_s, half_width=0.0)))
+            wall_s[name] += time.monotonic() - begin
+    return {name: _row(of, wall_s[name]) for name, of in found.items()}
+
+
+def _row(found: Sequence[Estimate], wall_s: float) -> dict[str, Any]:
     logs = [each.log_speedup for each in found]
     held = sum(abs(each.log_speedup) <= 1.96 * each.log_error for each in found)
     return {
         **percentiles(logs),
         "mean": 100 * float(np.mean(logs)),
-        "times": times,
+        "times": len(found),
         "pairs": found[0].pairs,
-        "interval_holds_1": held / times,
-        "wall_ms": 1e3 * (time.monotonic() - begin) / times,
+        "interval_holds_1": held / len(found),
+        "wall_ms": 1e3 * wall_s / len(found),
     }

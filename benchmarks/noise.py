@@ -1,21 +1,28 @@
 """A C++ kernel against itself, through the whole clock of a processor: how far from 1.000x is what the judge says?
 
-`python benchmarks/noise.py [--repeats 200] [--budget 1.0] [--quiet]`. Candidate and baseline are the same machine code
-in two workers, so the truth is 1 exactly. A process that this one starts keeps the judge's core busy all the time
-(`--quiet` leaves it out). Contents, poison and the comparison of every output are part of it, as in a search.
+`python benchmarks/noise.py [--repeats 200] [--budget 1.0] [--quiet] [--bare]`. Candidate and baseline are the same
+machine code in two workers, so the truth is 1 exactly. A process that this one starts keeps the judge's core busy all
+the time (`--quiet` leaves it out). Contents, poison and the comparison of every output are part of it, as in a search.
+
+`--bare` says how much of the error is the machine's: in turn with the judge's measurements the same number of calls is
+made on the same buffers by a thread of this process that reads its own clock. There is no other process to wake or to
+stop, nothing is compared, and who is called candidate is a matter of words.
 """
 
 import argparse
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
-from errors import repeat
+from errors import in_turn
 
 from evokernel.config import EvaluationConfig
 from evokernel.evaluate.baseline import BaselineProcess
@@ -23,11 +30,13 @@ from evokernel.evaluate.clockwork import WorkerClock
 from evokernel.evaluate.compilers import local_language
 from evokernel.evaluate.cores import share_out
 from evokernel.evaluate.cpu_bench import CpuBench
+from evokernel.evaluate.expert_run import CompiledLoop
 from evokernel.evaluate.fresh import FreshInputs
 from evokernel.evaluate.ground import Ground
 from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.sessions import WorkerSession
 from evokernel.evaluate.stages import check
+from evokernel.evaluate.timing import Block
 from evokernel.evaluate.workers import BaselineSide
 from evokernel.evaluation import Stage
 from evokernel.protocols import Built
@@ -54,6 +63,11 @@ class OwnBench(CpuBench):
     def baselines(self) -> BaselineSide:
         return self.mirror or super().baselines
 
+    @property
+    def trampoline(self) -> Path:
+        """The loop around a kernel, as a shared object."""
+        return self._pool.trampoline.path
+
 
 def open_bench(task: str) -> OwnBench:
     """Set a judge up in this process."""
@@ -72,6 +86,52 @@ def open_bench(task: str) -> OwnBench:
     )
 
 
+class Bare:
+    """Calls of one kernel in a thread of this process, in blocks as the judge's. A context manager."""
+
+    def __init__(self, bench: OwnBench, artifact: bytes, ground: Ground, fresh: FreshInputs) -> None:
+        self._ground, self._fresh = ground, fresh
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(artifact)
+            file.flush()
+            self._loop = CompiledLoop(file.name, str(bench.trampoline), bench.task.signature)
+        self._sets = [ground.call_arguments(each) for each in range(ground.sets)]
+        self._batch = self._loop.prepare(ground.name, self._sets, first=0, calls=ground.calls)
+        own_core = (0, bench.cores.runners)
+        self._thread = ThreadPoolExecutor(1, initializer=os.sched_setaffinity, initargs=own_core)
+
+    def __enter__(self) -> "Bare":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+
+    def block(self) -> Block:
+        """Time the same batch four times, on new contents after the second."""
+        (first, second), (third, fourth) = self._half(), self._half()
+        clock_s = (first + second + third + fourth) * self._ground.calls / 1e9
+        return Block((first, fourth), (second, third), clock_s)
+
+    def _half(self) -> tuple[float, float]:
+        calls = self._ground.calls
+        self._do(lambda: self._loop.warm(self._sets[-1]))
+        self._fresh.fill_sets(self._ground.all_inputs(), self._fresh.draw_windows(calls))
+        self._ground.poison_all(calls)
+        first = self._do(self._batch)
+        self._ground.poison_all(calls)
+        return first / calls, self._do(self._batch) / calls
+
+    def _do(self, work: Callable[[], object]) -> int:
+        """Return how long the thread was at work, in ns."""
+
+        def timed() -> int:
+            begin = time.thread_time_ns()
+            work()
+            return time.thread_time_ns() - begin
+
+        return self._thread.submit(timed).result()
+
+
 def build(source: Path, task: Task) -> bytes:
     """Compile a kernel."""
     made = local_language("cpp", EvaluationConfig()).build(source.read_text(encoding="utf-8"), task)
@@ -80,8 +140,10 @@ def build(source: Path, task: Task) -> bytes:
     return made.artifact
 
 
-def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: int) -> dict[str, float]:
-    """Measure a kernel against itself on one workload; errors in percent."""
+def study(
+    task: str, source: Path, *, workload: int, budget_s: float, repeats: int, bare: bool
+) -> dict[str, dict[str, float]]:
+    """Measure a kernel against itself on one workload; errors in percent of the judge, and of a bare thread."""
     bench = open_bench(task)
     try:
         artifact = build(source, bench.task)
@@ -97,7 +159,10 @@ def study(task: str, source: Path, *, workload: int, budget_s: float, repeats: i
         fresh = FreshInputs(ground.task, ground.workload, bench.rng)
         clock = WorkerClock(bench, candidate.worker, ground, fresh, stage=Stage.PRECISE, call_s=call_s)
         clock.block()
-        return {"call_us": call_s * 1e6, "calls": ground.calls, **repeat(clock, budget_s, repeats)}
+        with Bare(bench, artifact, ground, fresh) as thread:
+            sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}
+            rows = in_turn(sources, budget_s, repeats)
+        return {name: {"call_us": call_s * 1e6, "calls": ground.calls, **row} for name, row in rows.items()}
     finally:
         bench.close()
 
@@ -140,19 +205,23 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--budget", type=float, default=1.0, help="clock time of a measurement, in s")
     parser.add_argument("--quiet", action="store_true", help="leave the other core alone")
+    parser.add_argument("--bare", action="store_true", help="the same calls in a thread of one process, in turn")
     parser.add_argument("--only", default="", help="a part of the name of the kernel to measure")
     given = parser.parse_args()
     (cores,) = share_out(CORES, device="cpu", threads=1)
     print(f"{given.repeats} times {given.budget:g} s, {'alone' if given.quiet else f'core {cores.judge} busy'}")
     print(
-        f"{'kernel':20} {'us':>8} {'calls':>5} {'p50 %':>7} {'p90 %':>7} {'max %':>7} {'mean %':>7} {'held':>5}  wall s"
+        f"{'kernel':20} {'clock':5} {'us':>8} {'calls':>5} {'p50 %':>7} {'p90 %':>7} {'max %':>7} {'mean %':>7} "
+        f"{'held':>5}  wall s"
     )
     with nullcontext() if given.quiet else neighbour(cores.judge):
         for name, task, source, workload in (each for each in SUBJECTS if given.only in each[0]):
-            row = study(task, source, workload=workload, budget_s=given.budget, repeats=given.repeats)
-            errors = " ".join(f"{row[key]:7.3f}" for key in ("p50", "p90", "max", "mean"))
-            held, wall_s = row["interval_holds_1"], row["wall_ms"] / 1e3
-            print(f"{name:20} {row['call_us']:8.1f} {row['calls']:5} {errors} {held:5.2f} {wall_s:7.2f}", flush=True)
+            rows = study(task, source, workload=workload, budget_s=given.budget, repeats=given.repeats, bare=given.bare)
+            for clock, row in rows.items():
+                errors = " ".join(f"{row[key]:7.3f}" for key in ("p50", "p90", "max", "mean"))
+                held, wall_s = row["interval_holds_1"], row["wall_ms"] / 1e3
+                call = f"{row['call_us']:8.1f} {row['calls']:5}"
+                print(f"{name:20} {clock:5} {call} {errors} {held:5.2f} {wall_s:7.2f}", flush=True)
 
 
 if __name__ == "__main__":
