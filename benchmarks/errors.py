@@ -17,7 +17,7 @@ def percentiles(errors: Sequence[float]) -> dict[str, float]:
 
 
 def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
-    """Measure again and again; errors in percent, and how often the interval held the truth."""
+    """Measure again and again; the time of a call, errors in percent, and how often the interval held the truth."""
     return in_turn({"": clock.block}, budget_s, times)[""]
 
 
@@ -37,6 +37,7 @@ def _row(found: Sequence[Estimate], wall_s: float) -> dict[str, Any]:
     logs = [each.log_speedup for each in found]
     held = sum(abs(each.log_speedup) <= 1.96 * each.log_error for each in found)
     return {
+        "us": float(np.median([each.candidate_us for each in found])),
         **percentiles(logs),
         "mean": 100 * float(np.mean(logs)),
         "times": len(found),

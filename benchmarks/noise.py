@@ -162,7 +162,7 @@ def study(
         with Bare(bench, artifact, ground, fresh) as thread:
             sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}
             rows = in_turn(sources, budget_s, repeats)
-        return {name: {"call_us": call_s * 1e6, "calls": ground.calls, **row} for name, row in rows.items()}
+        return {name: {"calls": ground.calls, **row} for name, row in rows.items()}
     finally:
         bench.close()
 
@@ -220,7 +220,7 @@ def main() -> None:
             for clock, row in rows.items():
                 errors = " ".join(f"{row[key]:7.3f}" for key in ("p50", "p90", "max", "mean"))
                 held, wall_s = row["interval_holds_1"], row["wall_ms"] / 1e3
-                call = f"{row['call_us']:8.1f} {row['calls']:5}"
+                call = f"{row['us']:8.1f} {row['calls']:5}"
                 print(f"{name:20} {clock:5} {call} {errors} {held:5.2f} {wall_s:7.2f}", flush=True)
 
 
