@@ -9,7 +9,7 @@ from evokernel.evaluation import Z95, Verdict
 
 SAME = math.log(1.005)
 """Speeds within 0.5 % are the same."""
-TRIM = 0.1
+TRIM = 0.2
 EARLY_PAIRS = 3
 _EARLY = math.log(2.0)
 _T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
@@ -17,7 +17,10 @@ _T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One ABBA block: baseline, candidate, candidate, baseline. Times of one call in ns; `clock_s` is all it took."""
+    """Two pairs, one with the baseline first and one with the candidate first, in either order: ABBA or BAAB.
+
+    Times of one call in ns, those of the pair with the baseline first come first; `clock_s` is all it took.
+    """
 
     baseline_ns: tuple[float, float]
     candidate_ns: tuple[float, float]
@@ -25,7 +28,7 @@ class Block:
 
     @property
     def logs(self) -> tuple[float, float]:
-        """The paired log ratios baseline / candidate, neighbours in time paired."""
+        """The paired log ratios baseline / candidate, neighbours in time paired: the baseline first, second."""
         first = math.log(self.baseline_ns[0] / self.candidate_ns[0])
         return first, math.log(self.baseline_ns[1] / self.candidate_ns[1])
 
@@ -84,21 +87,24 @@ def verdict_of(log_speedup: float, log_error: float) -> Verdict:
 
 
 def estimate(blocks: Sequence[Block], *, stopped_early: bool = False) -> Estimate:
-    """Return the 10 %-trimmed mean over pairs; its error is taken over blocks, since neighbours correlate.
+    """Return the 20 %-trimmed mean over pairs; its error is taken over blocks, since neighbours correlate.
 
-    The error is that of a trimmed mean (winsorised values, Tukey and McLaughlin 1963) with blocks as clusters, widened
-    by Student's quantile. Raises `ValueError` for no blocks.
+    Whoever is first of a pair may be slower by several percent, so pairs are trimmed among those of the same order, and
+    the means of both orders have the same weight. The error is that of a trimmed mean (winsorised values, Tukey and
+    McLaughlin 1963) with blocks as clusters, widened by Student's quantile. Raises `ValueError` for no blocks.
     """
     if not blocks:
         raise ValueError("no blocks to estimate from")
-    pairs = [block.logs for block in blocks]
-    ordered = sorted(value for pair in pairs for value in pair)
-    cut = int(TRIM * len(ordered))
-    kept = ordered[cut : len(ordered) - cut]
+    orders = tuple(zip(*(block.logs for block in blocks), strict=True))
+    cut = int(TRIM * len(blocks))
+    kept = [sorted(logs)[cut : len(blocks) - cut] for logs in orders]
+    winsorised = [
+        [min(max(value, within[0]), within[-1]) for value in logs] for logs, within in zip(orders, kept, strict=True)
+    ]
     return Estimate(
-        log_speedup=fmean(kept),
-        log_error=_block_error(pairs, kept[0], kept[-1], len(kept) / len(ordered)),
-        pairs=len(ordered),
+        log_speedup=fmean(map(fmean, kept)),
+        log_error=_block_error([fmean(pair) for pair in zip(*winsorised, strict=True)], kept=len(kept[0])),
+        pairs=2 * len(blocks),
         candidate_us=_median([time for block in blocks for time in block.candidate_ns]) / 1e3,
         baseline_us=_median([time for block in blocks for time in block.baseline_ns]) / 1e3,
         stopped_early=stopped_early,
@@ -169,15 +175,14 @@ def _is_look(count: int) -> bool:
     return look == count
 
 
-def _block_error(pairs: Sequence[tuple[float, float]], low: float, high: float, kept: float) -> float:
-    means = [fmean(min(max(value, low), high) for value in pair) for pair in pairs]
+def _block_error(means: Sequence[float], *, kept: int) -> float:
+    """Return the standard error from the means of winsorised blocks, of which so many were kept."""
     count = len(means)
     if count < 2:
         return math.inf
     middle = fmean(means)
     variance = sum((value - middle) ** 2 for value in means) / (count - 1)
-    freedom = max(1, int(kept * count) - 1)
-    return math.sqrt(variance / count) / kept * t_quantile(freedom) / Z95
+    return math.sqrt(variance * count) / kept * t_quantile(max(1, kept - 1)) / Z95
 
 
 def _median(values: Sequence[float]) -> float:

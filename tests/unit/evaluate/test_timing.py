@@ -37,6 +37,13 @@ def test_one_spike_in_ten_pairs_does_not_move_the_mean():
     assert estimate(blocks).log_speedup == pytest.approx(math.log(2.0))
 
 
+def test_what_the_second_of_a_pair_gains_cancels_even_beside_a_spike():
+    blocks = [Block((1050.0, 1000.0), (1000.0, 1050.0), 0.01)] * 4 + [Block((1050.0, 1000.0), (1000.0, 9000.0), 0.01)]
+    found = estimate(blocks)
+    assert found.log_speedup == pytest.approx(0.0, abs=1e-9)
+    assert found.log_error == pytest.approx(0.0, abs=1e-9)
+
+
 def test_times_are_medians_in_microseconds():
     found = estimate([block(3.0)] * 3)
     assert (found.candidate_us, found.baseline_us, found.pairs) == (1.0, 3.0, 6)
