@@ -157,6 +157,7 @@ def study(
         call_s = _size_batches(ground, bench.mirror)
         ground.attach(candidate.worker, set())
         fresh = FreshInputs(ground.task, ground.workload, bench.rng)
+        bench.mirror.measure_wake_in_place(ground, fresh)
         clock = WorkerClock(bench, candidate.worker, ground, fresh, stage=Stage.PRECISE, call_s=call_s)
         clock.block()
         with Bare(bench, artifact, ground, fresh) as thread:
@@ -172,7 +173,7 @@ def _size_batches(ground: Ground, side: BaselineSide) -> float:
     side.attach(ground)
     side.measure_wake(ground)
     times = [side.process.call(ground.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
-    call_s = max(min(times) - side.wake_ns, 1e3) / 1e9
+    call_s = max(min(times) - side.wake_ns(ground), 1e3) / 1e9
     ground.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
     ground.resize(ground.calls + 1)
     side.attach(ground)

@@ -156,7 +156,8 @@ class WorkerClock(PairedClock):
         self._kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote(ground.calls)]
         self._baselines = bench.baselines
         self._baselines.attach(ground)
-        self._once_ns = max(call_s * 1e9 - self._baselines.wake_ns, 1.0)
+        self._wake_ns = self._baselines.wake_ns(ground)
+        self._once_ns = max(call_s * 1e9 - self._wake_ns, 1.0)
         self._neighbours = self._count_neighbours()
         self._others = [name for name in ground.task.distributions if name != ground.workload.distribution]
         self._begun = False
@@ -323,7 +324,7 @@ class WorkerClock(PairedClock):
     def _go(self, runner: RunnerProcess, calls: int) -> float:
         """Return the time of one call in ns."""
         elapsed = runner.go(timeout_s=self._bench.settings.timeout_s)
-        return max(elapsed - self._baselines.wake_ns, elapsed / 2) / calls
+        return max(elapsed - self._wake_ns, elapsed / 2) / calls
 
 
 @contextmanager

@@ -184,6 +184,8 @@ class RunnerProcess(PeerProcess):
         self._prepared = False
         self._stopped = False
         self._before = Account()
+        self.ran_ns = 0
+        """How long the last batch ran by the scheduler's account alone; 0 without one."""
 
     @abstractmethod
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
@@ -229,7 +231,11 @@ class RunnerProcess(PeerProcess):
             raise self._died() from None
         self._expect(b"done", answered, timeout_s)
         self._stop()
-        return self._account().time_since(self._before, elapsed) if self.one_thread else elapsed
+        if not self.one_thread:
+            return elapsed
+        now = self._account()
+        self.ran_ns = now.ran_ns - self._before.ran_ns
+        return now.time_since(self._before, elapsed)
 
     def _account(self) -> Account:
         """Return what the scheduler says so far, exact only while the process stands still.

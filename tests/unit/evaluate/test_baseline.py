@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
 
 from evokernel.errors import HarnessError, WorkerTimeout
 from evokernel.evaluate.arena import HostArena
 from evokernel.evaluate.baseline import BaselineProcess
+from evokernel.evaluate.fresh import FreshInputs
+from evokernel.evaluate.ground import Ground, Kind
+from evokernel.evaluate.workers import BaselineSide
 from tests.unit.evaluate.kernels import poison
 
 N = 64
@@ -62,6 +66,31 @@ def test_baselines_run_on_the_same_buffers_with_the_same_handshake(tmp_path):
         with pytest.raises(WorkerTimeout):
             baseline.call("w", first_set=0, calls=1, timeout_s=0.2)
         assert arena.broken_guards() == ()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_a_waking_costs_is_known_for_each_workload(tmp_path, threads):
+    path = tmp_path / "scale.py"
+    path.write_text(TASK)
+    from evokernel.tasks import load_task
+
+    task, rng = load_task(str(path)).on("cpu"), np.random.default_rng(0)
+    workload = task.workloads["cpu"].search[0]
+
+    def make_arena(sets):
+        return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
+
+    grounds = [Ground(task, workload, kind, rng, make_arena=make_arena) for kind in (Kind.SEARCH, Kind.HOLDOUT)]
+    with BaselineProcess(str(path), threads=threads) as process:
+        side = BaselineSide(process, batch_s=0.001, first_call_s=60)
+        side.anchor(grounds[0], FreshInputs(task, workload, rng), panel=("fast",), most_calls=9, room_bytes=1 << 20)
+        costs = [side.wake_ns(ground) for ground in grounds]
+    for ground in grounds:
+        ground.close()
+    assert grounds[0].calls == 9
+    assert grounds[0].baseline_us["fast"] > 0
+    assert all(0 < cost < 1e9 for cost in costs)
+    assert (process.ran_ns > 0) == (costs[0] != costs[1]) == (threads == 1)  # without an account: the least, everywhere
 
 
 def test_a_baseline_that_cannot_start_is_our_own_fault():

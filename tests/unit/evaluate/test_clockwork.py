@@ -165,7 +165,10 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
     looks, counts = iter(busy), iter([0])
     bench = SimpleNamespace(
         baselines=SimpleNamespace(
-            process=baseline, wake_ns=0.0, batch_s=0.003, attach=lambda ground: ground.attach(baseline, set())
+            process=baseline,
+            wake_ns=lambda ground: 0.0,
+            batch_s=0.003,
+            attach=lambda ground: ground.attach(baseline, set()),
         ),
         timed_share=share,
         rng=np.random.default_rng(1),
