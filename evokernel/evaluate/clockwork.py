@@ -87,7 +87,7 @@ class PairedClock(ABC):
 
     @abstractmethod
     def block(self) -> Block:
-        """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
+        """Time both twice, each once before the other. Raises `Rejected`, `WorkerError`."""
 
     def systematic_error(self) -> float:
         """Return the standard error of the log speed-up that no repetition within this process can show."""
@@ -163,16 +163,21 @@ class WorkerClock(PairedClock):
         self._begun = False
 
     def block(self) -> Block:
-        """Time baseline, candidate, candidate, baseline. Raises `Rejected`, `WorkerError`."""
+        """Time both twice, each once before the other. Raises `Rejected`, `WorkerError`.
+
+        The first half comes after a longer pause than the second, and whoever begins it may pay for that: who does is
+        drawn each time.
+        """
         calls, warm = self._pace()
-        odd, halves, odd_ns = self._draw_odd(), [], 0.0
-        for half in (False, True):
-            if half == odd:  # in the order of the half that would have been next
-                times = self._half(calls, warm=warm, candidate_first=half, odd=True)
+        odd, halves, odd_ns = self._draw_odd(), dict[bool, tuple[float, float]](), 0.0
+        beginning = bool(self._bench.rng.integers(2))
+        for candidate_first in (beginning, not beginning):
+            if candidate_first == odd:  # in the order of the half that would have been next
+                times = self._half(calls, warm=warm, candidate_first=candidate_first, odd=True)
                 odd_ns = times[0] * self._ground.calls + times[1] * calls
-            halves.append(self._half(calls, warm=warm, candidate_first=half))
+            halves[candidate_first] = self._half(calls, warm=warm, candidate_first=candidate_first)
         self._check_bounds()
-        baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
+        baseline, candidate = ((halves[False][side], halves[True][side]) for side in (0, 1))
         clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls + odd_ns
         return Block(baseline, candidate, clock_ns / 1e9)
 
