@@ -1,7 +1,9 @@
 """How far from the truth measurements of a kernel against itself are; shared by the benchmarks of all devices."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +20,28 @@ def percentiles(errors: Sequence[float]) -> dict[str, float]:
 
 def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
     """Measure again and again; the time of a call, errors in percent, and how often the interval held the truth."""
-    return in_turn({"": clock.block}, budget_s, times)[""]
+    return in_turn({"": clock.block}, budget_s, times, systematic={"": clock.systematic_error})[""]
 
 
-def in_turn(sources: Mapping[str, Callable[[], Block]], budget_s: float, times: int) -> dict[str, dict[str, Any]]:
-    """Do what `repeat` does with several sources of blocks, one measurement of each in turn: they share the hour."""
+def in_turn(
+    sources: Mapping[str, Callable[[], Block]],
+    budget_s: float,
+    times: int,
+    *,
+    systematic: Mapping[str, Callable[[], float]],
+) -> dict[str, dict[str, Any]]:
+    """Do what `repeat` does with several sources of blocks, one measurement of each in turn: they share the hour.
+
+    `systematic` is the error that intervals are widened by, of the sources that have one.
+    """
     found: dict[str, list[Estimate]] = {name: [] for name in sources}
     wall_s = dict.fromkeys(sources, 0.0)
     for _ in range(times):
         for name, block in sources.items():
             begin = time.monotonic()
-            found[name].append(measure(block, Plan(budget_s, half_width=0.0)))
+            estimate = measure(block, Plan(budget_s, half_width=0.0))
+            beyond = systematic[name]() if name in systematic else 0.0
+            found[name].append(replace(estimate, log_error=math.hypot(estimate.log_error, beyond)))
             wall_s[name] += time.monotonic() - begin
     return {name: _row(of, wall_s[name]) for name, of in found.items()}
 

@@ -165,7 +165,7 @@ def study(
         clock.block()
         with Bare(bench, artifact, ground, fresh) as thread:
             sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}
-            rows = in_turn(sources, budget_s, repeats)
+            rows = in_turn(sources, budget_s, repeats, systematic={"judge": clock.systematic_error})
         return {name: {"calls": ground.calls, **row} for name, row in rows.items()}
     finally:
         bench.close()
@@ -175,11 +175,14 @@ def _size_batches(ground: Ground, side: BaselineSide) -> float:
     """Make batches as long as a search's would be, had the kernel no faster baseline; returns s of a call."""
     side.attach(ground)
     side.measure_wake(ground)
-    times = [side.process.call(ground.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
-    call_s = max(min(times) - side.wake_ns(ground), 1e3) / 1e9
-    ground.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
-    ground.resize(ground.calls + 1)
-    side.attach(ground)
+    calls, call_s = 1, 0.0
+    for _ in range(2):
+        times = [side.process.call(ground.name, first_set=0, calls=calls, timeout_s=20.0) for _ in range(5)]
+        call_s = max(min(times) - side.wake_ns(ground), 1e3) / calls / 1e9
+        calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
+        ground.resize(calls + 1)
+        side.attach(ground)
+    ground.calls = calls
     side.measure_wake(ground)
     return call_s
 

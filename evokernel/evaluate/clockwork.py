@@ -39,6 +39,10 @@ _ATTEMPTS, _PAUSE_S = 3, 0.2
 """How often a candidate whose times are doubtful is measured, and how long whoever causes that is waited for. With two
 attempts and no wait, an H100 was in doubt about four honest kernels of 611, all within one hour of one machine.
 """
+_APART = 0.002
+"""By how much a processor's times of one kernel in two processes differ, as a part of them: on two cores of a virtual
+AMD EPYC by 0.1 to 0.3 %, as long as both live.
+"""
 _RENEWED = 8
 """Between two runners, one in this many inputs is written anew where a runner might have changed them."""
 
@@ -180,6 +184,10 @@ class WorkerClock(PairedClock):
         baseline, candidate = ((halves[False][side], halves[True][side]) for side in (0, 1))
         clock_ns = sum(baseline) * self._ground.calls + sum(candidate) * calls + odd_ns
         return Block(baseline, candidate, clock_ns / 1e9)
+
+    def systematic_error(self) -> float:
+        """Return by how much one kernel differs between the two processes, as part of its time; on a GPU not known."""
+        return _APART if self._ground.device == "cpu" else super().systematic_error()
 
     def finish(self, *, thoroughly: bool) -> None:
         """Have one more batch with odd calls, whatever `thoroughly` says: it is short. Raises as `block`."""

@@ -225,6 +225,11 @@ def test_either_of_the_two_begins_a_block_and_its_pairs_are_told_apart(ground):
     assert began == {"candidate", "baseline"}
 
 
+def test_intervals_allow_for_what_two_processes_of_one_kernel_differ_by(ground):
+    clock = clock_for(ground, Kernel(), Kernel())
+    assert 0.001 <= clock.systematic_error() <= 0.003
+
+
 @pytest.mark.parametrize("candidate", [Lazy, Replay])
 @pytest.mark.parametrize("share", [1.0, 0.125])
 def test_wrong_timed_outputs_are_rejected(ground, candidate, share):
