@@ -113,7 +113,7 @@ class Speedup:
 class Timing:
     """Paired timing on one workload against one baseline.
 
-    `log_speedup` is the 10 %-trimmed mean of the paired log ratios baseline / candidate, `log_error` its standard
+    `log_speedup` is the 20 %-trimmed mean of the paired log ratios baseline / candidate, `log_error` its standard
     error, `pairs` their number. `floor_us` is the least time the device could need and `limit` what decides it, where
     they are known; evaluations of older releases have no `limit`.
     """
