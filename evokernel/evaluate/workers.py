@@ -101,15 +101,14 @@ class BaselineSide:
         self._fill(ground, fresh)
         if not self._least_wake_ns:
             self.measure_wake(ground)
-        room, calls, call_ns = room_bytes // ground.set_bytes - 1, 1, 0.0
-        for _ in range(2):  # a call by itself takes longer than one of many
-            call_ns = min(self._call_ns(ground, name, calls) for name in panel)
-            calls = max(1, min(round(self.batch_s * 1e9 / call_ns + 0.5), room, most_calls))
-            ground.resize(calls + 1)
-            self._fill(ground, fresh)
+        first = min(self._call_ns(ground, name, 1) for name in panel)
+        room = room_bytes // ground.set_bytes - 1
+        calls = max(1, min(round(self.batch_s * 1e9 / first + 0.5), room, most_calls))
+        ground.resize(calls + 1)
+        self._fill(ground, fresh)
         ground.calls = calls
         self.measure_wake(ground)
-        if calls * call_ns < _LONG_NS:
+        if calls * first < _LONG_NS:
             self.measure_wake_in_place(ground, fresh)
         ground.baseline_us = {name: self._call_ns(ground, name, calls) / 1e3 for name in panel}
 
