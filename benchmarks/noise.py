@@ -175,14 +175,11 @@ def _size_batches(ground: Ground, side: BaselineSide) -> float:
     """Make batches as long as a search's would be, had the kernel no faster baseline; returns s of a call."""
     side.attach(ground)
     side.measure_wake(ground)
-    calls, call_s = 1, 0.0
-    for _ in range(2):
-        times = [side.process.call(ground.name, first_set=0, calls=calls, timeout_s=20.0) for _ in range(5)]
-        call_s = max(min(times) - side.wake_ns(ground), 1e3) / calls / 1e9
-        calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
-        ground.resize(calls + 1)
-        side.attach(ground)
-    ground.calls = calls
+    times = [side.process.call(ground.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
+    call_s = max(min(times) - side.wake_ns(ground), 1e3) / 1e9
+    ground.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
+    ground.resize(ground.calls + 1)
+    side.attach(ground)
     side.measure_wake(ground)
     return call_s
 

@@ -1,7 +1,7 @@
 """The trusted half of worker mode: the baseline process, what waking a process costs, and batch sizes from both."""
 
 from collections.abc import Callable, Sequence
-from statistics import fmean, median
+from statistics import median
 
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.baseline import BaselineProcess
@@ -80,19 +80,16 @@ class BaselineSide:
         if not self.process.one_thread:
             return
 
-        def fill() -> None:
-            fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.calls))
-            ground.poison_all(ground.calls)
-
-        between: tuple[Callable[[], None], ...] = (fill, lambda: ground.poison_all(ground.calls))
-        ran_ns: tuple[list[int], ...] = ([], [])
+        first, second = list[int](), list[int]()
         for _ in range(_WAKE_BATCHES_IN_PLACE):
-            for act, found in zip(between, ran_ns, strict=True):
+            for found in (first, second):
                 self._prepare(ground, calls=0)
-                act()
+                if found is first:
+                    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.calls))
+                ground.poison_all(ground.calls)
                 self.process.go(timeout_s=self._first_call_s)
                 found.append(self.process.ran_ns)
-        self._wake_ns[ground] = fmean(map(median, ran_ns))
+        self._wake_ns[ground] = (median(first) + median(second)) / 2
 
     def anchor(
         self, ground: Ground, fresh: FreshInputs, *, panel: Sequence[str], most_calls: int, room_bytes: int
