@@ -8,6 +8,8 @@ from evokernel.evaluation import Stage, Status
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"
 """All that is told of how a cheat was found out."""
+_NO_MEMORY = ("bad_alloc", "MemoryError")
+"""What a process says that got no memory: a candidate's C++, and the loop around it for buffers that find no room."""
 _USUAL = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
 
 
@@ -29,7 +31,7 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
             return Outcome(Status.LOAD_ERROR, stage, f"the compiled kernel could not be loaded: {text}")
         case WorkerTimeout():
             return Outcome(Status.TIMEOUT, stage, f"{where}: {text}")
-        case WorkerDied() if "bad_alloc" in str(error):
+        case WorkerDied() if any(words in str(error) for words in _NO_MEMORY):
             return Outcome(Status.OUT_OF_MEMORY, stage, f"{where}: memory could not be allocated; {text}")
     hint = ""
     if "SIGSEGV" in text or "SIGBUS" in text:

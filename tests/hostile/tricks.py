@@ -60,6 +60,7 @@ TRICKS = {
     "constructor_exits": _ends(Status.WORKER_DIED, told="while loading"),
     "constructor_tries": _opens(WRITABLE),
     "memory_100_gib": _ends(Status.OUT_OF_MEMORY, told="memory could not be allocated"),
+    "memory_hoarded": _ends(Status.OUT_OF_MEMORY, told="memory could not be allocated"),
     "memory_touched": Trick((Status.OUT_OF_MEMORY,), "512 MiB of memory in use", sanitized=True),
     "fill_disk": _opens(WRITABLE),
     "chatter": _ends(Status.OK),

@@ -4,6 +4,7 @@ So nothing that this process says is believed beyond "I am done": the judge read
 """
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -108,6 +109,9 @@ def _map(descriptor: int, *, write: bool) -> int:
     flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
     address = LIBC.mmap(None, size, protection, flags, descriptor, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), "mmap of an arena failed; is the memory limit below its size?")
+        number = ctypes.get_errno()
+        if number == errno.ENOMEM:
+            raise MemoryError(f"{size} bytes of buffers find no room beside what it has taken; the limit is for both")
+        raise OSError(number, "mmap of an arena failed")
     os.close(descriptor)
     return int(address)

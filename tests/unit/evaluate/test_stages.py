@@ -14,6 +14,7 @@ FAULTS = [
     (WorkerDied("the worker was killed by SIGABRT; it wrote: N is 137", 6), Status.WORKER_DIED, "SIGABRT"),
     (WorkerDied("the worker exited with 137", exit_code=137), Status.WORKER_DIED, "ed"),
     (WorkerDied("killed by SIGABRT; it wrote: std::bad_alloc 137", 6), Status.OUT_OF_MEMORY, "could not be allocated"),
+    (WorkerDied("exited with 70; it wrote: MemoryError: 137 bytes", exit_code=70), Status.OUT_OF_MEMORY, "allocated"),
 ]
 
 
