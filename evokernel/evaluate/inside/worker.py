@@ -111,7 +111,7 @@ def _map(descriptor: int, *, write: bool) -> int:
     if address is None or address == ctypes.c_void_p(-1).value:
         number = ctypes.get_errno()
         if number == errno.ENOMEM:
-            raise MemoryError(f"{size} bytes of buffers find no room beside what it has taken; the limit is for both")
+            raise MemoryError(f"{size} bytes of buffers and what it has taken itself are beyond the memory limit")
         raise OSError(number, "mmap of an arena failed")
     os.close(descriptor)
     return int(address)
