@@ -206,6 +206,12 @@ class WorkerClock(PairedClock):
 
         With `odd` some contents are those of checks; the times mean nothing then.
         """
+        try:
+            return self._both(calls, warm=warm, candidate_first=candidate_first, odd=odd)
+        finally:
+            self._baselines.process.abandon()  # a candidate that dies first must not leave it waiting for its batch
+
+    def _both(self, calls: int, *, warm: bool, candidate_first: bool, odd: bool) -> tuple[float, float]:
         self._prepare(calls, warm=warm, candidate_first=candidate_first)
         windows = self._fresh.draw_windows(self._ground.calls)
         oddities = self._make_odd(windows, calls) if odd else {}

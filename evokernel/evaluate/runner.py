@@ -237,6 +237,13 @@ class RunnerProcess(PeerProcess):
         self.ran_ns = now.ran_ns - self._before.ran_ns
         return now.time_since(self._before, elapsed)
 
+    def abandon(self) -> None:
+        """Give up what was prepared, if anything was: other things can be asked again. It is not run."""
+        if self._prepared and not self._closed:
+            self._prepared = False
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # who asks it next is told
+                self._channel.send(b"no")
+
     def _account(self) -> Account:
         """Return what the scheduler says so far, exact only while the process stands still.
 

@@ -110,10 +110,20 @@ def test_a_stateful_cheat_is_found_in_timed_calls(driver: Any):
     assert found.feedback.endswith("outputs must be computed from the given inputs in each call")
 
 
+def test_kernels_that_die_in_timed_calls_cost_no_judge(driver: Any):
+    driver.runner.run(driver.evaluator.start())
+    before = _judges()
+    for number in range(6):  # each dies before its baseline's batch, or after it, as is drawn
+        dying = kernel(f"static int calls = 0; calls += M == 64; if (calls > {30 + number}) __builtin_trap();")
+        (found,) = driver.evaluate(dying)
+        assert (found.status, found.stage) == (Status.WORKER_DIED, Stage.QUICK), found.feedback
+    assert set(before) <= set(_judges())
+
+
 def test_a_killed_judge_is_replaced(driver: Any):
     async def story() -> Any:
         await driver.evaluator.start()
-        before = [pid for pid in descendants() if "evokernel.evaluate.judge" in _command(pid)]
+        before = _judges()
         os.kill(before[0], signal.SIGKILL)
         return await driver.evaluator.evaluate(driver.request(unlike_others(1), Budget.QUICK))
 
@@ -184,6 +194,10 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def _judges() -> list[int]:
+    return [pid for pid in descendants() if "evokernel.evaluate.judge" in _command(pid)]
 
 
 def _command(pid: int) -> str:

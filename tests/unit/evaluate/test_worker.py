@@ -335,6 +335,18 @@ def test_two_workers_live_side_by_side(pool, artifacts, arena):
             worker.call("w", first_set=0, calls=1, timeout_s=15)
 
 
+def test_what_was_prepared_can_be_given_up(pool, artifacts, arena):
+    with load(pool, artifacts, "good", arena) as worker:
+        worker.abandon()
+        worker.prepare("w", first_set=0, calls=1, timeout_s=15)
+        poison(arena, 0)
+        worker.abandon()
+        worker.call("w", first_set=1, calls=1, timeout_s=15)
+        assert unwritten(arena, 0, "c") == N
+        assert unwritten(arena, 1, "c") == 0
+    worker.abandon()
+
+
 def test_misuse_of_the_handshake_is_told(full_pool, artifacts, arena):
     worker = load(full_pool, artifacts, "good", arena)
     with pytest.raises(HarnessError, match="without prepare"):
