@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from archive.database import Database
 from archive.records import from_real, numbers_of, read, real, to_json
 from archive.texts import put_text, unpack
-from evokernel.candidate import Usage, clean
-from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin, Spending, StoredCall
 from evokernel.errors import StoreError
+from evokernel.records.candidate import Usage, clean
+from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin, Spending, StoredCall
 
 USABLE = f"status IN ('{CallStatus.OK}', '{CallStatus.TRUNCATED}')"
 TOKENS = f"CASE status WHEN '{CallStatus.OPEN}' THEN reserved_tokens ELSE prompt_tokens + completion_tokens END"
@@ -78,7 +78,7 @@ class Calls:
         """Return how many different samples of a key were begun."""
         return int(self._database.number("SELECT count(DISTINCT sample) FROM calls WHERE key = ?", (key,)))
 
-    def begin(self, call: Call) -> int:
+    def begin(self, call: ModelCall) -> int:
         """Write down what is about to be paid for and return its number."""
         origin, now = call.origin, time.time()
         prompt = json.dumps([[message.role, message.text] for message in call.messages])
@@ -105,7 +105,7 @@ class Calls:
             )
             return self._database.execute(_INSERT, values)
 
-    def end(self, number: int, result: CallResult) -> None:
+    def end(self, number: int, result: ModelCallResult) -> None:
         """Write down what came of it.
 
         Raises:
@@ -171,7 +171,7 @@ def _stored(row: sqlite3.Row) -> StoredCall:
 
 def _read(row: sqlite3.Row) -> StoredCall:
     messages = tuple(Message(role, text) for role, text in json.loads(unpack(row["prompt_body"])))
-    call = Call(
+    call = ModelCall(
         origin=_origin(row),
         ordinal=row["ordinal"],
         role=row["role"],
@@ -190,7 +190,7 @@ def _origin(row: sqlite3.Row) -> Origin:
     return Origin(row["step"], row["island"], row["operator"], parents, insights)
 
 
-def _result(row: sqlite3.Row) -> CallResult | None:
+def _result(row: sqlite3.Row) -> ModelCallResult | None:
     status = CallStatus(row["status"])
     if status is CallStatus.OPEN:
         return None
@@ -201,4 +201,4 @@ def _result(row: sqlite3.Row) -> CallResult | None:
         cost_usd=from_real(row["cost_usd"]),
         duration_s=from_real(row["duration_s"]),
     )
-    return CallResult(status, unpack(row["reply_body"]), usage)
+    return ModelCallResult(status, unpack(row["reply_body"]), usage)

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from pathlib import Path
 
 from archive.database import Database
-from archive.facts import Kind
 from archive.identity import new_run, read_meta, write_meta
+from archive.journal import EntryKind
 from archive.lineage import ancestors
 from archive.queries import FIRST_STEP
 from archive.records import CANDIDATE_COLUMNS, EVALUATION_COLUMNS, PROPOSAL_COLUMNS
@@ -104,7 +104,7 @@ class _Copy:
 
     def _fact(self, seq: int) -> None:
         result, evaluation = self._results.get(seq), self._evaluations.get(seq)
-        kind = Kind.EVALUATION if result is None else Kind.RESULT
+        kind = EntryKind.EVALUATION if result is None else EntryKind.RESULT
         at = self._old.number("SELECT at FROM journal WHERE seq = ?", (seq,))
         self._new.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (self._seq(seq), kind.value, at))
         if evaluation is not None:

@@ -10,8 +10,8 @@ from typing import Any
 from archive.database import Database
 from archive.records import to_json
 from archive.writing import edit_row
-from evokernel.candidate import clean
 from evokernel.errors import RunMismatch
+from evokernel.records.candidate import clean
 
 _FIXED = ("task", "task_hash", "seed", "language", "device")
 _NOTED = ("environment", "evokernel_version")

@@ -7,10 +7,10 @@ from typing import Any
 
 from archive import schema
 from archive.database import Database, connect
-from archive.facts import InboxEntry, Kind, inbox_entry
+from archive.journal import EntryKind, InboxEntry, inbox_entry
 from archive.writing import append
-from evokernel.candidate import clean
 from evokernel.errors import StoreError
+from evokernel.records.candidate import clean
 
 
 def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
@@ -52,7 +52,7 @@ def take(database: Database, *, session: int | None) -> list[InboxEntry]:
     taken = []
     with database.transaction():
         for row in database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-            seq = append(database, Kind.INBOX, session=session)
+            seq = append(database, EntryKind.INBOX, session=session)
             database.execute("UPDATE inbox SET taken_seq = ? WHERE id = ?", (seq, row["id"]))
             at = database.number("SELECT at FROM journal WHERE seq = ?", (seq,))
             taken.append(inbox_entry(row, seq=seq, at=at))

@@ -11,9 +11,9 @@ from typing import Any
 from archive.database import Database
 from archive.records import numbers_of, read, real, to_json
 from archive.texts import put_text, unpack
-from evokernel.candidate import clean
-from evokernel.conversation import Insight, InsightKind
 from evokernel.errors import StoreError
+from evokernel.records.candidate import clean
+from evokernel.records.llm import Insight, InsightKind
 
 COLUMNS = "i.seq, i.kind, i.title, i.candidate, i.predicted_speedup, i.sources, t.body"
 _TABLES = "insights i JOIN texts t ON t.hash = i.text"

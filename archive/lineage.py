@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from archive.store import Store
 from archive.summary import program_fitness
-from evokernel.fitness import Fitness
+from evokernel.records.fitness import Fitness
 
 if TYPE_CHECKING:
     import networkx as nx

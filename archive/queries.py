@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from archive.database import Database
-from archive.facts import Kind, lineages
+from archive.journal import EntryKind, lineages
 from archive.records import (
     CANDIDATE_COLUMNS,
     EVALUATION_COLUMNS,
@@ -16,9 +16,9 @@ from archive.records import (
     stored_candidate,
     stored_evaluation,
 )
-from evokernel.candidate import Proposal
 from evokernel.errors import StoreError
-from evokernel.evaluation import EvaluationKey, Status
+from evokernel.records.candidate import Proposal
+from evokernel.records.evaluation import EvaluationKey, Status
 
 FIRST_STEP = 1
 _PAGE = 5000
@@ -57,7 +57,7 @@ def candidate(database: Database, name: str) -> StoredCandidate:
 
 def unchanged_since(database: Database, seq: int) -> bool:
     """Whether nothing that a replay would take in has come after a fact: ends of sessions and edits change no state."""
-    sql = f"SELECT count(*) FROM journal WHERE seq > ? AND kind NOT IN ('{Kind.STOP}', '{Kind.CONFIG_EDIT}')"
+    sql = f"SELECT count(*) FROM journal WHERE seq > ? AND kind NOT IN ('{EntryKind.STOP}', '{EntryKind.CONFIG_EDIT}')"
     return not database.number(sql, (seq,))
 
 

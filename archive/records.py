@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from archive.texts import unpack
-from evokernel.candidate import Candidate, Proposal, Usage, clean
 from evokernel.errors import StoreCorrupt
-from evokernel.evaluation import (
-    Budget,
+from evokernel.records.candidate import Candidate, Proposal, Usage, clean
+from evokernel.records.evaluation import (
     Evaluation,
     EvaluationKey,
+    Fidelity,
     Limit,
     Mode,
     Speedup,
@@ -64,7 +64,7 @@ class StoredCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Barren:
+class NoCandidate:
     """A step whose operator had no candidate to offer: why, for which parents, and what finding out has cost.
 
     `exhausted`: asking it for these parents again is of no use. It is not where a reply could not be used.
@@ -193,7 +193,7 @@ def _evaluation(row: sqlite3.Row) -> Evaluation:
         environment=row["environment"],
         evaluator_version=row["evaluator_version"],
         mode=Mode(row["mode"]),
-        budget=Budget(row["budget"]),
+        budget=Fidelity(row["budget"]),
     )
     panel = json.loads(row["panel"])
     return Evaluation(
@@ -296,7 +296,7 @@ def numbers_of(text: str) -> tuple[int, ...]:
     return tuple(values)
 
 
-def barren_row(barren: Barren, *, at: float) -> tuple[object, ...]:
+def barren_row(barren: NoCandidate, *, at: float) -> tuple[object, ...]:
     """Return the values for `INSERT_PROPOSAL`: a proposal without a candidate, its rationale the reason."""
     return (
         barren.step,
@@ -314,9 +314,9 @@ def barren_row(barren: Barren, *, at: float) -> tuple[object, ...]:
     )
 
 
-def barren_of(row: sqlite3.Row, *, lineage: Lineage) -> Barren:
+def barren_of(row: sqlite3.Row, *, lineage: Lineage) -> NoCandidate:
     """Return the barren step in a row of `PROPOSAL_COLUMNS`."""
-    return Barren(
+    return NoCandidate(
         step=row["step"],
         operator=row["operator"],
         island=row["island"],

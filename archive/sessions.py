@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from archive import writing
 from archive.calls import WITHOUT_CALLS, Calls
 from archive.database import Database
-from evokernel.conversation import Spending
+from evokernel.records.llm import Spending
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentBudget:
     """What a run has used so far, over all sessions. What a fork brought along costs nothing here.
 
     `tokens`, `calls` and `cost_usd` are those of models; a call without a result counts with what was reserved for it.
@@ -53,7 +53,7 @@ def end(database: Database, session: int, *, reason: str, seconds: float | None)
         return writing.stop(database, reason, session=session)
 
 
-def spent(database: Database) -> Spent:
+def spent(database: Database) -> SpentBudget:
     """Return what the run has used so far."""
     models = paid(database)
     copied = "(SELECT count(*) FROM evaluations WHERE origin <> '')"
@@ -61,7 +61,7 @@ def spent(database: Database) -> Spent:
     forked = database.row("SELECT 1 FROM meta WHERE key = 'forked_from'") is not None
     evaluations = f"SELECT count(*) - {copied if forked else 0} FROM evaluations"
     steps = f"SELECT count(*) - {copied_results if forked else 0} FROM results"
-    return Spent(
+    return SpentBudget(
         seconds=float(database.number("SELECT sum(seconds) FROM sessions")),
         cost_usd=models.cost_usd,
         evaluations=int(database.number(evaluations)),

@@ -9,22 +9,22 @@ from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
 from archive.calls import Calls
 from archive.database import Database, connect, folder_for, refuse_unfit
-from archive.facts import Fact, InboxEntry, Result, read_facts, read_results
+from archive.file_guard import SUFFIXES, FileGuard, dated
 from archive.identity import RunIdentity
+from archive.journal import Fact, InboxEntry, ResultEntry, read_facts, read_results
 from archive.lock import EngineLock
-from archive.presence import SUFFIXES, Presence, dated
-from archive.records import Barren, StoredCandidate, StoredEvaluation
-from archive.sessions import Spent
+from archive.records import NoCandidate, StoredCandidate, StoredEvaluation
+from archive.sessions import SpentBudget
 from archive.verify import verify
-from evokernel.candidate import Proposal, Usage
-from evokernel.conversation import Insight, Spending
 from evokernel.errors import StoreError
-from evokernel.evaluation import Evaluation, EvaluationKey
+from evokernel.records.candidate import Proposal, Usage
+from evokernel.records.evaluation import Evaluation, EvaluationKey
+from evokernel.records.llm import Insight, Spending
 
 if TYPE_CHECKING:
     from evokernel.number_set import NumberSet
 
-__all__ = ["Barren", "RunIdentity", "Spent", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
+__all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
     def __init__(self, database: Database, lock: EngineLock | None) -> None:
         self.database = database
         self._lock = lock
-        self._presence = None if lock is None else Presence(database)
+        self._presence = None if lock is None else FileGuard(database)
         self._session: int | None = None
         self._paid: Spending | None = None
         self._evaluated: NumberSet | None = None
@@ -119,12 +119,12 @@ class Store:
         self._charge(proposal.usage)
         writing.propose(self.database, proposal, program_hash=program_hash, skeleton=skeleton, session=self._session)
 
-    def record_barren(self, barren: Barren) -> int:
+    def record_barren(self, barren: NoCandidate) -> int:
         """Store that a step's operator had nothing to offer and return the seq."""
         self._charge(barren.usage)
         return writing.record_barren(self.database, barren, session=self._session)
 
-    def record_insight(self, barren: Barren, insight: Insight) -> int:
+    def record_insight(self, barren: NoCandidate, insight: Insight) -> int:
         """Store that a step ended with an insight in place of a candidate and return its seq.
 
         Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
@@ -177,11 +177,11 @@ class Store:
         """Yield every fact with a higher seq, in order: what a resumed run applies."""
         return read_facts(self.database, after)
 
-    def results(self, seqs: Collection[int]) -> dict[int, Result]:
+    def results(self, seqs: Collection[int]) -> dict[int, ResultEntry]:
         """Return the results with these seqs, by seq."""
         return read_results(self.database, seqs)
 
-    def result_of(self, candidate_id: str) -> Result | None:
+    def result_of(self, candidate_id: str) -> ResultEntry | None:
         """Return the latest result of a candidate, or None where it has none."""
         seq = queries.result_of(self.database, candidate_id)
         return None if seq is None else self.results([seq])[seq]
@@ -255,7 +255,7 @@ class Store:
             raise StoreError(f"{self.database.path}: no session is open; call session_start() first")
         return self._session
 
-    def spent(self) -> Spent:
+    def spent(self) -> SpentBudget:
         """Return what the run has used over all sessions."""
         return sessions.spent(self.database)
 

@@ -8,8 +8,8 @@ from archive import queries
 from archive.database import Database
 from archive.identity import read_identity
 from archive.records import StoredCandidate, StoredEvaluation
-from evokernel.evaluation import Budget, Status
-from evokernel.fitness import Fitness, fitness_of
+from evokernel.records.evaluation import Fidelity, Status
+from evokernel.records.fitness import Fitness, fitness_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def best(database: Database, count: int = 1) -> list[Ranked]:
     bounds = database.rows(
         "SELECT program_hash, max(speedup_low) AS bound, candidate FROM evaluations "
         "WHERE speedup_low > 0 AND budget <> ? GROUP BY program_hash ORDER BY bound DESC, min(seq)",
-        (Budget.FINAL.value,),
+        (Fidelity.FINAL.value,),
     )
     top: list[tuple[Fitness, int]] = []
     for position, row in enumerate(bounds):
@@ -105,7 +105,7 @@ def curve(database: Database) -> list[CurvePoint]:
     )
     for row in rows:
         bound = -math.log(row["speedup_low"]) if row["speedup_low"] else math.inf
-        if row["budget"] != Budget.FINAL and bound < math.inf:
+        if row["budget"] != Fidelity.FINAL and bound < math.inf:
             heapq.heappush(waiting, (bound, row["seq"], row["program_hash"], row["candidate"]))
         if row["program_hash"] != leader and waiting and waiting[0][1] != row["seq"]:
             continue  # neither the leader nor a new one

@@ -6,24 +6,24 @@ from contextlib import suppress
 from archive import schema
 from archive.calls import Calls
 from archive.database import Database
-from archive.facts import Kind
 from archive.insights import KNOWN
+from archive.journal import EntryKind
 from archive.texts import unpack
-from evokernel.candidate import Candidate
-from evokernel.conversation import CallStatus
 from evokernel.errors import StoreCorrupt
+from evokernel.records.candidate import Candidate
+from evokernel.records.llm import CallStatus
 
 _IMPOSSIBLE = {
     "fact {} has no content": (
         f"SELECT seq FROM journal WHERE CASE kind "
-        f"WHEN '{Kind.RESULT}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NOT NULL) "
-        f"WHEN '{Kind.BARREN}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NULL) "
-        f"WHEN '{Kind.INSIGHT}' THEN seq NOT IN (SELECT i.seq FROM insights i JOIN results r "
+        f"WHEN '{EntryKind.RESULT}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NOT NULL) "
+        f"WHEN '{EntryKind.BARREN}' THEN seq NOT IN (SELECT seq FROM results WHERE evaluation IS NULL) "
+        f"WHEN '{EntryKind.INSIGHT}' THEN seq NOT IN (SELECT i.seq FROM insights i JOIN results r "
         "ON r.seq = i.seq AND r.step = i.step AND r.evaluation IS NULL) "
-        f"WHEN '{Kind.EVALUATION}' THEN seq NOT IN (SELECT seq FROM evaluations) "
-        f"WHEN '{Kind.INBOX}' THEN seq NOT IN (SELECT taken_seq FROM inbox WHERE taken_seq IS NOT NULL) "
-        f"WHEN '{Kind.CONFIG_EDIT}' THEN seq NOT IN (SELECT seq FROM config_edits) "
-        f"WHEN '{Kind.STOP}' THEN seq NOT IN (SELECT seq FROM stops) ELSE 1 END"
+        f"WHEN '{EntryKind.EVALUATION}' THEN seq NOT IN (SELECT seq FROM evaluations) "
+        f"WHEN '{EntryKind.INBOX}' THEN seq NOT IN (SELECT taken_seq FROM inbox WHERE taken_seq IS NOT NULL) "
+        f"WHEN '{EntryKind.CONFIG_EDIT}' THEN seq NOT IN (SELECT seq FROM config_edits) "
+        f"WHEN '{EntryKind.STOP}' THEN seq NOT IN (SELECT seq FROM stops) ELSE 1 END"
     ),
     "the journal skips from fact {} on": (
         "SELECT before + 1 FROM (SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before FROM journal) "
@@ -44,7 +44,7 @@ _IMPOSSIBLE = {
     ),
     "the result of step {} uses an evaluation that came later": "SELECT step FROM results WHERE evaluation > seq",
     "insight {} is not what the journal says it is": (
-        f"SELECT seq FROM insights WHERE seq NOT IN (SELECT seq FROM journal WHERE kind = '{Kind.INSIGHT}')"
+        f"SELECT seq FROM insights WHERE seq NOT IN (SELECT seq FROM journal WHERE kind = '{EntryKind.INSIGHT}')"
     ),
     "step {} was made with insights that are not in the store": (
         "SELECT p.step FROM proposals p WHERE p.insights <> '[]' AND (NOT json_valid(p.insights) OR EXISTS "

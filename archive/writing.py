@@ -5,24 +5,24 @@ from typing import Any
 
 from archive import insights
 from archive.database import Database
-from archive.facts import Kind
+from archive.journal import EntryKind
 from archive.records import (
     INSERT_EVALUATION,
     INSERT_PROPOSAL,
-    Barren,
+    NoCandidate,
     barren_row,
     evaluation_row,
     proposal_row,
     to_json,
 )
 from archive.texts import put_text
-from evokernel.candidate import Proposal, clean
-from evokernel.conversation import Insight
 from evokernel.errors import StoreError
-from evokernel.evaluation import Evaluation
+from evokernel.records.candidate import Proposal, clean
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.llm import Insight
 
 
-def append(database: Database, kind: Kind, *, session: int | None) -> int:
+def append(database: Database, kind: EntryKind, *, session: int | None) -> int:
     """Add an entry to the journal within the open transaction and return its seq."""
     values = (kind.value, time.time(), session)
     return database.execute("INSERT INTO journal(kind, at, session) VALUES (?, ?, ?)", values)
@@ -68,25 +68,25 @@ def _edges(database: Database, step: int, parents: tuple[str, ...], inspirations
         raise
 
 
-def record_barren(database: Database, barren: Barren, *, session: int | None) -> int:
+def record_barren(database: Database, barren: NoCandidate, *, session: int | None) -> int:
     """Store that a step had nothing to offer and return the seq. Raises `StoreError` for a step that is taken."""
     with database.transaction():
-        return _end_without_candidate(database, Kind.BARREN, barren, session=session)
+        return _end_without_candidate(database, EntryKind.BARREN, barren, session=session)
 
 
-def record_insight(database: Database, barren: Barren, insight: Insight, *, session: int | None) -> int:
+def record_insight(database: Database, barren: NoCandidate, insight: Insight, *, session: int | None) -> int:
     """Store that a step ended with an insight and return the seq.
 
     Raises:
         StoreError: the step is taken, or what the insight is about or was made from is not in the store.
     """
     with database.transaction():
-        seq = _end_without_candidate(database, Kind.INSIGHT, barren, session=session)
+        seq = _end_without_candidate(database, EntryKind.INSIGHT, barren, session=session)
         insights.insert(database, insight, seq=seq, step=barren.step, island=barren.island)
     return seq
 
 
-def _end_without_candidate(database: Database, kind: Kind, barren: Barren, *, session: int | None) -> int:
+def _end_without_candidate(database: Database, kind: EntryKind, barren: NoCandidate, *, session: int | None) -> int:
     _refuse_taken(database, barren.step)
     database.execute(INSERT_PROPOSAL, barren_row(barren, at=time.time()))
     _edges(database, barren.step, barren.parents, barren.inspirations)
@@ -107,7 +107,7 @@ def commit(
         _check_flight(database, step, evaluation)
         if database.changed("DELETE FROM leases WHERE step = ?", (step,)) == 0:
             raise StoreError(f"{database.path}: step {step} is not in flight: never proposed, or committed before")
-        seq = append(database, Kind.RESULT, session=session)
+        seq = append(database, EntryKind.RESULT, session=session)
         if reused_from is None:
             database.execute(INSERT_EVALUATION, evaluation_row(evaluation, seq=seq))
         elif database.row("SELECT 1 FROM evaluations WHERE seq = ?", (reused_from,)) is None:
@@ -133,20 +133,20 @@ def add_evaluation(database: Database, evaluation: Evaluation, *, session: int |
     with database.transaction():
         if database.row("SELECT 1 FROM candidates WHERE id = ?", (evaluation.candidate_id,)) is None:
             raise StoreError(f"{database.path}: candidate {evaluation.candidate_id} was never proposed in this store")
-        seq = append(database, Kind.EVALUATION, session=session)
+        seq = append(database, EntryKind.EVALUATION, session=session)
         database.execute(INSERT_EVALUATION, evaluation_row(evaluation, seq=seq))
     return seq
 
 
 def edit_row(database: Database, key: str, old: Any, new: Any, *, session: int | None) -> int:
     """Store a changed setting within the open transaction and return the seq."""
-    seq = append(database, Kind.CONFIG_EDIT, session=session)
+    seq = append(database, EntryKind.CONFIG_EDIT, session=session)
     database.execute("INSERT INTO config_edits VALUES (?, ?, ?, ?)", (seq, clean(key), to_json(old), to_json(new)))
     return seq
 
 
 def stop(database: Database, reason: str, *, session: int | None) -> int:
     """Store the orderly end of a session within the open transaction and return the seq."""
-    seq = append(database, Kind.STOP, session=session)
+    seq = append(database, EntryKind.STOP, session=session)
     database.execute("INSERT INTO stops VALUES (?, ?)", (seq, clean(reason)))
     return seq

@@ -20,14 +20,14 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.device_class import this_machine
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cuda import driver
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.device import nvml
+from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import BuildFailure, Built, EvaluationRequest, Language
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.task import Task
 
 SEED = Path(__file__).parent / "precision" / "gemm.py"
@@ -50,7 +50,7 @@ class Sampler(threading.Thread):
 
     def __init__(self, index: int) -> None:
         super().__init__(daemon=True)
-        self._handle = driver.handle(index)
+        self._handle = nvml.handle(index)
         self._over = threading.Event()
         self.samples: list[tuple[float, int]] = []
 
@@ -58,7 +58,7 @@ class Sampler(threading.Thread):
         """Sample until told to stop."""
         rates = _Rates()
         while not self._over.wait(PERIOD_S):
-            driver.call("nvmlDeviceGetUtilizationRates", self._handle, byref(rates))
+            nvml.call("nvmlDeviceGetUtilizationRates", self._handle, byref(rates))
             self.samples.append((time.monotonic(), rates.gpu))
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
         async with slots:
             candidate = Candidate(source, "triton")
             program = language.program_hash(source)
-            evaluation = await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
+            evaluation = await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
             queued.append((language.built[candidate.source], time.monotonic()))
             return evaluation
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evokernel.evaluate.clockwork import PairedClock
-from evokernel.evaluate.timing import Block, Estimate, Plan, measure
+from evokernel.evaluate.bench.paired_clock import PairedClock
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, StoppingRule, measure
 
 
 def percentiles(errors: Sequence[float]) -> dict[str, float]:
@@ -24,7 +24,7 @@ def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
 
 
 def in_turn(
-    sources: Mapping[str, Callable[[], Block]],
+    sources: Mapping[str, Callable[[], CounterbalancedBlock]],
     budget_s: float,
     times: int,
     *,
@@ -39,7 +39,7 @@ def in_turn(
     for _ in range(times):
         for name, block in sources.items():
             begin = time.monotonic()
-            estimate = measure(block, Plan(budget_s, half_width=0.0))
+            estimate = measure(block, StoppingRule(budget_s, half_width=0.0))
             beyond = systematic[name]() if name in systematic else 0.0
             found[name].append(replace(estimate, log_error=math.hypot(estimate.log_error, beyond)))
             wall_s[name] += time.monotonic() - begin

@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from evokernel.evaluate.answers import Case
-from evokernel.evaluate.arrays import settle, torch_dtype
-from evokernel.evaluate.artifact.runner import PreludeSize
-from evokernel.evaluate.correctness import judge_output
-from evokernel.evaluate.cuda.baselines import Prelude, TimedCalls
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.inside.streams import Stopwatch
-from evokernel.evaluate.probes import probe_workloads
-from evokernel.evaluate.timing import Block, Estimate, estimate
-from evokernel.evaluation import Speedup
-from evokernel.export_texts import numbers_of, op_name
+from evokernel.evaluate.artifact_mode.baselines import Prelude, TimedCalls
+from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize
+from evokernel.evaluate.bench.admission_variants import AdmissionVariant
+from evokernel.evaluate.inside.driver.streams import Stopwatch
+from evokernel.evaluate.numerics.arrays import settle, torch_dtype
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, estimate
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.export.template_text import numbers_of, op_name
+from evokernel.records.evaluation import Speedup
 from evokernel.task import Task, Tensor, Workload
 from evokernel.tasks import load_task
 
@@ -83,7 +83,7 @@ class Export:
 def complaints(export: Export, workload: Workload, rng: np.random.Generator) -> Iterator[str]:
     """Yield what is wrong with the operator's answers, and with who gave them."""
     for distribution in export.task.distributions:
-        case = Case.drawn(export.task, workload, distribution, rng, device=export.device)
+        case = AdmissionVariant.drawn(export.task, workload, distribution, rng, device=export.device)
         given = {tensor.name: case.inputs[tensor.name].clone() for tensor in export.task.signature.inputs}
         numbers = export.numbers(workload)
         chosen = export.op._chosen(given, numbers)
@@ -179,7 +179,7 @@ def paired(bench: Bench, kernel: Clock, operator: Clock) -> Estimate:
     blocks = []
     for _ in range(BLOCKS):
         first, second, third, fourth = (time_ns(clock) for clock in (kernel, operator, operator, kernel))
-        blocks.append(Block((first, fourth), (second, third), 0.0))
+        blocks.append(CounterbalancedBlock((first, fourth), (second, third), 0.0))
     return estimate(blocks)
 
 

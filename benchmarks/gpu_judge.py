@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
-from evokernel.config import EvaluationConfig
-from evokernel.device_class import this_machine
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cores import share_out
-from evokernel.evaluate.cuda.bench import CudaBench
-from evokernel.evaluate.cuda.sessions import open_on_gpu
-from evokernel.evaluate.judge import make_bench
-from evokernel.evaluate.sessions import CandidateSession
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.device.cores import share_out
+from evokernel.evaluate.device.device_class import this_machine
+from evokernel.evaluate.judge.gpu_bench import CudaBench
+from evokernel.evaluate.judge.gpu_session import open_on_gpu
+from evokernel.evaluate.judge.process import make_bench
 from evokernel.protocols import Built, Language
 
 ALL_CORES = tuple(sorted(os.sched_getaffinity(0)))

@@ -18,15 +18,15 @@ import time
 from pathlib import Path
 
 from archive.store import Store
-from evokernel.config_models import ModelConfig
-from evokernel.conversation import Message, ModelRequest, Origin, Reply
+from evokernel.config.models import ModelConfig
 from evokernel.errors import BudgetSpent
-from evokernel.llm.ledger import Limits
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import EnsembleSettings, ModelEnsemble
+from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.litellm_transport import LitellmTransport, load_litellm
-from evokernel.llm.models import Models, Rules
-from evokernel.llm.seat import Seat
 from evokernel.llm.transport import Price
 from evokernel.llm.waiting import SystemClock
+from evokernel.records.llm import Message, ModelRequest, Origin, Reply
 
 PRICE = Price(1e-6, 1e-5)
 MAX_TOKENS = 1000
@@ -97,7 +97,7 @@ async def watch_loop(lags_ms: list[float]) -> None:
         lags_ms.append((time.perf_counter() - began - 0.005) * 1e3)
 
 
-def ensemble(store: Store, port: int, *, concurrency: int, dollars: float | None) -> Models:
+def ensemble(store: Store, port: int, *, concurrency: int, dollars: float | None) -> ModelEnsemble:
     config = ModelConfig(
         name="stub",
         model="hosted_vllm/stub",
@@ -105,11 +105,11 @@ def ensemble(store: Store, port: int, *, concurrency: int, dollars: float | None
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
     )
-    seat = Seat.of(config, LitellmTransport(config), price=PRICE, clock=SystemClock())
-    return Models([seat], log=store.calls, rules=Rules(limits=Limits(dollars=dollars)))
+    seat = ConfiguredModel.of(config, LitellmTransport(config), price=PRICE, clock=SystemClock())
+    return ModelEnsemble([seat], log=store.calls, rules=EnsembleSettings(limits=SpendingLimits(dollars=dollars)))
 
 
-async def part(models: Models, *, calls: int, first: int, port: int, delay_s: float) -> dict[str, float]:
+async def part(models: ModelEnsemble, *, calls: int, first: int, port: int, delay_s: float) -> dict[str, float]:
     lags_ms: list[float] = []
     waits = asyncio.ensure_future(watch_loop(lags_ms))
     requests = [

@@ -30,28 +30,28 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from archive.niches import GridArchive  # noqa: E402
+from archive.grid import GridArchive  # noqa: E402
 from archive.store import Store  # noqa: E402
 from benchmarks.peers.programs import make_program  # noqa: E402
-from evokernel.budget import stopper_from  # noqa: E402
-from evokernel.candidate import Candidate  # noqa: E402
-from evokernel.config import RunConfig, parse_config  # noqa: E402
-from evokernel.evaluation import Evaluation, Mode, Stage, Status, Timing, Verdict  # noqa: E402
-from evokernel.languages import cpp_tokens  # noqa: E402
+from evokernel.config.run import RunConfig, parse_config  # noqa: E402
+from evokernel.engine.search import Parts, Search  # noqa: E402
+from evokernel.engine.stoppers import stopper_from  # noqa: E402
+from evokernel.languages.cpp import tokens  # noqa: E402
 from evokernel.protocols import (  # noqa: E402
     EvaluationRequest,
     Evaluator,
     EvaluatorIdentity,
     Event,
-    Judged,
     Listener,
     Operator,
-    Proposed,
+    ProposalCommitted,
+    ResultCommitted,
 )
-from evokernel.search import Parts, Search  # noqa: E402
-from evokernel.steps import Context, Draft  # noqa: E402
+from evokernel.records.candidate import Candidate  # noqa: E402
+from evokernel.records.evaluation import Evaluation, Mode, Stage, Status, Timing, Verdict  # noqa: E402
+from evokernel.records.step import Context, Draft  # noqa: E402
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
-from islands.archipelago import Archipelago, Rules  # noqa: E402
+from islands.archipelago import Archipelago, ArchipelagoSettings  # noqa: E402
 from islands.island import Island  # noqa: E402
 from islands.selection import RankSelector  # noqa: E402
 from islands.topology import ring  # noqa: E402
@@ -110,7 +110,7 @@ class Tokens:
     name, suffix, environment = "cpp", ".cpp", "some compiler -O3"
 
     def program_hash(self, source: str) -> str:
-        return cpp_tokens.program_hash(source)
+        return tokens.program_hash(source)
 
     def static_check(self, source: str) -> str | None:
         return None
@@ -150,9 +150,9 @@ class Marks:
         self._wanted = {mark for size in sizes for mark in (size - size // 10, size)}
 
     def hear(self, event: Event) -> None:
-        if isinstance(event, Proposed) and self.first_proposal is None:
+        if isinstance(event, ProposalCommitted) and self.first_proposal is None:
             self.first_proposal = time.perf_counter()
-        self.count += isinstance(event, Judged)
+        self.count += isinstance(event, ResultCommitted)
         if self.count in self._wanted and self.count not in self.reached:
             self.reached[self.count] = (time.perf_counter(), resident_mb())
 
@@ -177,7 +177,7 @@ def archipelago_of(config: RunConfig, operators: dict[str, Operator]) -> Archipe
         Island(each.name, each.operators, GridArchive(each.niches.axes), RankSelector(each.selector.pressure))
         for each in config.islands
     ]
-    rules = Rules(migrate_every=config.migration.every, reset_after=config.reset_after)
+    rules = ArchipelagoSettings(migrate_every=config.migration.every, reset_after=config.reset_after)
     names = [island.name for island in islands]
     return Archipelago(islands, ring(names), operators=operators, seed=config.seed, rules=rules)
 

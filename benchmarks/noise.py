@@ -24,22 +24,22 @@ from typing import cast
 
 from errors import in_turn
 
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.baseline import BaselineProcess
-from evokernel.evaluate.clockwork import WorkerClock
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cores import share_out
-from evokernel.evaluate.cpu_bench import CpuBench
-from evokernel.evaluate.expert_run import CompiledLoop
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Ground
-from evokernel.evaluate.inside.seal import PR_SET_PDEATHSIG, prctl
-from evokernel.evaluate.sessions import WorkerSession
-from evokernel.evaluate.stages import check
-from evokernel.evaluate.timing import Block
-from evokernel.evaluate.workers import BaselineSide
-from evokernel.evaluation import Stage
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.bench.baseline_timing import BaselineTimer
+from evokernel.evaluate.bench.candidate_session import WorkerSession
+from evokernel.evaluate.bench.paired_clock import WorkerClock
+from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.device.cores import share_out
+from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.judge.checks import check
+from evokernel.evaluate.judge.cpu_bench import CpuBench
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
+from evokernel.evaluate.worker_mode.expert_loop import CompiledLoop
 from evokernel.protocols import Built
+from evokernel.records.evaluation import Stage
 from evokernel.task import Task
 
 ROOT = Path(__file__).parents[1]
@@ -57,10 +57,10 @@ BATCH_S = 0.003
 class OwnBench(CpuBench):
     """A bench whose baseline is a candidate in a worker, while there is one."""
 
-    mirror: BaselineSide | None = None
+    mirror: BaselineTimer | None = None
 
     @property
-    def baselines(self) -> BaselineSide:
+    def baselines(self) -> BaselineTimer:
         return self.mirror or super().baselines
 
     @property
@@ -89,7 +89,7 @@ def open_bench(task: str) -> OwnBench:
 class Bare:
     """Calls of one kernel in a thread of this process, in blocks as the judge's. A context manager."""
 
-    def __init__(self, bench: OwnBench, artifact: bytes, ground: Ground, fresh: FreshInputs) -> None:
+    def __init__(self, bench: OwnBench, artifact: bytes, ground: BoundWorkload, fresh: FreshInputs) -> None:
         self._ground, self._fresh, self._rng = ground, fresh, bench.rng
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(artifact)
@@ -106,14 +106,14 @@ class Bare:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()
 
-    def block(self) -> Block:
+    def block(self) -> CounterbalancedBlock:
         """Time the same batch four times, on new contents after the second."""
         halves = self._half(), self._half()
         if self._rng.integers(2):  # which of the two is called the one with the baseline first, as the judge draws it
             halves = halves[::-1]
         (first, second), (third, fourth) = halves
         clock_s = (first + second + third + fourth) * self._ground.calls / 1e9
-        return Block((first, fourth), (second, third), clock_s)
+        return CounterbalancedBlock((first, fourth), (second, third), clock_s)
 
     def _half(self) -> tuple[float, float]:
         calls = self._ground.calls
@@ -156,7 +156,7 @@ def study(
             raise SystemExit(outcome.feedback)
         ground = bench.timed[workload]
         in_its_place = cast(BaselineProcess, itself.worker)  # of a baseline's process it does what is asked for here
-        bench.mirror = BaselineSide(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
+        bench.mirror = BaselineTimer(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
         call_s = _size_batches(ground, bench.mirror)
         ground.attach(candidate.worker, set())
         fresh = FreshInputs(ground.task, ground.workload, bench.rng)
@@ -171,7 +171,7 @@ def study(
         bench.close()
 
 
-def _size_batches(ground: Ground, side: BaselineSide) -> float:
+def _size_batches(ground: BoundWorkload, side: BaselineTimer) -> float:
     """Make batches as long as a search's would be, had the kernel no faster baseline; returns s of a call."""
     side.attach(ground)
     side.measure_wake(ground)

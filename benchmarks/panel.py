@@ -12,17 +12,17 @@ import time
 import torch
 from gpu_judge import Workbench
 
-from evokernel.evaluate.cuda.bench import CudaBench
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Ground
-from evokernel.evaluate.timing import Block, estimate
-from evokernel.evaluation import Speedup
+from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.judge.gpu_bench import CudaBench
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, estimate
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.records.evaluation import Speedup
 
 TASKS = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu")
 BLOCKS = 60
 
 
-def paired(bench: CudaBench, ground: Ground, one: str, other: str) -> Speedup:
+def paired(bench: CudaBench, ground: BoundWorkload, one: str, other: str) -> Speedup:
     """Return the speed-up of the baseline `other` over `one`."""
     fresh = FreshInputs(ground.task, ground.workload, bench.rng, device=ground.device)
     sides = [bench.device_baselines.batches(ground, name, timed=ground.calls) for name in (one, other)]
@@ -36,7 +36,7 @@ def paired(bench: CudaBench, ground: Ground, one: str, other: str) -> Speedup:
     blocks = []
     for _ in range(BLOCKS):
         first, second, third, fourth = (time_ns(side) for side in (0, 1, 1, 0))
-        blocks.append(Block((first, fourth), (second, third), 0.0))
+        blocks.append(CounterbalancedBlock((first, fourth), (second, third), 0.0))
     found = estimate(blocks)
     return Speedup.from_log(found.log_speedup, found.log_error)
 

@@ -26,12 +26,12 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from archive.facts import Result  # noqa: E402
+from archive.journal import ResultEntry  # noqa: E402
 from archive.store import Store  # noqa: E402
 from benchmarks.loop import AtOnce, Marks, config_of, resident_mb, search_on  # noqa: E402
 from evokernel.errors import EvokernelError, HarnessError  # noqa: E402
-from evokernel.evaluation import Evaluation, Stage, Status  # noqa: E402
-from evokernel.protocols import EvaluationRequest, Event, Judged  # noqa: E402
+from evokernel.protocols import EvaluationRequest, Event, ResultCommitted  # noqa: E402
+from evokernel.records.evaluation import Evaluation, Stage, Status  # noqa: E402
 
 SHORTEST_S, LONGEST_S = 2.0, 25.0
 FATES = {"stop": 0.3, "kill": 0.5, "disk": 0.2}
@@ -66,8 +66,8 @@ class Health:
         self.count = 0
 
     def hear(self, event: Event) -> None:
-        self.count += isinstance(event, Judged)
-        if isinstance(event, Judged) and self.count % EVERY == 0:
+        self.count += isinstance(event, ResultCommitted)
+        if isinstance(event, ResultCommitted) and self.count % EVERY == 0:
             files, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
             line = {"judged": self.count, "memory_mb": resident_mb(), "files": files, "threads": threads}
             print(json.dumps(line), flush=True)
@@ -177,7 +177,7 @@ def check(path: Path, candidates: int) -> None:
     """Raise `SystemExit` unless the store is sound and every step came once."""
     with Store.open(path, write=False) as store:
         wrong = store.verify()
-        steps = [fact.step for fact in store.facts() if isinstance(fact, Result)]
+        steps = [fact.step for fact in store.facts() if isinstance(fact, ResultEntry)]
         leases = store.open_leases()
     if wrong or leases or len(steps) != len(set(steps)) or len(steps) < candidates:
         raise SystemExit(f"{wrong[:3]}, {len(leases)} leases, {len(steps)} results of {len(set(steps))} steps")

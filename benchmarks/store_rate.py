@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from archive.store import Store
-from evokernel.candidate import Candidate, Proposal
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
 
 LINES = [f"    acc{i} += a[{i} + k * lda] * b[{i} * ldb + k];  // unrolled by {i}" for i in range(60)]
 
@@ -24,7 +24,7 @@ def proposal(step: int, rng: random.Random, known: list[str]) -> Proposal:
 
 
 def evaluation(candidate_id: str, program: str, rng: random.Random) -> Evaluation:
-    key = EvaluationKey(program, "task0123", "Some CPU", "gcc 12.2 -O3 -march=native", "1", Mode.WORKER, Budget.QUICK)
+    key = EvaluationKey(program, "task0123", "Some CPU", "gcc 12.2 -O3 -march=native", "1", Mode.WORKER, Fidelity.QUICK)
     timings = tuple(
         Timing(f"n{n}", "torch", 1.0, rng.uniform(1, 9), 5.0, rng.gauss(0, 1), 0.01, 20, Verdict.FASTER)
         for n in range(4)

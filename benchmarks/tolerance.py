@@ -21,10 +21,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from evokernel.evaluate.answers import Answers, Case, attempt, empty_answers, honest_answers, same_bits
-from evokernel.evaluate.arrays import is_float
-from evokernel.evaluate.baseline import panel_functions
-from evokernel.evaluate.correctness import judge_output
+from evokernel.evaluate.bench.admission_variants import (
+    AdmissionVariant,
+    Answers,
+    attempt,
+    empty_answers,
+    honest_answers,
+    same_bits,
+)
+from evokernel.evaluate.numerics.arrays import is_float
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.task import Task
 from evokernel.tasks import builtin_tasks, load_task
 
@@ -56,7 +63,7 @@ def tasks_on(device: str, only: list[str], dtypes: list[str]) -> Iterator[tuple[
             yield f"{name} in {dtype}", replace(task, workloads={device: chosen}).on(device)
 
 
-def baseline_answers(case: Case) -> Iterator[tuple[str, Answers]]:
+def baseline_answers(case: AdmissionVariant) -> Iterator[tuple[str, Answers]]:
     """Yield what each baseline of the task writes on this machine."""
     allowed = case.task.precision.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
@@ -69,7 +76,7 @@ def baseline_answers(case: Case) -> Iterator[tuple[str, Answers]]:
         yield f"{name}, as it runs here", written
 
 
-def coarse_answers(case: Case) -> dict[str, Callable[[], Answers | None]]:
+def coarse_answers(case: AdmissionVariant) -> dict[str, Callable[[], Answers | None]]:
     """Return answers with fewer bits than the task asks for, and with a part of the work left out."""
     made: dict[str, Callable[[], Answers | None]] = {}
     dtypes = {tensor.dtype for tensor in case.task.signature.inputs if is_float(tensor.dtype)}
@@ -84,7 +91,7 @@ def coarse_answers(case: Case) -> dict[str, Callable[[], Answers | None]]:
     return made
 
 
-def _rounded(case: Case, round_off: Callable[[torch.Tensor], torch.Tensor]) -> Answers | None:
+def _rounded(case: AdmissionVariant, round_off: Callable[[torch.Tensor], torch.Tensor]) -> Answers | None:
     inputs = {name: round_off(array) if array.is_floating_point() else array for name, array in case.inputs.items()}
     return attempt(case.task, case.workload, inputs)
 
@@ -95,7 +102,7 @@ def _as_tf32(values: torch.Tensor) -> torch.Tensor:
     return ((words + (1 << (_TF32_BITS - 1))) & -(1 << _TF32_BITS)).view(torch.float32)
 
 
-def _with_tf32(case: Case) -> Answers:
+def _with_tf32(case: AdmissionVariant) -> Answers:
     """Run the reference as torch does it with TF32 allowed: its products of matrices go to the tensor cores."""
     scalars = {scalar.name: case.workload.dims[scalar.name] for scalar in case.task.signature.scalars}
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -107,7 +114,7 @@ def _with_tf32(case: Case) -> Answers:
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
-def _stale(case: Case) -> Answers | None:
+def _stale(case: AdmissionVariant) -> Answers | None:
     other = attempt(case.task, case.workload, case.others)
     if other is None:
         return None
@@ -121,7 +128,7 @@ def _stale(case: Case) -> Answers | None:
     return tuple(answers)
 
 
-def _without_last_row(case: Case) -> Answers:
+def _without_last_row(case: AdmissionVariant) -> Answers:
     answers = tuple(array.clone() for array in case.native)
     for array in answers:
         array[-1:] = 0
@@ -135,7 +142,7 @@ def try_task(task: Task, *, device: str, rounds: int, rng: np.random.Generator) 
     tally = Tally()
     for distribution in task.distributions:
         for _ in range(rounds):
-            case = Case.drawn(task, workload, distribution, rng, device=device)
+            case = AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
             for name, answer in [*honest_answers(case, rng).items(), *baseline_answers(case)]:
                 tally.honest[name, distribution].append(judge_output(case.expected, answer) is not None)
             for name, make in {**empty_answers(case, rng), **coarse_answers(case)}.items():

@@ -15,17 +15,17 @@ import click
 from pydantic.fields import FieldInfo
 
 from evokernel.cli import group
-from evokernel.config import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig, parse_config
-from evokernel.config_base import Part
-from evokernel.edits import may_change
+from evokernel.config.changes import may_change
+from evokernel.config.part import Part
+from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig, parse_config
 from evokernel.tasks import builtin_tasks, load_task
-from islands.choice import CHOOSERS
+from islands.operator_choice import CHOOSERS
 from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
 from operators import OPERATORS
-from operators.rewrites import REWRITES
-from operators.templates import load_templates
-from operators.triton_rewrites import REWRITES as TRITON_REWRITES
+from operators.llm.templates import load_templates
+from operators.rewrites.cpp import REWRITES
+from operators.rewrites.triton import REWRITES as TRITON_REWRITES
 
 HERE = Path(__file__).parent
 MARK = "<!-- Below this line: made from the code by `make docs`. -->"

@@ -14,15 +14,15 @@ from itertools import groupby
 from pathlib import Path
 
 from evokernel import open_store
-from evokernel.candidate import Candidate
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate import EVALUATOR_VERSION
-from evokernel.evaluation import Speedup, Timing
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Speedup, Timing
 from evokernel.report.best import BestKernel
+from evokernel.report.lineage import LineageStep
 from evokernel.report.status import RunStatus
-from evokernel.report.story import Chapter
-from evokernel.report.verdicts import Holdout, Kind
-from operators.portraits import TAGS
+from evokernel.report.verdicts import Holdout, MeasurementKind
+from operators.llm.kernel_text import TAGS
 from operators.quoting import fence
 
 PAGES = Path(__file__).with_name("results")
@@ -42,7 +42,7 @@ class Result:
 
     status: RunStatus
     best: BestKernel
-    story: tuple[Chapter, ...]
+    story: tuple[LineageStep, ...]
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -62,7 +62,7 @@ def read_result(path: Path, *, older: bool = False) -> Result:
             f"{path}: its best kernel was judged by version {judged_by} of the evaluator, and this is "
             f"{EVALUATOR_VERSION}: `evokernel fork` it and run `evokernel evolve` on the fork, or show it with --older"
         )
-    if (best.holdout, best.kind) != (Holdout.PASSED, Kind.FINAL):
+    if (best.holdout, best.kind) != (Holdout.PASSED, MeasurementKind.FINAL):
         raise StoreError(f"{path}: its best kernel was not measured anew; run `evokernel evolve` on it to the end")
     return result
 
@@ -147,7 +147,7 @@ def _source(candidate: Candidate) -> str:
     return fence(shown, TAGS.get(candidate.language, ""))
 
 
-def _step(chapter: Chapter) -> str:
+def _step(chapter: LineageStep) -> str:
     gain = f": {chapter.gain:.3g}x over its parent" if chapter.gain else ""
     return f"1. {_plain(chapter.operator)}: {_plain(chapter.rationale[:RATIONALE_CHARACTERS])}{gain}"
 

@@ -4,19 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from evokernel.candidate import Candidate, Proposal
-from evokernel.conversation import (
-    Call,
-    CallResult,
-    Message,
-    ModelRequest,
-    Reply,
-    Spending,
-    StoredCall,
-)
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode
-from evokernel.fitness import Elite
-from evokernel.steps import Answer, Context, Want
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import Message, ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
+from evokernel.records.step import Answer, Context, ContextNeed
 from evokernel.task import Task
 
 # ---------------------------------------------------------------------------------------------------- languages
@@ -95,7 +87,7 @@ class EvaluationRequest:
 
     candidate: Candidate
     program_hash: str
-    budget: Budget
+    budget: Fidelity
     incumbent: Mapping[str, float] = field(default_factory=dict)
     processes: int = 0
 
@@ -118,7 +110,7 @@ class EvaluatorIdentity:
     sandbox: str
     baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
-    def key(self, program_hash: str, budget: Budget, *, mode: Mode | None = None) -> EvaluationKey:
+    def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
         """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""
         return EvaluationKey(
             program_hash=program_hash,
@@ -130,7 +122,7 @@ class EvaluatorIdentity:
             budget=budget,
         )
 
-    def keys(self, program_hash: str, budget: Budget) -> tuple[EvaluationKey, ...]:
+    def keys(self, program_hash: str, budget: Fidelity) -> tuple[EvaluationKey, ...]:
         """Return every key that this evaluator's verdict on a program may have, the likeliest first."""
         modes = (Mode.ARTIFACT, Mode.WORKER) if self.mode is Mode.ARTIFACT else (self.mode,)
         return tuple(self.key(program_hash, budget, mode=mode) for mode in modes)
@@ -175,14 +167,14 @@ class Matchmaker(Operator, Protocol):
         ...
 
 
-class Thinker(Operator, Protocol):
+class ModelOperator(Operator, Protocol):
     """An operator that asks a model: what it says to it and what it makes of the reply are functions of their own.
 
     `role` decides which models may answer.
     """
 
     role: str
-    wants: frozenset[Want]
+    wants: frozenset[ContextNeed]
 
     def prompt(self, context: Context) -> tuple[Message, ...]:
         """Return what the model is told."""
@@ -230,11 +222,11 @@ class CallLog(Protocol):
         """Return how many different samples of a key were begun."""
         ...
 
-    def begin(self, call: Call) -> int:
+    def begin(self, call: ModelCall) -> int:
         """Write down what is about to be paid for and return its number."""
         ...
 
-    def end(self, number: int, result: CallResult) -> None:
+    def end(self, number: int, result: ModelCallResult) -> None:
         """Write down what came of it."""
         ...
 
@@ -302,14 +294,14 @@ class Stopper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposalCommitted:
     """A proposal was stored and waits for its evaluation."""
 
     proposal: Proposal
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ResultCommitted:
     """A result was committed. `improved` says it is the best of the run so far."""
 
     proposal: Proposal
@@ -320,14 +312,14 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Notice:
     """Something a person should read: a phase began, an island was reset, a crown was refused."""
 
     text: str
     warning: bool = False
 
 
-Event = Proposed | Judged | Note
+Event = ProposalCommitted | ResultCommitted | Notice
 
 
 class Listener(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.errors import TaskError
-from evokernel.expressions import evaluate
+from evokernel.source.expressions import evaluate
 
 DTYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")

@@ -13,17 +13,17 @@ from typing import TypeGuard
 
 import numpy as np
 
-from evokernel.candidate import Proposal
-from evokernel.evaluation import Evaluation, Status
-from evokernel.fitness import Elite
-from evokernel.protocols import Matchmaker, Operator, Thinker
+from evokernel.protocols import Matchmaker, ModelOperator, Operator
+from evokernel.records.candidate import Proposal
+from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.fitness import Elite
+from evokernel.records.step import ContextNeed, Selection, StepResult
 from evokernel.rng import stream
-from evokernel.steps import Outcome, Selection, Want
-from evokernel.tunables import read_tunables
-from islands.image import ArchipelagoImage, Find
+from evokernel.source.tunables import read_tunables
+from islands.assignment import BY_RANK, TWINS, Assignment, likeness, matter_for
+from islands.history import History
+from islands.image import ArchipelagoSnapshot, Find
 from islands.island import Island
-from islands.matter import BY_RANK, TWINS, Matter, likeness, matter_for
-from islands.memory import Memory
 from islands.migration import migrate
 from islands.topology import Graph
 
@@ -37,7 +37,7 @@ PRUNE_EVERY = 512
 """Results after which what nobody will turn to again is let go of."""
 
 
-def is_thinker(operator: Operator) -> TypeGuard[Thinker]:
+def is_thinker(operator: Operator) -> TypeGuard[ModelOperator]:
     """Say whether an operator asks a model."""
     return hasattr(operator, "wants")
 
@@ -48,7 +48,7 @@ def is_matchmaker(operator: Operator) -> TypeGuard[Matchmaker]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ArchipelagoSettings:
     """What holds for all islands together.
 
     Args:
@@ -86,11 +86,11 @@ class Archipelago:
         *,
         operators: Mapping[str, Operator],
         seed: int,
-        rules: Rules,
+        rules: ArchipelagoSettings,
     ) -> None:
         self.islands = {island.name: island for island in islands}
         self.thinkers = {name: op for name, op in operators.items() if is_thinker(op)}
-        self.memory = Memory(
+        self.memory = History(
             thinkers=self.thinkers, repairs=rules.repairs, device_usd_per_hour=rules.device_usd_per_hour
         )
         self.results = 0
@@ -154,7 +154,7 @@ class Archipelago:
         """Take note of a stored proposal that waits for its evaluation."""
         self.memory.propose(proposal)
 
-    def tell(self, outcome: Outcome) -> list[str]:
+    def tell(self, outcome: StepResult) -> list[str]:
         """Take in one committed result; return what a person may want to know of it."""
         elite = self.memory.learn(outcome)
         self.results += 1
@@ -185,12 +185,12 @@ class Archipelago:
                     island.archive.remove(elite.candidate.id)
             island.best = max((e.fitness.value for e in island.archive.elites()), default=float("-inf"))
 
-    def image(self) -> ArchipelagoImage:
+    def image(self) -> ArchipelagoSnapshot:
         """Return the whole state as plain values."""
         islands = {name: island.image() for name, island in self.islands.items()}
-        return ArchipelagoImage(self.results, self.memory.image(), islands)
+        return ArchipelagoSnapshot(self.results, self.memory.image(), islands)
 
-    def restore(self, image: ArchipelagoImage, *, find: Find, verdict: Callable[[int], Evaluation]) -> None:
+    def restore(self, image: ArchipelagoSnapshot, *, find: Find, verdict: Callable[[int], Evaluation]) -> None:
         """Become what an image was taken of; `find` and `verdict` give the elite and the evaluation of a result."""
         self.results = image.results
         self.memory.restore(image.memory, find=find, verdict=verdict)
@@ -227,15 +227,15 @@ class Archipelago:
             if name in self.thinkers:
                 matter = self._matter(island, self.thinkers[name], rng, running)
             else:
-                matter = Matter(self._parents(island, self._operators[name], rng)) if len(island.archive) else None
+                matter = Assignment(self._parents(island, self._operators[name], rng)) if len(island.archive) else None
             if matter is not None and (matter.parents or name in self.thinkers):
                 return Selection(step, island.name, name, matter.parents, matter.broken, matter.insights)
         return None
 
     def _matter(
-        self, island: Island, operator: Thinker, rng: np.random.Generator, running: Sequence[Selection]
-    ) -> Matter | None:
-        if Want.FOREIGN in operator.wants and not self._rules.foreign:
+        self, island: Island, operator: ModelOperator, rng: np.random.Generator, running: Sequence[Selection]
+    ) -> Assignment | None:
+        if ContextNeed.FOREIGN in operator.wants and not self._rules.foreign:
             return None
         elites = self.memory.near(self._at_hand(island)) or self.memory.near(list(self.memory.elites.values()))
         first = self._first(island, elites, rng) if elites else None

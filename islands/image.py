@@ -7,17 +7,17 @@ an image leaves out is lost, so every field of `Memory`, `Island` and `Archipela
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from evokernel.conversation import KnownInsight
-from evokernel.fitness import Elite
-from evokernel.steps import Attempt, Failure, Sibling
-from islands.choice import Account
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import KnownInsight
+from evokernel.records.step import Attempt, Failure, Sibling
+from islands.operator_choice import OperatorRecord
 
 Find = Callable[[int], Elite]
 """Returns the elite that a result has made."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenImage:
+class FailuresSnapshot:
     """Failures, oldest first, and those that something is on its way for."""
 
     failures: tuple[Failure, ...]
@@ -25,7 +25,7 @@ class BrokenImage:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryImage:
+class HistorySnapshot:
     """What `Memory` holds; `known` are ids of 16 digits, one after the other, and kernels are named by seq."""
 
     known: str
@@ -38,17 +38,17 @@ class MemoryImage:
     barred: tuple[str, ...]
     best: int | None
     attempts: tuple[Attempt, ...]
-    broken: BrokenImage
+    broken: FailuresSnapshot
     insights: tuple[KnownInsight, ...]
     hints: tuple[tuple[str, str], ...]
     pinned: tuple[str, ...]
-    accounts: tuple[tuple[str, str, Account], ...]
+    accounts: tuple[tuple[str, str, OperatorRecord], ...]
     chances: Mapping[str, int]
     gains: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class IslandImage:
+class IslandSnapshot:
     """What `Island` holds; `best` is None where nothing was taken in yet."""
 
     elites: tuple[int, ...]
@@ -58,12 +58,12 @@ class IslandImage:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchipelagoImage:
+class ArchipelagoSnapshot:
     """What `Archipelago` holds."""
 
     results: int
-    memory: MemoryImage
-    islands: Mapping[str, IslandImage]
+    memory: HistorySnapshot
+    islands: Mapping[str, IslandSnapshot]
 
     def seqs(self) -> set[int]:
         """Return the seqs of all results whose elites are needed to restore this."""

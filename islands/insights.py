@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from evokernel.conversation import Insight, InsightKind, KnownInsight
+from evokernel.records.llm import Insight, InsightKind, KnownInsight
 
 LESSON_TRIALS = 5
 """A lesson none of whose last so many users was faster than its parent is told no more."""

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evokernel.fitness import Elite
 from evokernel.protocols import Archive, Selector
-from islands.choice import ByShares, Chooser
-from islands.image import Find, IslandImage
+from evokernel.records.fitness import Elite
+from islands.image import Find, IslandSnapshot
+from islands.operator_choice import ByShares, Chooser
 
 
 @dataclass(slots=True)
@@ -36,12 +36,12 @@ class Island:
         self.stale = 0
         return True
 
-    def image(self) -> IslandImage:
+    def image(self) -> IslandSnapshot:
         """Return what it holds as plain values."""
         best = None if math.isinf(self.best) else self.best
-        return IslandImage(tuple(elite.seq for elite in self.archive.elites()), best, self.stale, dict(self.picks))
+        return IslandSnapshot(tuple(elite.seq for elite in self.archive.elites()), best, self.stale, dict(self.picks))
 
-    def restore(self, image: IslandImage, *, find: Find) -> None:
+    def restore(self, image: IslandSnapshot, *, find: Find) -> None:
         """Become what an image was taken of."""
         self.archive.clear()
         for seq in image.elites:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evokernel.fitness import Elite
+from evokernel.records.fitness import Elite
 
 
 class RankSelector:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from evokernel.evaluate.correctness import Finding, judge_output
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.poison import draw_poison, poison_like
-from evokernel.evaluate.tolerance import Expected, expect
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
+from evokernel.evaluate.numerics.correctness import Mismatch, judge_output
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.tolerance import Expected, expect
 from evokernel.task import Scalar, Task, Workload
 
 _POISON = draw_poison(np.random.default_rng(0))
@@ -46,7 +46,7 @@ def ask(task: Task, dims: Mapping[str, int], distribution: str, *, dtype: str | 
     return Question(workload, expected, named, tuple(wrote))
 
 
-def finding(question: Question, left: Sequence[Any]) -> Finding | None:
+def finding(question: Question, left: Sequence[Any]) -> Mismatch | None:
     """Return what is wrong with the outputs among the arguments that a call left."""
     after = dict(zip(question.named, left, strict=True))
     return judge_output(question.expected, [after[name] for name in question.outputs], poison=_POISON)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
-from evokernel.conversation import ModelRequest
-from evokernel.llm.scripted import Script, Scripted
+from evokernel.engine.model_gate import ModelMissing
+from evokernel.engine.search import Search
+from evokernel.llm.scripted import Script, ScriptedTransport
 from evokernel.protocols import LanguageModel, Operator
-from evokernel.search import Search
-from evokernel.thinking import NoModel
+from evokernel.records.llm import ModelRequest
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator
 from tests.thinkers import ToyThinker
@@ -38,8 +38,8 @@ def run(
     **changes: Any,
 ) -> tuple[str, Search, Mapping[str, Operator]]:
     with Store.open(path, write=True) as store:
-        model = Scripted(script, log=store.calls) if script else None
-        operators = make(model or NoModel(store.calls))
+        model = ScriptedTransport(script, log=store.calls) if script else None
+        operators = make(model or ModelMissing(store.calls))
         config = config_of({**dict.fromkeys(operators, 1.0), **dict.fromkeys(rules, 1.0)}, **changes)
         search = toy_search(
             *(store, config, InstantEvaluator()),

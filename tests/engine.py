@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
-from evokernel.agenda import Replayed
-from evokernel.assemble import make_archipelago, make_operators
-from evokernel.budget import stopper_from
-from evokernel.candidate import Candidate
-from evokernel.config import RunConfig
-from evokernel.evaluation import Evaluation
-from evokernel.protocols import Event, Judged, Language, LanguageModel, Note, Operator
-from evokernel.search import Parts, Search
-from evokernel.state import State, replay_store
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import make_archipelago, make_operators
+from evokernel.engine.scheduler import ReplayedCalls
+from evokernel.engine.search import Parts, Search
+from evokernel.engine.state import SearchState, replay_store
+from evokernel.engine.stoppers import stopper_from
+from evokernel.protocols import Event, Language, LanguageModel, Notice, Operator, ResultCommitted
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.fakes import TOY, InstantEvaluator, ToyLanguage
 
@@ -39,11 +39,11 @@ class Heard:
 
     @property
     def notes(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Note)]
+        return [event.text for event in self.events if isinstance(event, Notice)]
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        return [event.evaluation for event in self.events if isinstance(event, Judged)]
+        return [event.evaluation for event in self.events if isinstance(event, ResultCommitted)]
 
 
 def toy_config(**changes: Any) -> RunConfig:
@@ -74,7 +74,7 @@ def toy_search(
     model: LanguageModel | None = None,
     handed_in_only: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    replayed: Mapping[int, Replayed] | None = None,
+    replayed: Mapping[int, ReplayedCalls] | None = None,
     task: Task = TASK,
     language: Language | None = None,
 ) -> Search:
@@ -102,9 +102,9 @@ def toy_search(
     )
 
 
-def replayed(path: Path, config: RunConfig, operators: Mapping[str, Operator] | None = None) -> State:
+def replayed(path: Path, config: RunConfig, operators: Mapping[str, Operator] | None = None) -> SearchState:
     """Return the state that the store alone gives."""
-    return replay_store(path, State(make_archipelago(config, all_operators(config, operators)), ToyLanguage()))
+    return replay_store(path, SearchState(make_archipelago(config, all_operators(config, operators)), ToyLanguage()))
 
 
 def all_operators(config: RunConfig, own: Mapping[str, Operator] | None) -> dict[str, Operator]:

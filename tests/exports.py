@@ -7,12 +7,12 @@ from pathlib import Path
 
 from archive.identity import RunIdentity
 from archive.store import Store
-from evokernel.candidate import Candidate, Proposal
-from evokernel.config import RunConfig, dump_config
-from evokernel.judging import Judgement
+from evokernel.config.run import RunConfig, dump_config
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.records.candidate import Candidate, Proposal
 
 
-def store_run(path: Path, config: RunConfig, judged: Judgement, *waiting: Candidate) -> None:
+def store_run(path: Path, config: RunConfig, judged: KernelVerdict, *waiting: Candidate) -> None:
     """Write a run of one seed, with what was found about it, and of others that still wait for that."""
     identity, language = judged.identity, judged.candidate.language
     with Store.open(path, write=True) as store:

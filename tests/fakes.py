@@ -5,11 +5,11 @@ import hashlib
 import math
 from collections.abc import Callable
 
-from evokernel.evaluate.cuda.driver import GpuFacts
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing, Verdict
+from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.protocols import Built, EvaluationRequest, EvaluatorIdentity
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
-from evokernel.tunables import read_tunables
 
 PARTS_OF_A_GPU = {
     "gpu",
@@ -113,7 +113,7 @@ class InstantEvaluator:
         speed = self._speed(request.candidate.source)
         if speed is None:
             return Evaluation(key, request.candidate.id, Status.NUMERICAL, Stage.CORRECTNESS, feedback="wrong")
-        if request.budget is Budget.FINAL and not self._holds(request.candidate.source):
+        if request.budget is Fidelity.FINAL and not self._holds(request.candidate.source):
             return Evaluation(key, request.candidate.id, Status.HOLDOUT_FAILED, Stage.FINAL, feedback="held out")
         timing = Timing("w", "torch", 1.0, 1e3 / speed, 1e3, math.log(speed), 0.001, 10, Verdict.FASTER, 100.0)
         descriptor = {"vector_bits": 512.0 if speed > 0.5 else 0.0}

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from evokernel.tunables import read_tunables, with_values
+from evokernel.source.tunables import read_tunables, with_values
 
 
 @dataclass(frozen=True)

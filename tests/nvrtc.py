@@ -2,8 +2,8 @@
 
 import pytest
 
-from evokernel.evaluate.inside.cubins import find_cuobjdump
-from evokernel.evaluate.inside.nvrtc import NvrtcMissing, find_nvrtc
+from evokernel.evaluate.inside.driver.nvrtc import NvrtcMissing, find_nvrtc
+from evokernel.evaluate.inside.untrusted.cubin_description import find_cuobjdump
 
 
 def _missing() -> str:

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from evokernel.serve.feed import Pace
-from evokernel.serve.server import DEFAULTS, Limits, Server
-from evokernel.serve.site import Site
+from evokernel.serve.feed import PollingLimits
+from evokernel.serve.server import DEFAULTS, Server, ServerLimits
+from evokernel.serve.site import ServedStores
 
 SAFETY_NET_S = 90.0
-QUICK = Pace(poll_s=0.02, least_s=0.02, share=0.5)
+QUICK = PollingLimits(poll_s=0.02, least_s=0.02, share=0.5)
 """For tests that wait for what a feed says."""
 
 
 @contextlib.contextmanager
-def serving(*paths: Path, limits: Limits = DEFAULTS, pace: Pace = QUICK) -> Iterator[Server]:
+def serving(*paths: Path, limits: ServerLimits = DEFAULTS, pace: PollingLimits = QUICK) -> Iterator[Server]:
     """Serve stores on a free port of the loopback while the block runs."""
-    with Site(paths, pace=pace) as site, Server(site, limits=limits) as server:
+    with ServedStores(paths, pace=pace) as site, Server(site, limits=limits) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

@@ -7,10 +7,21 @@ from types import TracebackType
 from typing import Self
 
 from archive.identity import RunIdentity
-from archive.store import Barren, Store
-from evokernel.candidate import Candidate, Proposal, Usage
-from evokernel.conversation import Call, CallResult, CallStatus, Insight, Message, Origin
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Limit, Mode, Speedup, Stage, Status, Timing, Verdict
+from archive.store import NoCandidate, Store
+from evokernel.records.candidate import Candidate, Proposal, Usage
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationKey,
+    Fidelity,
+    Limit,
+    Mode,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
+from evokernel.records.llm import CallStatus, Insight, Message, ModelCall, ModelCallResult, Origin
 
 TASK_HASH = "a" * 16
 DEVICE = "Test CPU"
@@ -148,9 +159,9 @@ class StoreBuilder:
         """Call a model for the next step: 300 tokens, or 1000 and a dollar where it stays open (no status)."""
         origin = Origin(self._step, "builders", operator)
         messages = (Message("user", prompt or f"step {self._step}"),)
-        number = self.store.calls.begin(Call(origin, ordinal, "code", model, messages, {}, 0, 1000, 1.0))
+        number = self.store.calls.begin(ModelCall(origin, ordinal, "code", model, messages, {}, 0, 1000, 1.0))
         if status is not None:
-            self.store.calls.end(number, CallResult(status, text, Usage(model, 200, 100, cost_usd, 2.0)))
+            self.store.calls.end(number, ModelCallResult(status, text, Usage(model, 200, 100, cost_usd, 2.0)))
 
     def nothing(self, reason: str, *, operator: str = "mutate", exhausted: bool = True) -> None:
         """End the next step without a candidate."""
@@ -160,9 +171,9 @@ class StoreBuilder:
         """End the next step with an insight; return its seq."""
         return self.store.record_insight(self._barren(operator, ""), insight)
 
-    def _barren(self, operator: str, reason: str, *, exhausted: bool = True) -> Barren:
+    def _barren(self, operator: str, reason: str, *, exhausted: bool = True) -> NoCandidate:
         self._step += 1
-        return Barren(self._step - 1, operator, "builders", self.store.last_seq(), reason, exhausted=exhausted)
+        return NoCandidate(self._step - 1, operator, "builders", self.store.last_seq(), reason, exhausted=exhausted)
 
     def say(self, kind: str, payload: object, *, author: str = "me") -> int:
         """Put something into the inbox, and take it; return its seq."""
@@ -181,7 +192,7 @@ class StoreBuilder:
         """Measure a candidate anew on held-out workloads; without a speed-up it does not hold."""
         candidate = self.store.candidate(candidate_id).candidate
         self.store.add_evaluation(
-            self.evaluation(candidate, speedup=speedup, budget=Budget.FINAL, status=status, panel=panel)
+            self.evaluation(candidate, speedup=speedup, budget=Fidelity.FINAL, status=status, panel=panel)
         )
 
     def evaluation(
@@ -189,14 +200,14 @@ class StoreBuilder:
         candidate: Candidate,
         *,
         speedup: float | None,
-        budget: Budget = Budget.QUICK,
+        budget: Fidelity = Fidelity.QUICK,
         status: Status = Status.NUMERICAL,
         feedback: str = "",
         panel: Mapping[str, float] | None = None,
         mode: Mode = Mode.WORKER,
     ) -> Evaluation:
         """Return an evaluation over two workloads, with exactly this combined speed-up."""
-        names = ("holdout-a", "holdout-b") if budget is Budget.FINAL else ("small", "large")
+        names = ("holdout-a", "holdout-b") if budget is Fidelity.FINAL else ("small", "large")
         timings = () if speedup is None else (make_timing(names[0], speedup * 2), make_timing(names[1], speedup / 2))
         return Evaluation(
             key=EvaluationKey(
@@ -210,7 +221,7 @@ class StoreBuilder:
             ),
             candidate_id=candidate.id,
             status=Status.OK if timings else status,
-            stage=Stage.FINAL if budget is Budget.FINAL else Stage.QUICK,
+            stage=Stage.FINAL if budget is Fidelity.FINAL else Stage.QUICK,
             timings=timings,
             panel={name: Speedup.from_log(math.log(value), LOG_ERROR) for name, value in (panel or {}).items()},
             descriptor={"vector_bits": 256.0},

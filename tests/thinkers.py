@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from evokernel.conversation import Insight, InsightKind, Message, ModelRequest
 from evokernel.protocols import LanguageModel
-from evokernel.steps import Answer, Context, Draft, Noted, Unusable, Want
-from evokernel.tunables import with_values
+from evokernel.records.llm import Insight, InsightKind, Message, ModelRequest
+from evokernel.records.step import Answer, Context, ContextNeed, Draft, InsightReply, UnusableReply
+from evokernel.source.tunables import with_values
 from tests.fakes import TOY
 
 
@@ -15,7 +15,7 @@ class ToyThinker:
     tuner = False
     role = "code"
 
-    def __init__(self, name: str, model: LanguageModel, *wants: Want, parents: int = 1) -> None:
+    def __init__(self, name: str, model: LanguageModel, *wants: ContextNeed, parents: int = 1) -> None:
         self.name = name
         self.parents = parents
         self.wants = frozenset(wants)
@@ -31,11 +31,11 @@ class ToyThinker:
         kind, separator, text = reply.partition(": ")
         if separator:
             candidate = selection.origin.parents[0] if selection.origin.parents else ""
-            return Noted(Insight(InsightKind(kind), text, text, candidate))
+            return InsightReply(Insight(InsightKind(kind), text, text, candidate))
         try:
             values = {name: int(value) for name, value in (word.split("=") for word in reply.split())}
         except ValueError:
-            return Unusable("no values in the reply")
+            return UnusableReply("no values in the reply")
         base = context.parents[0].candidate.source if context.parents else TOY
         return Draft(
             source=with_values(base, values),

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from evokernel.languages.toolchain import Forged
+from evokernel.languages.toolchain import CompileAnswer
 
-_PROGRAMS = "evokernel.evaluate.inside"
+_PROGRAMS = "evokernel.evaluate.inside.untrusted"
 
 
 class WarmForge:
@@ -19,17 +19,17 @@ class WarmForge:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["torch", "triton", f"{_PROGRAMS}.triton_build"])
 
-    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_answer, args=(program, dict(request), theirs), daemon=True)
         process.start()
         theirs.close()
         try:
             if not ours.poll(timeout_s):
-                return Forged(None, error="too late", timed_out=True)
-            return Forged(*ours.recv())
+                return CompileAnswer(None, error="too late", timed_out=True)
+            return CompileAnswer(*ours.recv())
         except EOFError:
-            return Forged(None, error="the process ended without an answer")
+            return CompileAnswer(None, error="the process ended without an answer")
         finally:
             process.kill()
             process.join()

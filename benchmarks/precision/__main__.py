@@ -25,13 +25,13 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from errors import percentiles, repeat  # noqa: E402
 from gpu_judge import ALL_CORES, Workbench, read  # noqa: E402
 
-from evokernel.evaluate.artifact.clock import ArtifactClock  # noqa: E402
-from evokernel.evaluate.clockwork import Rejected  # noqa: E402
-from evokernel.evaluate.fresh import FreshInputs  # noqa: E402
-from evokernel.evaluate.ground import Ground, Kind  # noqa: E402
-from evokernel.evaluate.stages import check  # noqa: E402
-from evokernel.evaluate.timing import Plan, measure  # noqa: E402
-from evokernel.evaluation import Stage  # noqa: E402
+from evokernel.evaluate.artifact_mode.clock import ArtifactClock  # noqa: E402
+from evokernel.evaluate.bench.paired_clock import Rejected  # noqa: E402
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose  # noqa: E402
+from evokernel.evaluate.judge.checks import check  # noqa: E402
+from evokernel.evaluate.numerics.statistics import StoppingRule, measure  # noqa: E402
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs  # noqa: E402
+from evokernel.records.evaluation import Stage  # noqa: E402
 
 TASKS = {
     "add": "add.py",
@@ -46,7 +46,7 @@ BLOCKS = 12
 """For the quotient of the baseline's times before and after the candidate: anything but 1 is somebody's work beside."""
 
 
-def do_bench(ground: Ground, baseline: Any, budget_s: float, times: int) -> dict[str, float]:
+def do_bench(ground: BoundWorkload, baseline: Any, budget_s: float, times: int) -> dict[str, float]:
     """Return the error of the quotient of two of Triton's medians that take so much GPU time together."""
     from triton.testing import do_bench as triton_bench
 
@@ -72,7 +72,7 @@ def study(name: str, *, repeats: int, long: int, final: bool) -> list[dict[str, 
             outcome = check(session, None, thoroughly=False)
             if outcome.status is not None:
                 raise SystemExit(f"{name} is not right: {outcome.feedback}")
-            for ground in (each for each in bench.bench.timed if each.kind is Kind.SEARCH):
+            for ground in (each for each in bench.bench.timed if each.kind is WorkloadPurpose.SEARCH):
                 fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
                 clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.PRECISE)
                 assert isinstance(clock, ArtifactClock)
@@ -130,7 +130,7 @@ def slower() -> dict[str, Any]:
             fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
             clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.FINAL)
             clock.block()
-            found = [measure(clock.block, Plan(LONG_S, half_width=0.0)) for _ in range(3)]
+            found = [measure(clock.block, StoppingRule(LONG_S, half_width=0.0)) for _ in range(3)]
     finally:
         bench.close()
     errors = [math.hypot(each.log_error, clock.systematic_error()) for each in found]

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evokernel.cli.display.tables import put, table
+from evokernel.cli.display.text import clean, one_line, stdout
 from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_path
-from evokernel.cli.tables import put, table
-from evokernel.cli.text import clean, one_line, stdout
 
 if TYPE_CHECKING:
-    from evokernel.config import RunConfig
+    from evokernel.config.run import RunConfig
 
 MOST = 200
 
@@ -32,8 +32,11 @@ def command(place: Path, count: int, out: Path, operators: tuple[str, ...], forc
     The store is only read, and may be in use; neither a GPU nor a network is needed. With a CONFIG its operators and
     islands count, otherwise those the run had last.
     """
-    from evokernel.answers import Manifest, write_questions  # with what follows a second: it loads the task
-    from evokernel.asking import look_at, prompts
+    from evokernel.offline.folder import (  # with what follows a second: it loads the task
+        FolderManifest,
+        write_questions,
+    )
+    from evokernel.offline.prompts import look_at, prompts
 
     with open_store(store_path(place)) as store:
         outlook = look_at(store, config_of(place))
@@ -42,7 +45,7 @@ def command(place: Path, count: int, out: Path, operators: tuple[str, ...], forc
         click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")
         return
     run = outlook.surroundings
-    manifest = Manifest(outlook.run_id, run.task.name, outlook.config.language, outlook.state.seq, ())
+    manifest = FolderManifest(outlook.run_id, run.task.name, outlook.config.language, outlook.state.seq, ())
     asked = [(prompt.selection.origin, prompt.messages, prompt.repeats) for prompt in found]
     made = write_questions(out, manifest, asked, force=force)
     shown = table("prompt", "operator", "island", "about")
@@ -61,6 +64,6 @@ def config_of(place: Path) -> "RunConfig | None":
     """Return the config that was named in place of a store; None for a store."""
     if place.suffix not in CONFIG_SUFFIXES:
         return None
-    from evokernel.config import load_config
+    from evokernel.config.run import load_config
 
     return load_config(place)

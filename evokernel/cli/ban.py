@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from evokernel.cli.inbox import correct_kernel, hand_in
 from evokernel.cli.locate import store_path
-from evokernel.cli.people import correct_kernel, hand_in
 
 
 @click.command()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, title, workloads
+from evokernel.cli.display.text import stdout
 from evokernel.cli.locate import json_option, open_store, store_argument
-from evokernel.cli.tables import circumstances, comparison, contender_line, put, title, workloads
-from evokernel.cli.text import stdout
 from evokernel.errors import StoreError
 from evokernel.report.best import find_best
 from evokernel.report.documents import best_document

@@ -11,13 +11,32 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from evokernel.cli.display.tables import effort, put, table
+from evokernel.cli.display.text import (
+    DIM,
+    GOOD,
+    STRONG,
+    WARN,
+    duration,
+    interval,
+    one_line,
+    stdout,
+    styled_speedup,
+    times,
+)
 from evokernel.cli.locate import json_option, open_store
-from evokernel.cli.tables import effort, put, table
-from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, interval, one_line, stdout, styled_speedup, times
-from evokernel.evaluation import Speedup
-from evokernel.report.compare import Comparison, Difference, Group, Level, Side, Spread, compare
+from evokernel.records.evaluation import Speedup
+from evokernel.report.compare import (
+    ComparedRun,
+    Comparison,
+    Difference,
+    SeedGroup,
+    SpeedupMilestone,
+    Spread,
+    compare,
+)
 from evokernel.report.comparison_document import comparison_document
-from evokernel.report.verdicts import Kind
+from evokernel.report.verdicts import MeasurementKind
 
 LABEL_COLUMNS, WIDE_LABEL_COLUMNS, GAP = 34, 50, 2
 WIDE = 120
@@ -91,7 +110,7 @@ def _rows(found: Comparison, *, beside: bool) -> Iterator[Row]:
         yield one_line(key), [_value(value) for value in values]
 
 
-def _speedups(sides: Sequence[Side], *, beside: bool) -> Iterator[Row]:
+def _speedups(sides: Sequence[ComparedRun], *, beside: bool) -> Iterator[Row]:
     def cell(speedup: Speedup | None) -> Text | str:
         if speedup is None:
             return "-"
@@ -108,14 +127,14 @@ def _speedups(sides: Sequence[Side], *, beside: bool) -> Iterator[Row]:
         row = [cell(each.get((workload, baseline))) for each in timings]
         yield f"  {one_line(workload)}, over {one_line(baseline)}", row
     yield "over its seed", [cell(best.over_seed.speedup) if best and best.over_seed else "-" for best in bests]
-    measured = {Kind.FINAL: "anew", Kind.SEARCH: "in the search"}
+    measured = {MeasurementKind.FINAL: "anew", MeasurementKind.SEARCH: "in the search"}
     yield "measured", [measured[best.kind] if best else "-" for best in bests]
     yield "held-out workloads", [best.holdout.value if best else "-" for best in bests]
     modes = [best.evaluation.key.mode.value if best else "-" for best in bests]
     yield "mode", modes
 
 
-def _efforts(sides: Sequence[Side]) -> Iterator[Row]:
+def _efforts(sides: Sequence[ComparedRun]) -> Iterator[Row]:
     yield "judged", [str(side.judged) for side in sides]
     yield "right", [f"{side.correct / side.judged:.0%}" if side.judged else "-" for side in sides]
     yield "time", [duration(side.spent.seconds) for side in sides]
@@ -125,7 +144,7 @@ def _efforts(sides: Sequence[Side]) -> Iterator[Row]:
         yield "models", models
 
 
-def _level(level: Level) -> Row:
+def _level(level: SpeedupMilestone) -> Row:
     same = len(set(level.speedups)) == 1 and level.speedups[0] is not None
     cells = []
     for speedup, leader in zip(level.speedups, level.reached, strict=True):
@@ -140,7 +159,7 @@ def _value(value: Any) -> str:
     return one_line(text, width=VALUE_CHARACTERS)
 
 
-def _groups(groups: Sequence[Group]) -> Table:
+def _groups(groups: Sequence[SeedGroup]) -> Table:
     made = table("alike but for the seed", "runs", "speed-up", "judged", "time", "on the device", right=range(1, 6))
     for group in groups:
         spread = group.spreads.get
@@ -178,7 +197,7 @@ def _lines(found: Comparison) -> Text | None:
 def _difference(found: Difference) -> tuple[str, str]:
     if found.ratio is None:
         return f"{found.one} and {found.other} cannot be compared: {found.reason}", WARN
-    how = "measured anew" if found.kind is Kind.FINAL else "by the numbers that selected them"
+    how = "measured anew" if found.kind is MeasurementKind.FINAL else "by the numbers that selected them"
     over = f", over {one_line(found.over)}" if found.over else ""
     ratio = found.ratio
     one, other = found.one, found.other
@@ -190,7 +209,7 @@ def _difference(found: Difference) -> tuple[str, str]:
     return f"the best of {one} is faster than that of {other}: {said}", GOOD
 
 
-def _group_lines(groups: Sequence[Group]) -> Iterator[str]:
+def _group_lines(groups: Sequence[SeedGroup]) -> Iterator[str]:
     """Compare groups by their ranges: an interval of one run says nothing of how much runs differ among themselves."""
     known = [(group.spreads["speedup"], group.names[0]) for group in groups if "speedup" in group.spreads]
     known = sorted(((spread, name) for spread, name in known if spread.count > 1), key=lambda each: -each[0].median)

@@ -7,9 +7,9 @@ import click
 from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
 from evokernel.cli.locate import candidate_id, open_store, store_option
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
-from evokernel.report.story import portrait
+from evokernel.report.lineage import portrait
 
 CONTEXT_LINES = 3
 

@@ -6,8 +6,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
 from evokernel.cli.locate import RUNS
-from evokernel.cli.text import BAD, DIM, GOOD, WARN, clean, stdout
 
 
 @click.command(epilog="Exit codes: 0 a search can run; 1 something is missing without which none does; 2 an error.")
@@ -17,20 +17,22 @@ from evokernel.cli.text import BAD, DIM, GOOD, WARN, clean, stdout
 @click.pass_context
 def command(context: click.Context, runs: Path) -> None:
     """Look at everything a search needs, and say what to do about what is missing."""
-    from evokernel.doctor import examine
-    from evokernel.findings import State
+    from evokernel.doctor.finding import FindingLevel
+    from evokernel.doctor.machine import examine
 
-    styles = {State.OK: GOOD, State.WARNING: WARN, State.MISSING: BAD}
+    styles = {FindingLevel.OK: GOOD, FindingLevel.WARNING: WARN, FindingLevel.MISSING: BAD}
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column(style=DIM, no_wrap=True)
     made.add_column(overflow="fold")
     missing = 0
     for finding in examine(runs):
-        missing += finding.state is State.MISSING
+        missing += finding.state is FindingLevel.MISSING
         text = Text(clean(finding.found))
         if finding.advice:
-            text.append(f"\n{clean(finding.advice)}", style=DIM if finding.state is State.OK else styles[finding.state])
+            text.append(
+                f"\n{clean(finding.advice)}", style=DIM if finding.state is FindingLevel.OK else styles[finding.state]
+            )
         made.add_row(Text(finding.state.value, style=styles[finding.state]), finding.name, text)
     stdout().print(made)
     click.echo(f"\n{missing} missing: no search can run yet" if missing else "\nready")

@@ -8,15 +8,26 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.tables import put, sheet, table
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, microseconds, one_line, stdout, styled_speedup
-from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.cli.display.tables import put, sheet, table
+from evokernel.cli.display.text import (
+    BAD,
+    DIM,
+    GOOD,
+    STRONG,
+    clean,
+    interval,
+    microseconds,
+    one_line,
+    stdout,
+    styled_speedup,
+)
+from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
-    from evokernel.candidate import Candidate
-    from evokernel.compiling import Compilation
-    from evokernel.judging import Judgement
+    from evokernel.evaluate.client.compile_kernel import KernelCompilation
+    from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+    from evokernel.records.candidate import Candidate
 
 WRONG_EXIT = 1
 _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
@@ -53,8 +64,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Judge one kernel FILE as a search would: is it right, and how fast is it?"""
-    from evokernel.config import EvaluationConfig
-    from evokernel.judging import judge, judgement_document, read_candidate
+    from evokernel.config.run import EvaluationConfig
+    from evokernel.evaluate.client.evaluate_kernel import judge, judgement_document, read_candidate
 
     context = click.get_current_context()
     if compile_only and (final or expert):
@@ -66,7 +77,7 @@ def command(
         built = _compile(candidate, task_spec, threads=threads, target=target)
         _put_compilation(built, task_spec, file, as_json=as_json)
         context.exit(0 if built.ok else WRONG_EXIT)
-    budgets = (Budget.PRECISE, Budget.FINAL) if final else (Budget.PRECISE,)
+    budgets = (Fidelity.PRECISE, Fidelity.FINAL) if final else (Fidelity.PRECISE,)
     settings = EvaluationConfig(expert=str(expert)) if expert else EvaluationConfig()
     judgement = judge(candidate, task_spec, budgets=budgets, settings=settings, threads=threads)
     if as_json:
@@ -76,16 +87,16 @@ def command(
     context.exit(0 if judgement.ok else WRONG_EXIT)
 
 
-def _compile(candidate: "Candidate", task_spec: str, *, threads: int, target: str) -> "Compilation":
-    from evokernel.compiling import compile_only
-    from evokernel.config import EvaluationConfig
+def _compile(candidate: "Candidate", task_spec: str, *, threads: int, target: str) -> "KernelCompilation":
+    from evokernel.config.run import EvaluationConfig
+    from evokernel.evaluate.client.compile_kernel import compile_only
 
     return compile_only(candidate, task_spec, settings=EvaluationConfig(), threads=threads, target=target)
 
 
-def _put_compilation(found: "Compilation", task_spec: str, file: Path, *, as_json: bool) -> None:
+def _put_compilation(found: "KernelCompilation", task_spec: str, file: Path, *, as_json: bool) -> None:
     if as_json:
-        from evokernel.compiling import compilation_document
+        from evokernel.evaluate.client.compile_kernel import compilation_document
 
         click.echo(json.dumps(compilation_document(found, task=task_spec, file=str(file)), indent=2))
         return
@@ -101,7 +112,7 @@ def _put_compilation(found: "Compilation", task_spec: str, file: Path, *, as_jso
     )
 
 
-def _show(judgement: "Judgement", file: Path) -> None:
+def _show(judgement: "KernelVerdict", file: Path) -> None:
     last = judgement.last
     put(
         stdout(),
@@ -115,13 +126,13 @@ def _show(judgement: "Judgement", file: Path) -> None:
     )
 
 
-def _remarks(judgement: "Judgement") -> list[str]:
+def _remarks(judgement: "KernelVerdict") -> list[str]:
     """Return what is told of a right kernel beside its timings; of one measured anew that is in the tables."""
-    told = [each.remarks for each in judgement.evaluations if each.ok and each.key.budget is not Budget.FINAL]
+    told = [each.remarks for each in judgement.evaluations if each.ok and each.key.budget is not Fidelity.FINAL]
     return [remarks for remarks in told if remarks]
 
 
-def _heading(judgement: "Judgement", file: Path) -> Text:
+def _heading(judgement: "KernelVerdict", file: Path) -> Text:
     last = judgement.last
     if not last.ok:
         return Text.assemble((clean(str(file)), STRONG), ("  wrong: ", BAD), (last.status.value, BAD))
@@ -135,7 +146,7 @@ def _heading(judgement: "Judgement", file: Path) -> Text:
 
 
 def _stages(evaluation: Evaluation) -> Table:
-    from evokernel.judging import stages_of
+    from evokernel.evaluate.client.evaluate_kernel import stages_of
 
     made = table("stage", "")
     for stage, word in stages_of(evaluation):
@@ -170,7 +181,7 @@ def _panel(evaluation: Evaluation) -> Table:
     return made
 
 
-def _circumstances(judgement: "Judgement") -> Table:
+def _circumstances(judgement: "KernelVerdict") -> Table:
     identity, last = judgement.identity, judgement.last
     described = ", ".join(f"{name} {value:g}" for name, value in last.descriptor.items())
     return sheet(

@@ -8,15 +8,15 @@ import click
 from rich.text import Text
 
 from archive.store import Store, set_aside
-from evokernel.budget import stopper_from
-from evokernel.cli.live import make_view
-from evokernel.cli.session import SIGNAL_EXIT, Ended, let_go_of_stdout, run_session
-from evokernel.cli.snapshot import NOTHING, Watch
-from evokernel.cli.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
-from evokernel.cli.text import DIM, duration, stdout
-from evokernel.config import RunConfig, load_config
+from evokernel.cli.display.live import make_view
+from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
+from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
+from evokernel.cli.display.text import DIM, duration, stdout
+from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
+from evokernel.config.run import RunConfig, load_config
+from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError
-from evokernel.protocols import Note
+from evokernel.protocols import Notice
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
@@ -66,16 +66,16 @@ def budget_override(text: str) -> str:
     return "{" + ", ".join(f"{name.strip()}: {value.strip()}" for name, _, value in parts) + "}"
 
 
-async def _evolve(settings: RunConfig, path: Path) -> Ended:
+async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
     view = make_view(stdout(), title=f"{settings.task}, {path}")
     with Store.open(path, write=True) as store:
         with view:
-            view.hear(Note("loading the task and its tool chain"))
+            view.hear(Notice("loading the task and its tool chain"))
             view.tick(NOTHING)
-            from evokernel.assemble import assemble  # takes a second, which the view explains
+            from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
             engine = assemble(settings, store, listeners=(view,))
-            watch = Watch(engine, store, stopper_from(settings.budget))
+            watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
             ended = await run_session(engine, view, watch.snapshot)
         best, run, spent = find_best(store), run_facts(store), store.spent()
     judged = engine.state.standing.results

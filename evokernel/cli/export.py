@@ -6,9 +6,9 @@ from typing import Any
 import click
 from rich.text import Text
 
+from evokernel.cli.display.tables import put, sheet, workloads
+from evokernel.cli.display.text import GOOD, STRONG, clean, interval, stdout, times
 from evokernel.cli.locate import candidate_id, open_store, store_option
-from evokernel.cli.tables import put, sheet, workloads
-from evokernel.cli.text import GOOD, STRONG, clean, interval, stdout, times
 from evokernel.cli.training import check_training, export_training, training_options
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
@@ -77,7 +77,7 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
 
 
 def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool) -> None:
-    from evokernel.export import export
+    from evokernel.export.export_kernel import export
 
     with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")

@@ -6,7 +6,7 @@ import click
 
 from archive.fork import fork
 from evokernel.cli.locate import candidate_id, open_store, store_path
-from evokernel.report.story import portrait
+from evokernel.report.lineage import portrait
 
 
 @click.command()

@@ -14,7 +14,7 @@ USAGE_EXIT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """Where a command lives: module, attribute, and the line that `--help` shows without importing it."""
 
     module: str
@@ -22,44 +22,48 @@ class Entry:
     help: str
 
 
-SECTIONS: dict[str, dict[str, Entry]] = {
+SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Search": {
-        "init": Entry(
+        "init": CommandEntry(
             "evokernel.cli.init", "command", "Make a task, a plain kernel and a config from a PyTorch function."
         ),
-        "evolve": Entry("evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."),
-        "fork": Entry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
+        "evolve": CommandEntry(
+            "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
+        ),
+        "fork": CommandEntry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
     },
     "Take part": {
-        "ask": Entry("evokernel.cli.ask", "command", "Write the next prompts of a run's models as files."),
-        "tell": Entry("evokernel.cli.tell", "command", "Hand answers to such prompts in, and judge them."),
-        "hint": Entry("evokernel.cli.hint", "command", "Say something to the models of a run."),
-        "pin": Entry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
-        "ban": Entry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
-        "inject": Entry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
-        "record": Entry(
+        "ask": CommandEntry("evokernel.cli.ask", "command", "Write the next prompts of a run's models as files."),
+        "tell": CommandEntry("evokernel.cli.tell", "command", "Hand answers to such prompts in, and judge them."),
+        "hint": CommandEntry("evokernel.cli.hint", "command", "Say something to the models of a run."),
+        "pin": CommandEntry("evokernel.cli.pin", "command", "Make a kernel a parent more often than others."),
+        "ban": CommandEntry("evokernel.cli.ban", "command", "Bar a kernel from ever being a parent again."),
+        "inject": CommandEntry("evokernel.cli.inject", "command", "Hand a kernel of your own to a run."),
+        "record": CommandEntry(
             "evokernel.cli.record", "command", "Write a run's replies to a file that can answer in place of a model."
         ),
-        "mcp": Entry("evokernel.cli.mcp", "command", "Serve a run to agents (Model Context Protocol)."),
+        "mcp": CommandEntry("evokernel.cli.mcp", "command", "Serve a run to agents (Model Context Protocol)."),
     },
     "Look": {
-        "status": Entry("evokernel.cli.status", "command", "Where a run stands."),
-        "watch": Entry("evokernel.cli.watch", "command", "Follow a search that goes on elsewhere."),
-        "best": Entry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),
-        "show": Entry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
-        "diff": Entry("evokernel.cli.diff", "command", "What differs between two candidates."),
-        "lineage": Entry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
-        "compare": Entry("evokernel.cli.compare", "command", "What differs between runs, and whether it can be told."),
-        "report": Entry("evokernel.cli.report", "command", "All about a run as one HTML file."),
-        "serve": Entry("evokernel.cli.serve", "command", "The same as a page that follows the run."),
+        "status": CommandEntry("evokernel.cli.status", "command", "Where a run stands."),
+        "watch": CommandEntry("evokernel.cli.watch", "command", "Follow a search that goes on elsewhere."),
+        "best": CommandEntry("evokernel.cli.best", "command", "The best kernel and what is proved of it."),
+        "show": CommandEntry("evokernel.cli.show", "command", "One candidate: source, origin, evaluations."),
+        "diff": CommandEntry("evokernel.cli.diff", "command", "What differs between two candidates."),
+        "lineage": CommandEntry("evokernel.cli.lineage", "command", "How a candidate came about, from the seed on."),
+        "compare": CommandEntry(
+            "evokernel.cli.compare", "command", "What differs between runs, and whether it can be told."
+        ),
+        "report": CommandEntry("evokernel.cli.report", "command", "All about a run as one HTML file."),
+        "serve": CommandEntry("evokernel.cli.serve", "command", "The same as a page that follows the run."),
     },
     "Tools": {
-        "evaluate": Entry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
-        "judge": Entry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
-        "export": Entry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
-        "verify": Entry("evokernel.cli.verify", "command", "Whether a store is whole."),
-        "tasks": Entry("evokernel.cli.tasks", "command", "The built-in tasks."),
-        "doctor": Entry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
+        "evaluate": CommandEntry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
+        "judge": CommandEntry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
+        "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
+        "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
+        "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),
+        "doctor": CommandEntry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
     },
 }
 
@@ -71,7 +75,7 @@ class Refused(click.ClickException):
 
     def format_message(self) -> str:
         """Return the message without characters that would steer the terminal."""
-        from evokernel.cli.text import clean
+        from evokernel.cli.display.text import clean
 
         return clean(self.message)
 
@@ -127,14 +131,14 @@ class LazyCommands(click.Group):
             raise Refused(str(error)) from error
 
 
-def _entry(name: str) -> Entry | None:
+def _entry(name: str) -> CommandEntry | None:
     return next((entries[name] for entries in SECTIONS.values() if name in entries), None)
 
 
 def _log_to_terminal(verbosity: int) -> None:
     from rich.logging import RichHandler
 
-    from evokernel.cli.text import stderr
+    from evokernel.cli.display.text import stderr
 
     level = logging.DEBUG if verbosity > 1 else logging.INFO
     handler = RichHandler(console=stderr(), show_path=verbosity > 1, markup=False, rich_tracebacks=False)

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 import yaml
 
+from evokernel.cli.inbox import hand_in
 from evokernel.cli.locate import open_store, store_path
-from evokernel.cli.people import hand_in
-from evokernel.config import parse_config
+from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError
 
 LONGEST = 8000

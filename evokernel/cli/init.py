@@ -7,11 +7,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.tables import put, sheet
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
+from evokernel.cli.display.tables import put, sheet
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
 
 if TYPE_CHECKING:
-    from evokernel.scaffold.write import Project
+    from evokernel.scaffold.project import Project
 
 
 @click.command()
@@ -32,7 +32,7 @@ def command(file: Path, name: str, inputs: str, out: Path | None, force: bool) -
 
     Sizes that may vary are found by running it; the kernel is compiled and compared with it before it is written.
     """
-    from evokernel.scaffold.write import init_project
+    from evokernel.scaffold.project import init_project
 
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force)
     put(stdout(), _heading(project), _facts(project), _seed(project), _admission(project), _next(project))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from evokernel.candidate import SIZE_LIMIT_BYTES, Candidate
+from evokernel.cli.inbox import hand_in
 from evokernel.cli.locate import open_store, store_path
-from evokernel.cli.people import hand_in
-from evokernel.config import language_of
+from evokernel.config.run import language_of
 from evokernel.errors import ConfigError, StoreError
+from evokernel.records.candidate import SIZE_LIMIT_BYTES, Candidate
 
 
 @click.command()

@@ -9,8 +9,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.tables import put, sheet, table
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
+from evokernel.cli.display.tables import put, sheet, table
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
 
 if TYPE_CHECKING:
     from evokernel.self_test.attack import SelfTest, Trial
@@ -53,7 +53,7 @@ def command(
     nothing was accepted that must not be and no harmless kernel was rejected, 1 otherwise, 2 where this could not be
     tried. docs/worker-mode.md says more.
     """
-    from evokernel.config import EvaluationConfig
+    from evokernel.config.run import EvaluationConfig
     from evokernel.self_test.attack import attack, choose_kernel
     from evokernel.self_test.document import document
 
@@ -89,15 +89,15 @@ def _write(found: "SelfTest", folder: Path) -> None:
 
 
 def _show(found: "SelfTest") -> None:
-    from evokernel.self_test.attack import Ending
+    from evokernel.self_test.attack import TrialOutcome
 
-    holes = found.with_ending(Ending.HOLE)
+    holes = found.with_ending(TrialOutcome.HOLE)
     put(
         stdout(),
         _heading(found),
         _trials(found),
         _classes(found),
-        *map(_complaint, found.with_ending(Ending.ACCEPTED, Ending.REJECTED, Ending.NOT_TRIED)),
+        *map(_complaint, found.with_ending(TrialOutcome.ACCEPTED, TrialOutcome.REJECTED, TrialOutcome.NOT_TRIED)),
         _notes("known holes, not counted", {each.exhibit.name: each.exhibit.hole for each in holes}),
         _notes("not made for this task", found.left_out),
         sheet(
@@ -113,10 +113,10 @@ def _show(found: "SelfTest") -> None:
 
 
 def _heading(found: "SelfTest") -> Text:
-    from evokernel.self_test.attack import Ending
+    from evokernel.self_test.attack import TrialOutcome
     from evokernel.self_test.document import score
 
-    whole, passed = score(found.trials), len(found.with_ending(Ending.PASSED))
+    whole, passed = score(found.trials), len(found.with_ending(TrialOutcome.PASSED))
     harmless = sum(trial.exhibit.honest for trial in found.trials)
     share = "" if whole.rate is None else f" ({whole.rate:.1%})"
     beside = f", {passed} of {harmless} harmless kernels passed" if harmless else ""
@@ -141,17 +141,17 @@ def _trials(found: "SelfTest") -> Table:
 
 
 def _ending(trial: "Trial") -> Text:
-    from evokernel.self_test.attack import BAD_ENDINGS, Ending
+    from evokernel.self_test.attack import BAD_ENDINGS, TrialOutcome
 
-    usual = {Ending.HOLE: WARN, Ending.NO_GAIN: DIM}
+    usual = {TrialOutcome.HOLE: WARN, TrialOutcome.NO_GAIN: DIM}
     return Text(trial.ending.value, style=BAD if trial.ending in BAD_ENDINGS else usual.get(trial.ending, GOOD))
 
 
 def _stage(trial: "Trial") -> Text:
-    from evokernel.self_test.attack import Ending
+    from evokernel.self_test.attack import TrialOutcome
 
     stage = trial.evaluation.stage.value
-    if trial.ending is Ending.CAUGHT and not trial.in_time and trial.exhibit.stops:
+    if trial.ending is TrialOutcome.CAUGHT and not trial.in_time and trial.exhibit.stops:
         return Text(f"{stage} (due at {' or '.join(trial.exhibit.stops)})", style=WARN)
     return Text(stage)
 
@@ -170,10 +170,10 @@ def _classes(found: "SelfTest") -> Table:
 
 
 def _complaint(trial: "Trial") -> Text:
-    from evokernel.self_test.attack import Ending
+    from evokernel.self_test.attack import TrialOutcome
 
     exhibit = trial.exhibit
-    if trial.ending is Ending.ACCEPTED:
+    if trial.ending is TrialOutcome.ACCEPTED:
         mend = f"\n{exhibit.mend}" if exhibit.mend else ""
         said = f"accepted: {exhibit.name}, which {exhibit.title}: {exhibit.tries}{mend}"
     else:

@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from evokernel.cli.display.tables import insight_line, made_by, put, table, unless
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
 from evokernel.cli.locate import candidate_id, open_store, store_option
-from evokernel.cli.tables import insight_line, made_by, put, table, unless
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
-from evokernel.report.story import Chapter, story
+from evokernel.report.lineage import LineageStep, story
 
 NOTEWORTHY = 1.02
 
@@ -42,7 +42,7 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
     put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
 
 
-def _heading(chapters: list[Chapter], everyone: bool) -> str:
+def _heading(chapters: list[LineageStep], everyone: bool) -> str:
     steps = len(chapters) - 1
     others = {chapter.mode for chapter in chapters} - {"", chapters[-1].mode}
     modes = f"{chapters[-1].mode} mode{' unless said' if others else ''}"
@@ -51,14 +51,14 @@ def _heading(chapters: list[Chapter], everyone: bool) -> str:
     return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
 
 
-def _speedup(chapter: Chapter, usual: str) -> Text:
+def _speedup(chapter: LineageStep, usual: str) -> Text:
     if chapter.speedup is None or chapter.holdout == "failed":
         status = "holdout failed" if chapter.holdout == "failed" else chapter.status
         return Text(one_line(status), style=BAD)
     return Text(times(chapter.speedup) + unless(usual, chapter.mode))
 
 
-def _gain(chapter: Chapter) -> Text:
+def _gain(chapter: LineageStep) -> Text:
     said = (f" (said {times(chapter.predicted)})", DIM) if chapter.predicted is not None else ""
     if chapter.gain is None:
         return Text.assemble(("-", DIM), said)
@@ -66,7 +66,7 @@ def _gain(chapter: Chapter) -> Text:
     return Text.assemble((times(chapter.gain), style), said)
 
 
-def _why(chapter: Chapter) -> Text:
+def _why(chapter: LineageStep) -> Text:
     making = chapter.making
     lines = [made_by(making), *(insight_line(seq, insight) for seq, insight in making.insights)]
     lines += [f"hint: {one_line(hint.text, width=160)}" for hint in making.hints]
@@ -74,11 +74,11 @@ def _why(chapter: Chapter) -> Text:
     return why.append("".join(f"\n{line}" for line in lines if line), style=DIM)
 
 
-def _operator(chapter: Chapter) -> Text:
+def _operator(chapter: LineageStep) -> Text:
     name = one_line(chapter.operator, width=18)
     return Text.assemble(name, (f" ({one_line(chapter.island, width=18)})", DIM) if chapter.parents else "")
 
 
-def _family(chapter: Chapter) -> str:
+def _family(chapter: LineageStep) -> str:
     inspired = [f"({name[:8]})" for name in chapter.inspirations]
     return " ".join([*(parent[:8] for parent in chapter.parents), *inspired])

@@ -25,6 +25,6 @@ def command(place: Path) -> None:
             "of evokernel-search"
         )
     from evokernel.cli.ask import config_of
-    from evokernel.mcp_server import make_server
+    from evokernel.mcp.server import make_server
 
     make_server(store_path(place), config_of(place)).run("stdio")

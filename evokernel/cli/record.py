@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from archive.facts import Learned
+from archive.journal import InsightEntry
 from evokernel.cli.locate import open_store
 from evokernel.errors import StoreError
 
@@ -17,12 +17,12 @@ def command(store: Path, file: Path) -> None:
 
     A config that names it as `replay:` under `models:` repeats the run without a key or a network.
     """
-    from evokernel.llm.recorded import write_recording
+    from evokernel.llm.recordings import write_recording
 
     if file.exists():
         raise StoreError(f"{file} exists already, and may be another recording; name a new file")
     with open_store(store) as opened:
-        titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, Learned)}
+        titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, InsightEntry)}
         count = write_recording(file, opened.calls.all(), titles=titles)
         if not count:
             file.unlink()  # made just now

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from evokernel.cli.display.text import DIM, STRONG, clean, stdout
 from evokernel.cli.locate import open_store, store_argument
-from evokernel.cli.text import DIM, STRONG, clean, stdout
 
 
 @click.command()

@@ -8,8 +8,8 @@ from types import FrameType
 import click
 from rich.text import Text
 
+from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
 from evokernel.cli.locate import store_path
-from evokernel.cli.text import DIM, STRONG, WARN, clean, stderr, stdout
 
 
 @click.command(
@@ -30,10 +30,10 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     Several stores get an index.
     """
     from evokernel.serve.server import Server
-    from evokernel.serve.site import Site
+    from evokernel.serve.site import ServedStores
 
     paths = list(dict.fromkeys(map(store_path, stores or (None,))))
-    with Site(paths) as site, Server(site, host=host, port=port) as server:
+    with ServedStores(paths) as site, Server(site, host=host, port=port) as server:
         signal.signal(signal.SIGTERM, _end)
         console = stdout()
         console.print(Text(clean(server.url), style=STRONG), soft_wrap=True)

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evokernel.cli.live import View
-from evokernel.cli.snapshot import Engine, Snapshot
-from evokernel.protocols import Note
+from evokernel.cli.display.live import SearchView
+from evokernel.cli.display.snapshot import EngineView, Snapshot
+from evokernel.protocols import Notice
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REDRAW_S = 0.5
@@ -22,7 +22,7 @@ SIGNAL_EXIT = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SessionEnd:
     """How a session ended: the reason, the signal that asked for it (0 for none), and whether work was cut off."""
 
     reason: str
@@ -43,7 +43,7 @@ class Ended:
 class _Signals:
     """The signals of one session."""
 
-    def __init__(self, engine: Engine, view: View, work: "asyncio.Task[str]") -> None:
+    def __init__(self, engine: EngineView, view: SearchView, work: "asyncio.Task[str]") -> None:
         self._engine = engine
         self._view = view
         self._work = work
@@ -69,7 +69,7 @@ class _Signals:
         if not self.first:
             self.first = int(number)
             self._engine.stop(f"stopped by {number.name}")
-            self._view.hear(Note(f"{number.name}: finishing what is in flight; once more stops at once"))
+            self._view.hear(Notice(f"{number.name}: finishing what is in flight; once more stops at once"))
         elif not self.cut_off:
             self.cut_off = True
             self._work.cancel()
@@ -88,7 +88,7 @@ def let_go_of_stdout() -> None:
     os.close(nowhere)
 
 
-async def run_session(engine: Engine, view: View, look: Callable[[], Snapshot]) -> Ended:
+async def run_session(engine: EngineView, view: SearchView, look: Callable[[], Snapshot]) -> SessionEnd:
     """Run the engine to its end while the view is kept up to date.
 
     Args:
@@ -112,5 +112,5 @@ async def run_session(engine: Engine, view: View, look: Callable[[], Snapshot]) 
                 work.cancel()
                 await asyncio.wait([work])
         if work.cancelled():
-            return Ended("stopped at once", signals.first, cut_off=True)
-        return Ended(work.result(), signals.first, signals.cut_off)
+            return SessionEnd("stopped at once", signals.first, cut_off=True)
+        return SessionEnd(work.result(), signals.first, signals.cut_off)

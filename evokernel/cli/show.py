@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from archive.records import StoredEvaluation
+from evokernel.cli.display.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
 from evokernel.cli.locate import candidate_id, json_option, open_store, store_option
-from evokernel.cli.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
 from evokernel.report.documents import portrait_document
-from evokernel.report.story import Portrait, portrait
+from evokernel.report.lineage import CandidateDetails, portrait
 from evokernel.report.verdicts import Holdout
 
 _LEXERS = {"cpp": "cpp", "cuda": "python", "triton": "python"}
@@ -46,7 +46,7 @@ def _source_alone(source: str) -> None:
     click.echo(clean(source) if terminal else source, nl=False)
 
 
-def _show(found: Portrait) -> None:
+def _show(found: CandidateDetails) -> None:
     candidate, reported = found.stored.candidate, found.verdicts.reported
     syntax = Syntax(
         clean(candidate.source), _LEXERS.get(candidate.language, "text"), theme="ansi_dark", background_color="default"
@@ -63,7 +63,7 @@ def _show(found: Portrait) -> None:
     )
 
 
-def _origin(found: Portrait) -> Table:
+def _origin(found: CandidateDetails) -> Table:
     proposal, over = found.proposal, found.over_seed
     rows: dict[str, str | Text] = {}
     if proposal is not None:

@@ -7,8 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.locate import json_option, open_store, store_argument
-from evokernel.cli.tables import (
+from evokernel.cli.display.tables import (
     comparison,
     contender_line,
     count,
@@ -23,10 +22,11 @@ from evokernel.cli.tables import (
     title,
     unless,
 )
-from evokernel.cli.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
+from evokernel.cli.locate import json_option, open_store, store_argument
 from evokernel.report.documents import status_document
-from evokernel.report.edits import Edit
 from evokernel.report.hints import EVERYWHERE, Hint
+from evokernel.report.setting_changes import SettingChange
 from evokernel.report.status import RunState, RunStatus, read_status
 
 EDITS = 6
@@ -90,7 +90,7 @@ def _facts(status: RunStatus) -> Table:
     )
 
 
-def _edit(edit: Edit) -> str:
+def _edit(edit: SettingChange) -> str:
     old, new = ("absent" if value is None else one_line(str(value), width=60) for value in (edit.old, edit.new))
     return f"{one_line(edit.key, width=60)}: {old} -> {new}"
 

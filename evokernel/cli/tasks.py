@@ -7,8 +7,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.tables import put, sheet, table
-from evokernel.cli.text import BAD, DIM, GOOD, STRONG, clean, one_line, stdout
+from evokernel.cli.display.tables import put, sheet, table
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, one_line, stdout
 
 if TYPE_CHECKING:
     from evokernel.task import Task
@@ -72,9 +72,9 @@ def _workloads(task: "Task") -> list[Table]:
 
 def _guides(task: "Task") -> Iterator[Text]:
     """Yield what an author must know, for each device class the task has; where a tool chain is missing, that."""
-    from evokernel.config import DEVICE_OF
-    from evokernel.device_class import this_machine
+    from evokernel.config.run import DEVICE_OF
     from evokernel.errors import LanguageError
+    from evokernel.evaluate.device.device_class import this_machine
     from evokernel.languages import make_language
     from evokernel.languages.toolchain import forge_plain, run_plain
 
@@ -94,7 +94,7 @@ def _admission(task: "Task") -> tuple[bool, Text]:
     import numpy as np
 
     from evokernel.errors import TaskError
-    from evokernel.evaluate.admission import admit
+    from evokernel.evaluate.bench.admission import admit
 
     try:
         found = [f"{device}: {admit(task, device, rng=np.random.default_rng()).message}" for device in task.workloads]

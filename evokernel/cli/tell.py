@@ -9,19 +9,19 @@ from rich.table import Table
 from rich.text import Text
 
 from archive.store import Store
-from evokernel.budget import stopper_from
 from evokernel.cli.ask import config_of
-from evokernel.cli.live import make_view
+from evokernel.cli.display.live import make_view
+from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
+from evokernel.cli.display.tables import put, speedup_or_dash, table
+from evokernel.cli.display.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
+from evokernel.cli.inbox import author
 from evokernel.cli.locate import open_store, store_path
-from evokernel.cli.people import author
-from evokernel.cli.session import SIGNAL_EXIT, Ended, let_go_of_stdout, run_session
-from evokernel.cli.snapshot import NOTHING, Watch
-from evokernel.cli.tables import put, speedup_or_dash, table
-from evokernel.cli.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
-from evokernel.config import RunConfig
+from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
+from evokernel.config.run import RunConfig
+from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreLocked
-from evokernel.protocols import Note
-from evokernel.telling import Fate, Told, fates, tell
+from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
+from evokernel.protocols import Notice
 
 REFUSED_EXIT = 1
 _WIDTH = 160
@@ -71,13 +71,13 @@ def command(ctx: click.Context, place: Path, folder: Path, model: str, queue: bo
 
 def _settings(path: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
     """Return the config to judge with, and the seq the run has now."""
-    from evokernel.asking import run_config  # a second: it brings the engine along
+    from evokernel.offline.prompts import run_config  # a second: it brings the engine along
 
     with open_store(path) as store:
         return run_config(store, given), store.last_seq()
 
 
-def _summary(told: Told) -> str:
+def _summary(told: TellReport) -> str:
     parts = [f"{len(told.entries)} handed in"]
     parts += [f"{len(told.before)} told before"] if told.before else []
     parts += [f"{len(told.open)} without an answer"] if told.open else []
@@ -92,26 +92,26 @@ def _waiting(path: Path) -> bool:
         return bool(store.database.number(untaken) or store.open_leases() or store.calls.interrupted())
 
 
-async def _judge(settings: RunConfig, path: Path) -> Ended:
+async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
     with Store.open(path, write=True) as store:
         view = make_view(stdout(), title=f"{settings.task}, {path}: answers")
         with view:
-            view.hear(Note("loading the task and its tool chain"))
+            view.hear(Notice("loading the task and its tool chain"))
             view.tick(NOTHING)
-            from evokernel.assemble import assemble  # takes a second, which the view explains
+            from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
             engine = assemble(settings, store, listeners=(view,), handed_in_only=True)
-            watch = Watch(engine, store, stopper_from(settings.budget))
+            watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
             return await run_session(engine, view, watch.snapshot)
 
 
-def _show(path: Path, told: Told, *, after: int) -> None:
+def _show(path: Path, told: TellReport, *, after: int) -> None:
     with open_store(path) as store:
         found = fates(store, list(told.entries.values()), after=after)
     put(stdout(), _fates({name: found[entry] for name, entry in told.entries.items()}))
 
 
-def _fates(found: dict[str, Fate]) -> Table:
+def _fates(found: dict[str, AnswerFate]) -> Table:
     shown = table("answer", "became", "speed-up", "status", "why", right=(2,))
     shown.columns[0].no_wrap = True
     for name, fate in found.items():

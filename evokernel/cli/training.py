@@ -9,9 +9,9 @@ import click
 from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.display.tables import put, sheet
+from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stdout
 from evokernel.cli.locate import open_store
-from evokernel.cli.tables import put, sheet
-from evokernel.cli.text import BAD, GOOD, STRONG, clean, stdout
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
@@ -55,9 +55,9 @@ def training_options(command: F) -> F:
 def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str, Any]) -> None:
     """Write training data of some runs and say what there is."""
     from evokernel.training.dataset import write_dataset
-    from evokernel.training.rows import Choice
+    from evokernel.training.rows import ReplyChoice
 
-    choice = Choice(
+    choice = ReplyChoice(
         min_speedup=asked["min_speedup"],
         operators=frozenset(asked["operators"]),
         models=frozenset(asked["models"]),

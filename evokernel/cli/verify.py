@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from evokernel.cli.display.text import clean
 from evokernel.cli.locate import open_store, store_argument
-from evokernel.cli.text import clean
 
 UNSOUND_EXIT = 1
 

@@ -13,14 +13,14 @@ from typing import Protocol, Self
 import click
 from rich.console import Console
 
-from evokernel.cli.following import Following, Look
-from evokernel.cli.live import Result, View, make_view
+from evokernel.cli.display.following import StoreFollower, StoreLook
+from evokernel.cli.display.live import JudgedLine, SearchView, make_view
+from evokernel.cli.display.snapshot import improvement_of
+from evokernel.cli.display.text import one_line, stdout, times
+from evokernel.cli.display.watch_json import ChangeLines
 from evokernel.cli.locate import store_argument, store_path
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, let_go_of_stdout
-from evokernel.cli.snapshot import improvement_of
-from evokernel.cli.text import one_line, stdout, times
-from evokernel.cli.watch_json import Lines
-from evokernel.report.follow import Seen
+from evokernel.report.follower import FollowedCandidate
 from evokernel.report.status import RunState
 
 LOOK_S = 0.5
@@ -45,8 +45,8 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
     ten seconds. Ctrl-C ends the view, never the search.
     """
     path = store_path(store)
-    shown: Shown = Lines(stdout().file, path) if as_json else Drawn(stdout(), path)
-    following = Following(path)
+    shown: WatchedRun = ChangeLines(stdout().file, path) if as_json else WatchFrame(stdout(), path)
+    following = StoreFollower(path)
     try:
         with _ended_by_signals(), shown:
             gone = False
@@ -68,17 +68,17 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
         click.echo(_last_words(path, shown.last))
 
 
-class Shown(Protocol):
+class WatchedRun(Protocol):
     """Shows what is seen at each look. A context manager."""
 
-    last: Look | None
+    last: StoreLook | None
 
     @property
     def gone(self) -> bool:
         """Nobody reads any more."""
         ...
 
-    def show(self, look: Look) -> None:
+    def show(self, look: StoreLook) -> None:
         """Show one look."""
         ...
 
@@ -91,21 +91,21 @@ class Shown(Protocol):
         ...
 
 
-class Drawn:
+class WatchFrame:
     """The view of `evolve`, fed from a store."""
 
     def __init__(self, console: Console, path: Path) -> None:
         self._console = console
         self._path = path
-        self._view: View = make_view(console, title=str(path))
-        self.last: Look | None = None
+        self._view: SearchView = make_view(console, title=str(path))
+        self.last: StoreLook | None = None
 
     @property
     def gone(self) -> bool:
         """Nobody reads any more."""
         return self._view.gone
 
-    def show(self, look: Look) -> None:
+    def show(self, look: StoreLook) -> None:
         """Hand on what is new, and draw."""
         self.last = look  # before it is seen: whoever then ends the view is told the same
         for seen in look.seen:
@@ -162,12 +162,12 @@ def _left_within(seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _result(seen: Seen, look: Look) -> Result:
+def _result(seen: FollowedCandidate, look: StoreLook) -> JudgedLine:
     age_s = max(0.0, look.last_at - seen.at) if look.old else 0.0
-    return Result(seen.speedup is not None, improvement_of(seen), age_s=age_s, old=look.old)
+    return JudgedLine(seen.speedup is not None, improvement_of(seen), age_s=age_s, old=look.old)
 
 
-def _last_words(path: Path, look: Look) -> str:
+def _last_words(path: Path, look: StoreLook) -> str:
     snapshot = look.snapshot
     parts = [f"{path}: {look.state}", f"{snapshot.progress.evaluations} judged"]
     if snapshot.over_seed is not None:

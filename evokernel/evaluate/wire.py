@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evokernel.evaluation import Limit, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Limit, Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
@@ -18,7 +18,7 @@ HELD_OUT = "failed on held-out inputs"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PhaseVerdict:
     """What the judge found in one phase; `status` None means nothing wrong so far.
 
     `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline. `mode` is
@@ -48,7 +48,7 @@ class Outcome:
         return asdict(self)
 
     @classmethod
-    def from_message(cls, message: Mapping[str, Any]) -> "Outcome":
+    def from_message(cls, message: Mapping[str, Any]) -> "PhaseVerdict":
         """Read what `as_message` wrote."""
         return cls(
             status=None if message["status"] is None else Status(message["status"]),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.toolchain import Confined, Forge
+from evokernel.languages.toolchain import CompilerRunner, PythonCompiler
 from evokernel.protocols import Language
 
 LANGUAGES: Mapping[str, str] = {
-    "cpp": "evokernel.languages.cpp:CppLanguage",
-    "triton": "evokernel.languages.triton:TritonLanguage",
-    "cuda": "evokernel.languages.cuda:CudaLanguage",
+    "cpp": "evokernel.languages.cpp.language:CppLanguage",
+    "triton": "evokernel.languages.gpu.triton:TritonLanguage",
+    "cuda": "evokernel.languages.gpu.cuda:CudaLanguage",
 }
 """By name, where the class is: `module:Class`."""
 
@@ -20,8 +20,8 @@ LANGUAGES: Mapping[str, str] = {
 def make_language(
     name: str,
     *,
-    run: Confined,
-    forge: Forge | None = None,
+    run: CompilerRunner,
+    forge: PythonCompiler | None = None,
     device: DeviceLimits | None = None,
     threads: int = 1,
     compile_timeout_s: float = 30.0,

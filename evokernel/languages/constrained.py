@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from evokernel.config import ConstraintsConfig
+from evokernel.config.run import ConstraintsConfig
 from evokernel.protocols import BuildFailure, Built, Language
 from evokernel.task import Task
 

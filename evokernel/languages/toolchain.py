@@ -25,7 +25,7 @@ _FORGE_START = """
 import importlib, json, pathlib, sys
 sys.path.append(sys.argv[1])
 request = json.loads(pathlib.Path("request.json").read_text())
-answer, blob = importlib.import_module("inside." + sys.argv[2]).answer(request, sys.argv[3])
+answer, blob = importlib.import_module("inside.untrusted." + sys.argv[2]).answer(request, sys.argv[3])
 pathlib.Path("answer.json").write_text(json.dumps(answer))
 pathlib.Path("blob").write_bytes(blob)
 """
@@ -33,7 +33,7 @@ _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be i
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class ProcessExit:
     """How a process ended: `exit_code`, or the `signal` that killed it. Output is capped and decoded leniently."""
 
     exit_code: int | None
@@ -48,15 +48,15 @@ class Completed:
         return self.exit_code == 0 and not self.timed_out
 
 
-class Confined(Protocol):
+class CompilerRunner(Protocol):
     """Runs one command in a folder that it may read and write, and answers when it and all its children are gone."""
 
-    def __call__(self, argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
+    def __call__(self, argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
         """Run `argv` with `workdir` as the current folder. Raises `LanguageError` where it cannot be started."""
         ...
 
 
-def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
+def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
     """Run a command without a sandbox, in a process group of its own that ends with it.
 
     Only for trusted sources: tests, and looking at the machine's tools. At the time limit the whole group is killed.
@@ -85,7 +85,7 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
         finally:
             _kill_group(process.pid)  # before the leader is reaped, so that its number cannot belong to another
         code = process.wait()
-    return Completed(
+    return ProcessExit(
         exit_code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
         stdout=stdout.decode(errors="replace"),
@@ -95,7 +95,7 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
 
 
 @dataclass(frozen=True, slots=True)
-class Forged:
+class CompileAnswer:
     """What a warm process answered: a JSON document and bytes, or how it ended instead (`error`, `timed_out`)."""
 
     answer: Mapping[str, Any] | None
@@ -104,18 +104,18 @@ class Forged:
     timed_out: bool = False
 
 
-class Forge(Protocol):
+class PythonCompiler(Protocol):
     """Runs a program of `evaluate/inside` in a single-use process that has its modules imported already.
 
     The program defines `answer(request, folder)`, which returns a JSON document and bytes; it may write to `folder`.
     """
 
-    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         """Return what the program answered. Blocking; thread-safe. Raises `HarnessError` for faults of its own."""
         ...
 
 
-def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
     """Run a program in a fresh Python process without a sandbox; only for trusted sources.
 
     Raises:
@@ -128,11 +128,11 @@ def forge_plain(program: str, request: Mapping[str, Any], *, timeout_s: float) -
         argv = [sys.executable, "-I", "-c", _FORGE_START, str(_PROGRAMS), program, str(scratch)]
         done = run_plain(argv, workdir=folder, timeout_s=timeout_s, memory_bytes=_FORGE_MEMORY_BYTES)
         if done.timed_out:
-            return Forged(None, error=f"no answer within {timeout_s:g} s", timed_out=True)
+            return CompileAnswer(None, error=f"no answer within {timeout_s:g} s", timed_out=True)
         if not done.ok:
             ended = f"signal {done.signal}" if done.signal is not None else f"exit code {done.exit_code}"
-            return Forged(None, error=f"ended with {ended}\n{done.stderr[-2000:]}")
-        return Forged(json.loads((folder / "answer.json").read_text()), (folder / "blob").read_bytes())
+            return CompileAnswer(None, error=f"ended with {ended}\n{done.stderr[-2000:]}")
+        return CompileAnswer(json.loads((folder / "answer.json").read_text()), (folder / "blob").read_bytes())
 
 
 def _limits(memory_bytes: int) -> Callable[[], None]:

@@ -4,13 +4,13 @@ import asyncio
 import math
 from dataclasses import dataclass
 
-from evokernel.conversation import Call, CallResult
 from evokernel.errors import BudgetSpent
 from evokernel.protocols import CallLog
+from evokernel.records.llm import ModelCall, ModelCallResult
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SpendingLimits:
     """The most that all calls of a run may come to; None where there is no limit."""
 
     dollars: float | None = None
@@ -19,7 +19,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstCase:
     """The most that one call can take."""
 
     tokens: int
@@ -34,13 +34,13 @@ class Ledger:
     for the others instead of ending the run early.
     """
 
-    def __init__(self, log: CallLog, limits: Limits) -> None:
+    def __init__(self, log: CallLog, limits: SpendingLimits) -> None:
         self._log = log
         self._limits = limits
-        self._open: dict[int, Worst] = {}
+        self._open: dict[int, WorstCase] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
-    def fits(self, worst: Worst) -> bool:
+    def fits(self, worst: WorstCase) -> bool:
         """Say whether a call can be begun now; where not, the end of another may make room.
 
         Raises:
@@ -77,13 +77,13 @@ class Ledger:
         self._waiting.append(future)
         return future
 
-    def begin(self, call: Call) -> int:
+    def begin(self, call: ModelCall) -> int:
         """Write down a call that is about to be made and return its number."""
         number = self._log.begin(call)
-        self._open[number] = Worst(call.reserved_tokens, call.reserved_usd)
+        self._open[number] = WorstCase(call.reserved_tokens, call.reserved_usd)
         return number
 
-    def end(self, number: int, result: CallResult) -> None:
+    def end(self, number: int, result: ModelCallResult) -> None:
         """Write down what came of it, and let those who wait look again."""
         try:
             self._log.end(number, result)

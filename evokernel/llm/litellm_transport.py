@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 
-from evokernel.config_models import ModelConfig
-from evokernel.conversation import CallStatus, ModelRequest
+from evokernel.config.models import ModelConfig
 from evokernel.errors import ConfigError, ModelError
 from evokernel.llm.transport import (
-    Answer,
     HopelessModel,
     HopelessRequest,
-    Passing,
     Price,
     RateLimited,
+    TemporaryFailure,
+    TransportReply,
 )
+from evokernel.records.llm import CallStatus, ModelRequest
 
 _FINISHED: Mapping[str, CallStatus] = {
     "length": CallStatus.TRUNCATED,
@@ -108,7 +108,7 @@ class LitellmTransport:
         self._cool = False
         self._closed = False
 
-    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> Answer:
+    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         """Make one attempt within the model's time-out. Raises as `Transport` says.
 
         A model that has no temperature to set is asked without one. litellm's own way to leave out what a model does
@@ -185,11 +185,11 @@ def _key(litellm: Any, config: ModelConfig) -> str | None:
     return None if found.get("keys_in_environment") else "none"  # an endpoint of one's own often wants none
 
 
-def _answer(response: Any) -> Answer:
+def _answer(response: Any) -> TransportReply:
     """Return what a response says; whatever has not the shape of a reply is a failure that was paid for."""
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
-        raise Passing("the reply has no choices", billed=True)
+        raise TemporaryFailure("the reply has no choices", billed=True)
     message = getattr(choices[0], "message", None)
     content, refusal = getattr(message, "content", None), _refusal(message)
     status = _FINISHED.get(str(getattr(choices[0], "finish_reason", "stop")), CallStatus.OK)
@@ -201,7 +201,7 @@ def _answer(response: Any) -> Answer:
         prompt = completion = None  # litellm puts zeros where the provider sent nothing
     cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
     text = content if isinstance(content, str) else ""
-    return Answer(text, status, prompt, completion, cost if prompt else None)
+    return TransportReply(text, status, prompt, completion, cost if prompt else None)
 
 
 def _refusal(message: Any) -> str:
@@ -216,7 +216,7 @@ def _failure(error: Exception, timeout_s: float) -> ModelError:
         return error
     text, headers = _said(error), getattr(error, "litellm_response_headers", None)
     if isinstance(error, TimeoutError):
-        return Passing(f"no reply within {timeout_s:g} s", billed=True)
+        return TemporaryFailure(f"no reply within {timeout_s:g} s", billed=True)
     status = getattr(error, "status_code", None)
     answered = headers is not None
     retry_after_s = _retry_after_s(headers or {})
@@ -228,7 +228,7 @@ def _failure(error: Exception, timeout_s: float) -> ModelError:
         return HopelessModel(text)
     if status in (400, 413, 415, 422) and (answered or status == 400):
         return HopelessRequest(text)
-    return Passing(text, billed=not answered and not _never_sent(error))
+    return TemporaryFailure(text, billed=not answered and not _never_sent(error))
 
 
 def _whole(error: Exception) -> str:

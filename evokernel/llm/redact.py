@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from evokernel.conversation import Message
+from evokernel.records.llm import Message
 
 MARK = "[key]"
 SHORTEST_KEY = 8

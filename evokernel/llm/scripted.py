@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from evokernel.candidate import Usage
-from evokernel.conversation import Call, CallResult, CallStatus, ModelRequest, Reply
 from evokernel.errors import ModelsUnavailable
-from evokernel.llm.memory_log import MemoryLog
+from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.transport import prompt_bound_tokens
 from evokernel.protocols import CallLog
+from evokernel.records.candidate import Usage
+from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
 
 Script = Callable[[ModelRequest], "str | Reply | Awaitable[str | Reply]"]
 
 
-class Scripted:
+class ScriptedTransport:
     """A language model that answers by a function, plain or async. Implements `LanguageModel`.
 
     Calls are written down as those of any model are, and what was answered for a step before is given again. What the
@@ -47,12 +47,12 @@ class Scripted:
         except BaseException as error:
             given_up = isinstance(error, asyncio.CancelledError)
             text = "given up" if given_up else f"{type(error).__name__}: {error}"
-            self.log.end(number, CallResult(CallStatus.FAILED, text, Usage(self._name)))
+            self.log.end(number, ModelCallResult(CallStatus.FAILED, text, Usage(self._name)))
             raise
         if isinstance(reply, str):
             status = CallStatus.OK if reply.strip() else CallStatus.EMPTY
             reply = Reply(reply, Usage(self._name), status)
-        self.log.end(number, CallResult(reply.status, reply.text, reply.usage))
+        self.log.end(number, ModelCallResult(reply.status, reply.text, reply.usage))
         return reply
 
     def hush(self) -> None:
@@ -63,9 +63,9 @@ class Scripted:
         """Begin no further call; there is nothing to let go of."""
         self._hushed = True
 
-    def _call(self, request: ModelRequest) -> Call:
+    def _call(self, request: ModelRequest) -> ModelCall:
         settings = {"temperature": request.temperature, "max_tokens": request.max_tokens}
-        call = Call(
+        call = ModelCall(
             origin=request.origin,
             ordinal=request.ordinal,
             role=request.role,

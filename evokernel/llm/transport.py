@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evokernel.conversation import CallStatus, Message, ModelRequest
 from evokernel.errors import ModelError
+from evokernel.records.llm import CallStatus, Message, ModelRequest
 
 LONGEST_REPLY_BYTES = 2_000_000
 """What is kept of a reply; a longer one counts as truncated."""
@@ -25,14 +25,14 @@ class RateLimited(ModelError):
         return (type(self), (str(self), self.retry_after_s))
 
 
-class Passing(ModelError):
+class TemporaryFailure(ModelError):
     """An attempt failed for a reason that may pass; `billed` says that the provider may ask money for it."""
 
     def __init__(self, message: str, billed: bool = False) -> None:
         super().__init__(message)
         self.billed = billed
 
-    def __reduce__(self) -> tuple[type["Passing"], tuple[str, bool]]:
+    def __reduce__(self) -> tuple[type["TemporaryFailure"], tuple[str, bool]]:
         return (type(self), (str(self), self.billed))
 
 
@@ -45,7 +45,7 @@ class HopelessRequest(ModelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TransportReply:
     """What came back from one attempt. Tokens and cost are None where the provider did not say.
 
     `model` is who answered, where that is not the model that was asked: a recording has it.
@@ -62,7 +62,7 @@ class Answer:
 class Transport(Protocol):
     """Makes one attempt at one model."""
 
-    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> Answer:
+    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         """Return what the model said.
 
         Raises:
@@ -100,7 +100,7 @@ def prompt_bound_tokens(messages: Sequence[Message]) -> int:
     return said + _TOKENS_PER_PROMPT
 
 
-def settled(answer: Answer, text: str) -> Answer:
+def settled(answer: TransportReply, text: str) -> TransportReply:
     """Return the answer with a text in place of its own, cut to what is kept, and the status that the text asks for."""
     kept = text.encode("utf-8", "replace")
     status = answer.status
@@ -109,7 +109,7 @@ def settled(answer: Answer, text: str) -> Answer:
         status = CallStatus.TRUNCATED if status is CallStatus.OK else status
     if not text.strip() and status is not CallStatus.REFUSED:
         status = CallStatus.EMPTY
-    return Answer(
+    return TransportReply(
         text=kept.decode("utf-8", "ignore"),
         status=status,
         prompt_tokens=_count(answer.prompt_tokens),

@@ -34,7 +34,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class Hush:
+class CallStop:
     """Ends all waiting once nothing more is to begin."""
 
     def __init__(self) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from archive.store import Store
-from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, Speedup, combined_speedup, floor_share
-from evokernel.report.verdicts import Holdout, Kind, Verdicts, over_baselines, quotient
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, combined_speedup, floor_share
+from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
 
 SEED = "seed"
 
@@ -19,7 +19,7 @@ class OverSeed:
     """
 
     candidate: str
-    kind: Kind
+    kind: MeasurementKind
     mode: str
     speedup: Speedup
 
@@ -33,7 +33,7 @@ class BestKernel:
     """
 
     candidate: Candidate
-    kind: Kind
+    kind: MeasurementKind
     evaluation: Evaluation
     holdout: Holdout
     speedup: Speedup
@@ -104,7 +104,7 @@ def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:
     seed = _fittest(_entry(store, name) for name in seeds(store))
     if seed is None:
         return None
-    for kind in (Kind.FINAL, Kind.SEARCH):
+    for kind in (MeasurementKind.FINAL, MeasurementKind.SEARCH):
         ours, theirs = verdicts.of_kind(kind), seed.verdicts.of_kind(kind)
         if ours is not None and theirs is not None:
             ratio = quotient(combined_speedup(ours.timings), combined_speedup(theirs.timings))
@@ -121,7 +121,7 @@ def _crowned(store: Store) -> list[_Entry]:
     rows = store.database.rows(
         "SELECT candidate, max(seq) FROM evaluations WHERE budget = ? AND status = 'ok' GROUP BY program_hash "
         "ORDER BY max(seq)",
-        (Budget.FINAL.value,),
+        (Fidelity.FINAL.value,),
     )
     barred = set(seeds(store))
     entries = [_entry(store, row["candidate"]) for row in rows if row["candidate"] not in barred]

@@ -10,17 +10,17 @@ from typing import Any
 import yaml
 
 from archive.identity import RunIdentity
-from archive.sessions import Spent
+from archive.sessions import SpentBudget
 from archive.store import Store
-from evokernel.config import flat_settings
+from evokernel.config.run import flat_settings
 from evokernel.errors import StoreError
-from evokernel.evaluation import Evaluation, Speedup, combined_speedup
+from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup
 from evokernel.report.best import BestKernel, find_best, verdicts_of
-from evokernel.report.edits import edits_of
 from evokernel.report.effort import device_seconds
 from evokernel.report.points import leads, points_of
+from evokernel.report.setting_changes import edits_of
 from evokernel.report.status import RunFacts, run_facts
-from evokernel.report.verdicts import Kind, quotient
+from evokernel.report.verdicts import MeasurementKind, quotient
 
 OWN_SHARE = 0.9
 """How near to its own best a run must have come, to say how soon it was there."""
@@ -28,7 +28,7 @@ _NO_SETTINGS = ("store",)
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderRow:
     """A change of the leader: what the run had used, and its speed-up over the fastest baselines in the search."""
 
     evaluations: int
@@ -38,7 +38,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedRun:
     """One run of a comparison. `leaders` are by what is known now; one that was found wrong later is not among them.
 
     `search` is the evaluation of its best kernel in the search, beside the one that `best` reports.
@@ -47,13 +47,13 @@ class Side:
     name: str
     run: RunFacts
     identity: RunIdentity
-    spent: Spent
+    spent: SpentBudget
     judged: int
     correct: int
     device_s: float
     best: BestKernel | None
     search: Evaluation | None
-    leaders: tuple[Leader, ...]
+    leaders: tuple[LeaderRow, ...]
     settings: Mapping[str, Any]
     edited: int
 
@@ -62,24 +62,24 @@ class Side:
         """The seed of the search."""
         return self.identity.seed
 
-    def of_kind(self, kind: Kind) -> Evaluation | None:
+    def of_kind(self, kind: MeasurementKind) -> Evaluation | None:
         """Return the evaluation of its best kernel that is of a kind, or None."""
-        if kind is Kind.SEARCH:
+        if kind is MeasurementKind.SEARCH:
             return self.search
         return self.best.evaluation if self.best is not None and self.best.kind is kind else None
 
-    def reached(self, speedup: float) -> Leader | None:
+    def reached(self, speedup: float) -> LeaderRow | None:
         """Return the first leader with at least this speed-up, or None."""
         return next((leader for leader in self.leaders if leader.speedup >= speedup), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class SpeedupMilestone:
     """A speed-up, for each run, and the first leader of that run that had it; None where it has none."""
 
     name: str
     speedups: tuple[float | None, ...]
-    reached: tuple[Leader | None, ...]
+    reached: tuple[LeaderRow | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Difference:
 
     one: str
     other: str
-    kind: Kind
+    kind: MeasurementKind
     over: str
     ratio: Speedup | None
     reason: str = ""
@@ -114,7 +114,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SeedGroup:
     """Runs that differ in nothing but their seed. `spreads` are by quantity: `speedup`, `judged`, `seconds`, ..."""
 
     names: tuple[str, ...]
@@ -130,12 +130,12 @@ class Comparison:
     """
 
     task: str
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedRun, ...]
     notes: tuple[str, ...]
     comparable: bool
-    levels: tuple[Level, ...]
+    levels: tuple[SpeedupMilestone, ...]
     differing: Mapping[str, tuple[Any, ...]]
-    groups: tuple[Group, ...]
+    groups: tuple[SeedGroup, ...]
     differences: tuple[Difference, ...]
 
 
@@ -152,7 +152,11 @@ def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Compari
         said = ", ".join(f"{name} of {task}" for task, name in tasks.items())
         raise StoreError(f"only runs of one task can be compared, and these are of several: {said}")
     obstacles, cautions = list(_obstacles(sides)), list(_cautions(sides))
-    kind = Kind.FINAL if all(side.of_kind(Kind.FINAL) for side in sides if side.best) else Kind.SEARCH
+    kind = (
+        MeasurementKind.FINAL
+        if all(side.of_kind(MeasurementKind.FINAL) for side in sides if side.best)
+        else MeasurementKind.SEARCH
+    )
     return Comparison(
         task=sides[0].identity.task,
         sides=sides,
@@ -174,7 +178,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
 
 
-def _side(store: Store, name: str) -> Side:
+def _side(store: Store, name: str) -> ComparedRun:
     with store.database.snapshot():
         identity, best = store.identity(), find_best(store)
         if identity is None:
@@ -183,7 +187,7 @@ def _side(store: Store, name: str) -> Side:
         points = points_of(store)
         leaders = [points[place] for place in leads(points)]
         settings = flat_settings(yaml.safe_load(store.meta("config") or "") or {})
-        return Side(
+        return ComparedRun(
             name=name,
             run=run_facts(store),
             identity=identity,
@@ -193,7 +197,7 @@ def _side(store: Store, name: str) -> Side:
             device_s=device_seconds(store),
             best=best,
             search=verdicts_of(store, best.evaluation.key.program_hash).search if best else None,
-            leaders=tuple(Leader(p.evaluations, p.hours, p.dollars, p.speedup) for p in leaders if p.speedup),
+            leaders=tuple(LeaderRow(p.evaluations, p.hours, p.dollars, p.speedup) for p in leaders if p.speedup),
             settings={key: value for key, value in settings.items() if key not in _NO_SETTINGS},
             edited=len(edits_of(store)),
         )
@@ -205,7 +209,7 @@ _COUNTS = (
 )
 
 
-def _obstacles(sides: Sequence[Side]) -> Iterator[str]:
+def _obstacles(sides: Sequence[ComparedRun]) -> Iterator[str]:
     """Say what keeps speed-ups from being compared."""
     if parts := _by_value(sides, [side.identity.device for side in sides]):
         yield f"measured on different devices ({parts}): each speed-up is over the baselines on its own device"
@@ -221,14 +225,14 @@ def _obstacles(sides: Sequence[Side]) -> Iterator[str]:
         yield f"judged by different versions of the evaluator ({parts})"
 
 
-def _cautions(sides: Sequence[Side]) -> Iterator[str]:
+def _cautions(sides: Sequence[ComparedRun]) -> Iterator[str]:
     if parts := _by_value(sides, [side.identity.environment for side in sides]):
         yield f"compiled and measured in different environments ({parts}): differences may come from those"
     if len({side.identity.evokernel_version for side in sides}) > 1:
         yield "begun with different versions of evokernel"
     kinds = [side.best.kind for side in sides if side.best]
     if len(set(kinds)) > 1:
-        late = ", ".join(side.name for side in sides if side.best and side.best.kind is Kind.SEARCH)
+        late = ", ".join(side.name for side in sides if side.best and side.best.kind is MeasurementKind.SEARCH)
         yield f"not measured anew yet: {late}; bests are compared by the numbers that selected them, which flatter"
     if edited := [side.name for side in sides if side.edited]:
         yield f"edited between sessions: {', '.join(edited)}; the settings are those of the last session"
@@ -236,7 +240,7 @@ def _cautions(sides: Sequence[Side]) -> Iterator[str]:
         yield f"without a correct kernel: {', '.join(nothing)}"
 
 
-def _by_value(sides: Sequence[Side], values: Sequence[str | None]) -> str:
+def _by_value(sides: Sequence[ComparedRun], values: Sequence[str | None]) -> str:
     """Return which runs have which value, nothing where all have the same; None is left out."""
     found: dict[str, list[str]] = {}
     for side, value in zip(sides, values, strict=True):
@@ -245,7 +249,7 @@ def _by_value(sides: Sequence[Side], values: Sequence[str | None]) -> str:
     return "; ".join(f"{value}: {', '.join(names)}" for value, names in found.items()) if len(found) > 1 else ""
 
 
-def _levels(sides: Sequence[Side], asked: Sequence[float], *, comparable: bool) -> Iterator[Level]:
+def _levels(sides: Sequence[ComparedRun], asked: Sequence[float], *, comparable: bool) -> Iterator[SpeedupMilestone]:
     bests = [side.leaders[-1].speedup if side.leaders else None for side in sides]
     own = [None if best is None else OWN_SHARE * best for best in bests]
     yield _level(f"{OWN_SHARE:.0%} of its own best", own, sides)
@@ -256,19 +260,19 @@ def _levels(sides: Sequence[Side], asked: Sequence[float], *, comparable: bool) 
         yield _level("", [speedup] * len(sides), sides)
 
 
-def _level(name: str, speedups: Sequence[float | None], sides: Sequence[Side]) -> Level:
+def _level(name: str, speedups: Sequence[float | None], sides: Sequence[ComparedRun]) -> SpeedupMilestone:
     reached = (None if s is None else side.reached(s) for s, side in zip(speedups, sides, strict=True))
-    return Level(name, tuple(speedups), tuple(reached))
+    return SpeedupMilestone(name, tuple(speedups), tuple(reached))
 
 
-def _differing(sides: Sequence[Side]) -> dict[str, tuple[Any, ...]]:
+def _differing(sides: Sequence[ComparedRun]) -> dict[str, tuple[Any, ...]]:
     keys = dict.fromkeys(key for side in sides for key in side.settings)
     values = {key: tuple(side.settings.get(key) for side in sides) for key in keys}
     return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
 
 
-def _groups(sides: Sequence[Side]) -> Iterator[Group]:
-    alike: dict[str, list[Side]] = {}
+def _groups(sides: Sequence[ComparedRun]) -> Iterator[SeedGroup]:
+    alike: dict[str, list[ComparedRun]] = {}
     for side in sides:
         same = {key: value for key, value in side.settings.items() if key != "seed"}
         same |= {"": [side.identity.task_hash, side.identity.device, side.identity.language]}
@@ -276,10 +280,10 @@ def _groups(sides: Sequence[Side]) -> Iterator[Group]:
     for group in alike.values():
         if len(group) > 1:
             spreads = {name: _spread(values) for name, values in _quantities(group).items() if values}
-            yield Group(tuple(side.name for side in group), tuple(side.seed for side in group), spreads)
+            yield SeedGroup(tuple(side.name for side in group), tuple(side.seed for side in group), spreads)
 
 
-def _quantities(group: Sequence[Side]) -> dict[str, list[float]]:
+def _quantities(group: Sequence[ComparedRun]) -> dict[str, list[float]]:
     own = [side.reached(OWN_SHARE * side.leaders[-1].speedup) if side.leaders else None for side in group]
     return {
         "speedup": [side.best.speedup.value for side in group if side.best],
@@ -295,7 +299,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median(values), min(values), max(values), len(values))
 
 
-def _differences(sides: Sequence[Side], kind: Kind) -> Iterator[Difference]:
+def _differences(sides: Sequence[ComparedRun], kind: MeasurementKind) -> Iterator[Difference]:
     """Compare the best of the run that seems fastest with that of each other one."""
     measured = [(side, found) for side in sides if (found := side.of_kind(kind)) is not None]
     if not measured:

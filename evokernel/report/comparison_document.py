@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from evokernel.evaluation import Speedup
-from evokernel.report.compare import Comparison, Difference, Group, Leader, Level, Side
+from evokernel.records.evaluation import Speedup
+from evokernel.report.compare import ComparedRun, Comparison, Difference, LeaderRow, SeedGroup, SpeedupMilestone
 from evokernel.report.documents import FORMAT, best_document
 
 
@@ -25,7 +25,7 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: ComparedRun) -> dict[str, Any]:
     return {
         "store": str(side.run.path),
         "run_id": side.run.run_id,
@@ -46,7 +46,7 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _level(level: Level, sides: tuple[Side, ...]) -> dict[str, Any]:
+def _level(level: SpeedupMilestone, sides: tuple[ComparedRun, ...]) -> dict[str, Any]:
     rows = zip(sides, level.speedups, level.reached, strict=True)
     return {
         "name": level.name or None,
@@ -54,13 +54,13 @@ def _level(level: Level, sides: tuple[Side, ...]) -> dict[str, Any]:
     }
 
 
-def _leader(leader: Leader | None) -> dict[str, float] | None:
+def _leader(leader: LeaderRow | None) -> dict[str, float] | None:
     if leader is None:
         return None
     return {"evaluations": leader.evaluations, "hours": leader.hours, "dollars": leader.dollars}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: SeedGroup) -> dict[str, Any]:
     spreads = {
         name: {"median": spread.median, "low": spread.low, "high": spread.high, "count": spread.count}
         for name, spread in group.spreads.items()

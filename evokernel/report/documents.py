@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from archive.records import StoredEvaluation
-from evokernel.candidate import Proposal
-from evokernel.evaluation import Evaluation, Speedup
+from evokernel.records.candidate import Proposal
+from evokernel.records.evaluation import Evaluation, Speedup
 from evokernel.report.best import BestKernel, OverSeed
 from evokernel.report.effort import ModelRow, OperatorRow
-from evokernel.report.making import Making
+from evokernel.report.lineage import CandidateDetails
+from evokernel.report.provenance import Provenance
 from evokernel.report.status import RunFacts, RunStatus
-from evokernel.report.story import Portrait
 
 FORMAT = 1
 
@@ -80,7 +80,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
     }
 
 
-def portrait_document(portrait: Portrait) -> dict[str, Any]:
+def portrait_document(portrait: CandidateDetails) -> dict[str, Any]:
     """Return what `show --json` prints."""
     stored, verdicts = portrait.stored, portrait.verdicts
     return {
@@ -163,7 +163,7 @@ def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _proposal(proposal: Proposal | None, making: Making, gain: float | None) -> dict[str, Any] | None:
+def _proposal(proposal: Proposal | None, making: Provenance, gain: float | None) -> dict[str, Any] | None:
     if proposal is None:
         return None
     return {

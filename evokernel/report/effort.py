@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
 from archive.store import Store
-from evokernel.conversation import CallStatus
-from evokernel.report.timed import timed_programs
+from evokernel.records.llm import CallStatus
+from evokernel.report.timing_sql import timed_programs
 
 _MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # who answers elsewhere need not say who they are
 STEP_MODELS = (

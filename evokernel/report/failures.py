@@ -30,7 +30,7 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EmptySteps:
     """Why steps of one operator gave no candidate, and how many ended so."""
 
     operator: str
@@ -65,7 +65,7 @@ def failures_of(store: Store) -> tuple[Failures, ...]:
     )
 
 
-def nothing_of(store: Store) -> tuple[Nothing, ...]:
+def nothing_of(store: Store) -> tuple[EmptySteps, ...]:
     """Return why steps gave neither a candidate nor words that were kept, the most frequent reasons first."""
     rows = store.database.rows(
         f"SELECT p.operator, substr(p.rationale, 1, {_CUT}) AS reason, count(*) AS count FROM results r "
@@ -73,4 +73,4 @@ def nothing_of(store: Store) -> tuple[Nothing, ...]:
         "GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?",
         (REASONS,),
     )
-    return tuple(Nothing(row["operator"], row["reason"], row["count"]) for row in rows)
+    return tuple(EmptySteps(row["operator"], row["reason"], row["count"]) for row in rows)

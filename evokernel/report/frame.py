@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from archive.calls import COST_USD, TOKENS
 from archive.store import Store
-from evokernel.evaluation import Evaluation, combined_speedup, floor_share
+from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
 from evokernel.report.effort import STEP_MODELS, device_s
-from evokernel.report.extra import needed
-from evokernel.report.judged import Judged, read_judged
-from evokernel.report.progress import BYS, Progress
-from evokernel.report.verdicts import Kind, Verdicts
+from evokernel.report.optional import needed
+from evokernel.report.progress_axis import BYS, ProgressAxis
+from evokernel.report.rows import CandidateRow, read_judged
+from evokernel.report.verdicts import MeasurementKind, Verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ def candidates_frame(store: Store) -> "pd.DataFrame":
         StoreError: pandas is not installed.
     """
     with store.database.snapshot():
-        judged, progress, efforts = read_judged(store), Progress(store), _efforts(store)
+        judged, progress, efforts = read_judged(store), ProgressAxis(store), _efforts(store)
         before = {each.candidate_id: each.verdicts for each in judged}
         rows = [_row(each, progress, efforts, before) for each in judged]
     axes = sorted({name for row in rows for name in row if name.startswith(DESCRIPTOR)})
@@ -52,7 +52,7 @@ def curve_frame(store: Store) -> "pd.DataFrame":
         StoreError: pandas is not installed.
     """
     with store.database.snapshot():
-        progress, points = Progress(store), store.curve()
+        progress, points = ProgressAxis(store), store.curve()
         proposals = {point.candidate: store.proposal_of(point.candidate) for point in points}
     rows = [
         {
@@ -81,8 +81,8 @@ def _efforts(store: Store) -> dict[int, tuple[str, int, int, float]]:
 
 
 def _row(
-    judged: Judged,
-    progress: Progress,
+    judged: CandidateRow,
+    progress: ProgressAxis,
     efforts: Mapping[int, tuple[str, int, int, float]],
     before: Mapping[str, Verdicts],
 ) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def _row(
         "stage": (verdicts.failure or shown).stage.value,
         "mode": shown.key.mode.value,
         "budget": shown.key.budget.value,
-        **_speedup(verdicts.of_kind(Kind.SEARCH), ""),
+        **_speedup(verdicts.of_kind(MeasurementKind.SEARCH), ""),
         "fitness": verdicts.fitness.value if verdicts.fitness else math.nan,
         "floor_share": _floor(verdicts.search),
         "holdout": verdicts.holdout.value,
-        **_speedup(verdicts.of_kind(Kind.FINAL), "final_"),
+        **_speedup(verdicts.of_kind(MeasurementKind.FINAL), "final_"),
         "gain": _gain(verdicts, before.get(proposal.parents[0]) if proposal.parents else None),
         "predicted_speedup": math.nan if proposal.predicted_speedup is None else proposal.predicted_speedup,
         "model": model,

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from archive.store import Store
 from evokernel.errors import EvokernelError
-from evokernel.report.plain import one_line
-from evokernel.report.whole import report_document
+from evokernel.report.page_data import report_document
+from evokernel.report.safe_text import one_line
 
 GENERATOR = "evokernel report"
 SCRIPTS = (
@@ -39,7 +39,7 @@ _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ReportPage:
     """A page as HTML, and the Content-Security-Policy that it names itself."""
 
     text: str
@@ -69,7 +69,7 @@ def shell(
     charts: bool = True,
     data: str = "",
     addresses: Mapping[str, str] | None = None,
-) -> Page:
+) -> ReportPage:
     """Return a page that draws itself.
 
     Args:
@@ -96,7 +96,7 @@ def shell(
         data=Markup(data),
         addresses=addresses or {},
     )
-    return Page(text, policy)
+    return ReportPage(text, policy)
 
 
 def policy_of(*, scripts: tuple[str, ...], styles: tuple[str, ...], asks: bool = False) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from archive.niches import GridArchive
+from archive.grid import GridArchive
 from archive.store import Store
 from evokernel.report.points import Point
 

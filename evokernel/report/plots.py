@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from archive.lineage import lineage_graph, main_line
 from archive.store import Store
-from evokernel.report import grid
+from evokernel.report import niche_grid
 from evokernel.report.best import find_best
-from evokernel.report.extra import needed
 from evokernel.report.frame import candidates_frame, curve_frame
 from evokernel.report.hints import EVERYWHERE
-from evokernel.report.progress import By
+from evokernel.report.optional import needed
+from evokernel.report.progress_axis import By
 from evokernel.report.status import read_status
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ class Plots:
         Raises:
             StoreError: the run has no such descriptor, or fewer than two.
         """
-        cells = grid.grid(candidates_frame(self._store), grid.axes(self._store, island), x=x, y=y, island=island)
+        cells = niche_grid.grid(
+            candidates_frame(self._store), niche_grid.axes(self._store, island), x=x, y=y, island=island
+        )
         ax = _axes(ax)
         colours = needed("matplotlib.colors").LogNorm(*cells.span)
         picture = ax.imshow(cells.best, origin="lower", aspect="auto", cmap="viridis", norm=colours)

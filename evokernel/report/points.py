@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from archive.store import Store
 from evokernel.report.effort import STEP_MODELS
-from evokernel.report.progress import BYS, Progress
-from evokernel.report.timed import timed_programs
+from evokernel.report.progress_axis import BYS, ProgressAxis
+from evokernel.report.timing_sql import timed_programs
 
 NOT_JUDGED = "not judged"
 
@@ -38,7 +38,7 @@ class Point:
 def points_of(store: Store) -> list[Point]:
     """Return every candidate in the order of its result, those that wait for one last."""
     timed, values = timed_programs(store)
-    progress = Progress(store)
+    progress = ProgressAxis(store)
     rows = store.database.rows(
         f"WITH {timed} "
         "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Self
 
 from archive.lineage import lineage_graph
 from archive.store import Store
-from evokernel.candidate import Candidate
 from evokernel.errors import StoreError
+from evokernel.records.candidate import Candidate
 from evokernel.report.best import BestKernel, find_best, seeds
 from evokernel.report.frame import candidates_frame, curve_frame
+from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
 from evokernel.report.plots import Plots
 from evokernel.report.status import RunFacts, RunStatus, read_status, run_facts
-from evokernel.report.story import Chapter, Portrait, portrait, story
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -67,11 +67,11 @@ class Run:
         """Return a candidate: `source`, `language`, `id`."""
         return self._store.candidate(self.id_of(name)).candidate
 
-    def portrait(self, name: str = BEST) -> Portrait:
+    def portrait(self, name: str = BEST) -> CandidateDetails:
         """Return everything known of a candidate: its proposal, how that was made, every evaluation."""
         return portrait(self._store, self.id_of(name))
 
-    def story(self, name: str = BEST) -> list[Chapter]:
+    def story(self, name: str = BEST) -> list[LineageStep]:
         """Return the way from the seed to a candidate along first parents, a chapter for each."""
         return story(self._store, self.id_of(name))
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from archive.sessions import Spent
+from archive.sessions import SpentBudget
 from archive.store import Store
 from archive.summary import CurvePoint
-from evokernel.evaluation import Mode, Status
+from evokernel.records.evaluation import Mode, Status
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.edits import Edit, edits_of
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
 from evokernel.report.hints import Hint, hints_in_force
+from evokernel.report.setting_changes import SettingChange, edits_of
 
 RECENT = 8
 SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
@@ -62,7 +62,7 @@ class IslandRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Improvement:
+class LeaderChange:
     """A change of the leader: when, who, by what, how fast it looked then, in which mode."""
 
     seq: int
@@ -87,7 +87,7 @@ class RunStatus:
     run: RunFacts
     state: RunState
     mode: Mode | None
-    spent: Spent
+    spent: SpentBudget
     results: int
     correct: int
     by_status: dict[str, int]
@@ -100,8 +100,8 @@ class RunStatus:
     operators: tuple[OperatorRow, ...]
     models: tuple[ModelRow, ...]
     islands: tuple[IslandRow, ...]
-    improvements: tuple[Improvement, ...]
-    edits: tuple[Edit, ...] = ()
+    improvements: tuple[LeaderChange, ...]
+    edits: tuple[SettingChange, ...] = ()
 
 
 def run_facts(store: Store) -> RunFacts:
@@ -199,9 +199,9 @@ def _islands(store: Store) -> tuple[IslandRow, ...]:
     return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
 
 
-def _improvements(store: Store) -> tuple[Improvement, ...]:
+def _improvements(store: Store) -> tuple[LeaderChange, ...]:
     """Return each first time that a candidate took the lead with a higher fitness than any before."""
-    found: list[Improvement] = []
+    found: list[LeaderChange] = []
     highest = -math.inf
     for point in store.curve():
         if point.fitness.value <= highest:
@@ -211,7 +211,7 @@ def _improvements(store: Store) -> tuple[Improvement, ...]:
         if proposal is None or (found and found[-1].candidate == point.candidate):
             continue
         found.append(
-            Improvement(
+            LeaderChange(
                 seq=point.seq,
                 at=point.at,
                 candidate=point.candidate,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evokernel.evaluation import Z95, Budget, Evaluation, Speedup, Status, Timing, combined_speedup
-from evokernel.fitness import Fitness, fitness_of
+from evokernel.records.evaluation import Z95, Evaluation, Fidelity, Speedup, Status, Timing, combined_speedup
+from evokernel.records.fitness import Fitness, fitness_of
 
 
 class Holdout(StrEnum):
@@ -17,7 +17,7 @@ class Holdout(StrEnum):
     PENDING = "pending"
 
 
-class Kind(StrEnum):
+class MeasurementKind(StrEnum):
     """Which measurement a number comes from: the one that drove the search, or the final one made anew."""
 
     SEARCH = "search"
@@ -42,11 +42,11 @@ class Verdicts:
         """Sort out all evaluations of one program, oldest first. Faults of our own say nothing of a program."""
         judged = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
         fitness = fitness_of(judged)
-        timed = [e for e in reversed(judged) if e.ok and e.key.budget is not Budget.FINAL]
+        timed = [e for e in reversed(judged) if e.ok and e.key.budget is not Fidelity.FINAL]
         return cls(
             fitness=fitness,
             search=next((e for e in timed if fitness is None or fitness_of([e]) == fitness), None),
-            final=next((e for e in reversed(judged) if e.key.budget is Budget.FINAL), None),
+            final=next((e for e in reversed(judged) if e.key.budget is Fidelity.FINAL), None),
             failure=next((e for e in reversed(judged) if not e.ok), None),
         )
 
@@ -57,16 +57,16 @@ class Verdicts:
             return Holdout.PENDING
         return Holdout.PASSED if self.final.ok else Holdout.FAILED
 
-    def of_kind(self, kind: Kind) -> Evaluation | None:
+    def of_kind(self, kind: MeasurementKind) -> Evaluation | None:
         """Return the timed evaluation of a kind, or None."""
-        if kind is Kind.SEARCH:
+        if kind is MeasurementKind.SEARCH:
             return self.search
         return self.final if self.final is not None and self.final.ok else None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MeasurementKind:
         """The kind of evaluation whose numbers are reported: the final one where it holds."""
-        return Kind.FINAL if self.of_kind(Kind.FINAL) is not None else Kind.SEARCH
+        return MeasurementKind.FINAL if self.of_kind(MeasurementKind.FINAL) is not None else MeasurementKind.SEARCH
 
     @property
     def reported(self) -> Evaluation | None:

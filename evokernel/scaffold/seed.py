@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.correctness import judge_output
-from evokernel.evaluate.inputs import draw, result_tensors
-from evokernel.evaluate.tolerance import expect
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.inputs import draw, result_tensors
+from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.languages import make_language
-from evokernel.languages.cpp_guide import entry_signature
+from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
 from evokernel.protocols import BuildFailure
-from evokernel.scaffold.emit import Emitter
-from evokernel.scaffold.plan import make_plan
+from evokernel.scaffold.cpp_writer import CppWriter
+from evokernel.scaffold.loop_nests import make_plan
 from evokernel.scaffold.trace import Traced
 from evokernel.task import Scalar, Signature, Task, Workload
 
@@ -32,7 +32,7 @@ def write_seed(traced: Traced, signature: Signature) -> str:
     arguments = [tensor.name for tensor in signature.inputs]
     plan = make_plan(traced.outputs, tuple(outputs), traced.sizes)
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
-    lines = Emitter(plan, arguments=arguments, taken=taken).body()
+    lines = CppWriter(plan, arguments=arguments, taken=taken).body()
     body = "\n".join(lines)
     headers = ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
     headers += ["vector"] * ("std::vector" in body)

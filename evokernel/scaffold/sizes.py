@@ -16,7 +16,7 @@ class NotGeneral(ValueError):
 
 
 @dataclass
-class Sizes:
+class SymbolicSizes:
     """What the sizes in a trace stand for.
 
     Args:

@@ -12,9 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from evokernel.scaffold.convert import Converter
-from evokernel.scaffold.graph import Node
-from evokernel.scaffold.sizes import NotGeneral, Sizes
+from evokernel.scaffold.operation_graph import Node
+from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.torch_operations import OperationConverter
 
 Call = Callable[[dict[str, Any]], Any]
 _aten = torch.ops.aten
@@ -43,11 +43,13 @@ class Traced:
     """
 
     outputs: tuple[Node, ...]
-    sizes: Sizes
+    sizes: SymbolicSizes
     exact_on_integers: bool
 
 
-def trace(call: Call, shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]], sizes: Sizes) -> tuple[Any, Any]:
+def trace(
+    call: Call, shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]], sizes: SymbolicSizes
+) -> tuple[Any, Any]:
     """Return the primitive operations of a reference at the first and at the second sizes.
 
     Raises:
@@ -64,13 +66,13 @@ def trace(call: Call, shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...
     return first, second
 
 
-def to_graph(first: Any, second: Any, sizes: Sizes) -> Traced:
+def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
     """Return the traced operations as nodes.
 
     Raises:
         NotGeneral: an operation has no plain loop yet; the message names it.
     """
-    converter = Converter(sizes, numbers=_size_numbers(first, second, sizes))
+    converter = OperationConverter(sizes, numbers=_size_numbers(first, second, sizes))
     outputs: tuple[Node, ...] = ()
     for node in first:
         if node.op == "output":
@@ -160,7 +162,7 @@ def _shapes(node: Any) -> list[tuple[int, ...]]:
     return [tuple(item.shape) for item in values if isinstance(item, torch.Tensor)]
 
 
-def _size_numbers(first: Any, second: Any, sizes: Sizes) -> dict[float, str]:
+def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, str]:
     """Return, for each number that follows from sizes, the C++ text that makes it."""
     found: dict[float, str] = {}
     for one, other in zip(first, second, strict=True):
@@ -195,7 +197,7 @@ _RULES: tuple[tuple[Callable[[float], float], Callable[[float], float], str], ..
 )
 
 
-def _rule(a: float, b: float, sizes: Sizes) -> str:
+def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
     for back, forth, text in _RULES:
         try:
             size, size_2 = round(back(a)), round(back(b))

@@ -6,8 +6,8 @@ from math import prod
 
 import torch
 
-from evokernel.scaffold.dims import Layout, outputs_of, shapes_at
-from evokernel.scaffold.subject import Subject
+from evokernel.scaffold.dimensions import Layout, outputs_of, shapes_at
+from evokernel.scaffold.user_operation import UserOperation
 
 FLOPS_CAP = 400_000_000
 """A workload takes the plainest kernel well under a second, so that a search sees many candidates."""
@@ -22,7 +22,7 @@ Dims = dict[str, int]
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkloadDraft:
     """Dimensions of the search and holdout workloads, the range of the probes, and whether the example was cut."""
 
     search: tuple[Dims, ...]
@@ -31,7 +31,7 @@ class Plan:
     cut: bool
 
 
-def plan_workloads(subject: Subject, layout: Layout, flops: Callable[[Mapping[str, int]], int]) -> Plan:
+def plan_workloads(subject: UserOperation, layout: Layout, flops: Callable[[Mapping[str, int]], int]) -> WorkloadDraft:
     """Return workloads that the reference runs on, scaled around the example.
 
     An example that would take a plain kernel long is halved until it does not.
@@ -41,7 +41,7 @@ def plan_workloads(subject: Subject, layout: Layout, flops: Callable[[Mapping[st
     search = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
     holdout = [dims for dims in _scaled(subject, layout, base, _HOLDOUT, odd=True, least=least) if dims not in search]
     probe = {name: (least, max(least, _probe_high(layout, flops, value))) for name, value in base.items()}
-    return Plan(tuple(search), tuple(holdout) or (base,), probe, cut=base != layout.example)
+    return WorkloadDraft(tuple(search), tuple(holdout) or (base,), probe, cut=base != layout.example)
 
 
 def elements(layout: Layout, dims: Mapping[str, int]) -> int:
@@ -60,7 +60,7 @@ def _cut(layout: Layout, flops: Callable[[Mapping[str, int]], int], least: int) 
 
 
 def _scaled(
-    subject: Subject, layout: Layout, base: Dims, factors: Sequence[tuple[float, float]], *, odd: bool, least: int
+    subject: UserOperation, layout: Layout, base: Dims, factors: Sequence[tuple[float, float]], *, odd: bool, least: int
 ) -> list[Dims]:
     """Return the base with its dimensions scaled in turn by one factor and the other; those that run, each once."""
     made: list[Dims] = []
@@ -74,7 +74,7 @@ def _scaled(
     return made
 
 
-def _least(subject: Subject, layout: Layout) -> int:
+def _least(subject: UserOperation, layout: Layout) -> int:
     """Return the smallest size at which the reference gives finite numbers, or any where it never does."""
     for data in (True, False):
         for least in _LEAST:
@@ -83,7 +83,7 @@ def _least(subject: Subject, layout: Layout) -> int:
     return min(layout.example.values(), default=1)
 
 
-def _finite(subject: Subject, layout: Layout, dims: Mapping[str, int], *, data: bool) -> bool:
+def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, data: bool) -> bool:
     shapes = shapes_at(layout, dims)
     try:
         if not data:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from evokernel.candidate import Candidate
-from evokernel.config import DEVICE_OF, EvaluationConfig
+from evokernel.config.run import DEVICE_OF, EvaluationConfig
 from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation, Status, combined_speedup
-from evokernel.judging import read_candidate
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluate_kernel import read_candidate
+from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Status, combined_speedup
 from evokernel.self_test.exhibits import Exhibit, all_exhibits
 from evokernel.self_test.knowledge import look
 from evokernel.self_test.wrapping import wrap
@@ -27,7 +27,7 @@ GAIN = 1.05
 _NOT_MADE = frozenset({Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT})
 
 
-class Ending(StrEnum):
+class TrialOutcome(StrEnum):
     """What became of an exhibit."""
 
     CAUGHT = "caught"
@@ -39,7 +39,7 @@ class Ending(StrEnum):
     NOT_TRIED = "not tried"
 
 
-BAD_ENDINGS = frozenset({Ending.ACCEPTED, Ending.REJECTED, Ending.NOT_TRIED})
+BAD_ENDINGS = frozenset({TrialOutcome.ACCEPTED, TrialOutcome.REJECTED, TrialOutcome.NOT_TRIED})
 """What must not be: a cheat that is accepted, a harmless kernel that is not, and one that could not be built."""
 
 
@@ -50,12 +50,12 @@ class Trial:
     exhibit: Exhibit
     candidate: Candidate
     evaluation: Evaluation
-    ending: Ending
+    ending: TrialOutcome
 
     @property
     def in_time(self) -> bool:
         """Whether a cheat was caught at a stage that must stop it, and not at another one."""
-        return self.ending is Ending.CAUGHT and self.evaluation.stage in self.exhibit.stops
+        return self.ending is TrialOutcome.CAUGHT and self.evaluation.stage in self.exhibit.stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class SelfTest:
         """Whether nothing was accepted that must not be, nothing harmless rejected, and all of it tried."""
         return not any(trial.ending in BAD_ENDINGS for trial in self.trials)
 
-    def with_ending(self, *endings: Ending) -> tuple[Trial, ...]:
+    def with_ending(self, *endings: TrialOutcome) -> tuple[Trial, ...]:
         """Return the trials that ended so."""
         return tuple(trial for trial in self.trials if trial.ending in endings)
 
@@ -159,7 +159,7 @@ async def _attack(
     told: Callable[[int, int], object],
 ) -> SelfTest:
     async def judge(candidate: Candidate) -> Evaluation:
-        request = EvaluationRequest(candidate, language.program_hash(candidate.source), Budget.QUICK)
+        request = EvaluationRequest(candidate, language.program_hash(candidate.source), Fidelity.QUICK)
         evaluation = await evaluator.evaluate(request)
         if evaluation.status is Status.HARNESS_ERROR:
             raise HarnessError(evaluation.feedback)
@@ -200,14 +200,14 @@ def _lack(exhibit: Exhibit, lacks: Mapping[str, str]) -> str:
     return "; ".join(lacks[need] for need in exhibit.needs if need in lacks)
 
 
-def _ending(exhibit: Exhibit, evaluation: Evaluation, honest: Evaluation) -> Ending:
+def _ending(exhibit: Exhibit, evaluation: Evaluation, honest: Evaluation) -> TrialOutcome:
     if evaluation.status in _NOT_MADE:
-        return Ending.NOT_TRIED
+        return TrialOutcome.NOT_TRIED
     if exhibit.honest:
-        return Ending.PASSED if evaluation.ok else Ending.REJECTED
+        return TrialOutcome.PASSED if evaluation.ok else TrialOutcome.REJECTED
     if not evaluation.ok:
-        return Ending.CAUGHT
+        return TrialOutcome.CAUGHT
     if exhibit.hole:
-        return Ending.HOLE
+        return TrialOutcome.HOLE
     gained = combined_speedup(evaluation.timings).low >= GAIN * combined_speedup(honest.timings).high
-    return Ending.NO_GAIN if exhibit.gains_nothing and not gained else Ending.ACCEPTED
+    return TrialOutcome.NO_GAIN if exhibit.gains_nothing and not gained else TrialOutcome.ACCEPTED

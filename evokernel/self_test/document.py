@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evokernel.evaluation import combined_speedup
-from evokernel.self_test.attack import Ending, SelfTest, Trial
+from evokernel.records.evaluation import combined_speedup
+from evokernel.self_test.attack import SelfTest, Trial, TrialOutcome
 from evokernel.self_test.exhibits import CLASSES
 
 FORMAT = 1
@@ -29,10 +29,10 @@ def score(trials: tuple[Trial, ...]) -> Score:
     """Return how many of some cheats were caught; known holes, and what gains nothing, are in neither number."""
     stages: dict[str, int] = {}
     for trial in trials:
-        if trial.ending is Ending.CAUGHT and trial.exhibit.stops:
+        if trial.ending is TrialOutcome.CAUGHT and trial.exhibit.stops:
             stages[trial.evaluation.stage.value] = stages.get(trial.evaluation.stage.value, 0) + 1
     caught = sum(stages.values())
-    return Score(caught + sum(trial.ending is Ending.ACCEPTED for trial in trials), caught, stages)
+    return Score(caught + sum(trial.ending is TrialOutcome.ACCEPTED for trial in trials), caught, stages)
 
 
 def by_class(found: SelfTest) -> dict[str, tuple[Trial, ...]]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evokernel.evaluation import Stage
+from evokernel.records.evaluation import Stage
 
 CLASSES: Mapping[str, str] = {
     "checking": "wrong results that a check might not see",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evokernel.evaluate.arrays import identical, store
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.tolerance import Expected, ExpectedOutput, expect
-from evokernel.evaluation import Evaluation, Timing
-from evokernel.self_test.wrapping import Pace
+from evokernel.evaluate.numerics.arrays import identical, store
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.tolerance import Expected, ExpectedOutput, expect
+from evokernel.records.evaluation import Evaluation, Timing
+from evokernel.self_test.wrapping import CallCounts
 from evokernel.task import Role, Scalar, Task
 
 _SLOW_US = 20_000.0
@@ -23,7 +23,7 @@ _WIDE = ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class TaskKnowledge:
     """All that cheats are made with.
 
     `paces` are by search workload, `bias` by tensor that is written; `lacks` says, by what a cheat may need, why it is
@@ -31,12 +31,12 @@ class Knowledge:
     """
 
     task: Task
-    paces: tuple[Pace, ...]
+    paces: tuple[CallCounts, ...]
     bias: tuple[float, ...]
     lacks: Mapping[str, str]
 
 
-def look(task: Task, judged: Evaluation) -> Knowledge:
+def look(task: Task, judged: Evaluation) -> TaskKnowledge:
     """Return what an attacker knows from a task and from the evaluation of a right kernel.
 
     Args:
@@ -53,15 +53,15 @@ def look(task: Task, judged: Evaluation) -> Knowledge:
     inputs = draw(task, least, least.distribution, np.random.default_rng())
     expected = expect(task, least, inputs, distribution=least.distribution)
     lacks = {need: reason for need, (has, reason) in _NEEDS.items() if not has(task, judged, expected)}
-    return Knowledge(task, paces, tuple(map(_bias, expected.outputs)), lacks)
+    return TaskKnowledge(task, paces, tuple(map(_bias, expected.outputs)), lacks)
 
 
-def _pace(task: Task, timing: Timing, moved_bytes: int) -> Pace:
+def _pace(task: Task, timing: Timing, moved_bytes: int) -> CallCounts:
     checks = 2 if timing.candidate_us > _SLOW_US else len(task.distributions) + 1
     in_time = _BATCH_US / max(timing.baseline_us, timing.candidate_us / 4)
     batch = min(in_time, _ROOM_BYTES / max(moved_bytes, 1), _MOST_CALLS)
     # there are five batches at least: with four rare calls in each, some are not the ones that warm up
-    return Pace(checks, rarity=max(1, min(_LEAST_RARE, int(batch / 4))))
+    return CallCounts(checks, rarity=max(1, min(_LEAST_RARE, int(batch / 4))))
 
 
 def _bias(output: ExpectedOutput) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.errors import TaskError
-from evokernel.expressions import names_in
-from evokernel.languages.cpp_guide import C_TYPES
+from evokernel.languages.cpp.guide import C_TYPES
 from evokernel.self_test.exhibits import Exhibit, prelude
+from evokernel.source.expressions import names_in
 from evokernel.task import Role, Scalar, Task, Tensor, Workload
 
 _OPERATORS: Mapping[type[ast.operator], str] = {
@@ -25,7 +25,7 @@ _HEADERS = ("cstdint", "cstdlib", "cstring", "initializer_list", "type_traits")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class CallCounts:
     """What a cheat may know of one search workload, for its calls are counted.
 
     `checks` calls come before it is timed; one in `rarity` of the timed calls is rare, and yet there are some of those.
@@ -35,7 +35,7 @@ class Pace:
     rarity: int
 
 
-def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[Pace], bias: Sequence[float]) -> str:
+def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[CallCounts], bias: Sequence[float]) -> str:
     """Return an exhibit made from a right kernel.
 
     Args:
@@ -64,7 +64,7 @@ def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[Pace], bi
     return "\n".join(parts)
 
 
-def _macros(task: Task, paces: Sequence[Pace], bias: Sequence[float]) -> list[str]:
+def _macros(task: Task, paces: Sequence[CallCounts], bias: Sequence[float]) -> list[str]:
     signature, scope = task.signature, _Scope(task)
     names = [f"a{index}" for index in range(len(signature.arguments))]
     types = [_type(argument) for argument in signature.arguments]

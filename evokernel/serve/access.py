@@ -17,7 +17,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::[0
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPolicy:
     """The names by which this server may be addressed, and the token; an empty one is asked of nobody.
 
     A page of a stranger that has its own name point here (DNS rebinding) comes with that name, and is refused. An
@@ -45,7 +45,7 @@ class Access:
         return not self.token or hmac.compare_digest(_bytes(given or ""), _bytes(self.token))
 
 
-def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.environ) -> Access:
+def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.environ) -> AccessPolicy:
     """Return who may ask a server that listens at an address, as which a host was resolved.
 
     Beyond loopback a token is needed: that of the environment, or one made at random.
@@ -60,9 +60,9 @@ def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.e
             'make one with: python3 -c "import secrets; print(secrets.token_urlsafe())"'
         )
     if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
-        return Access(frozenset({"localhost", host.lower()}), numbers=False, token=token)
+        return AccessPolicy(frozenset({"localhost", host.lower()}), numbers=False, token=token)
     names = frozenset({"localhost", host.lower(), socket.gethostname().lower()})
-    return Access(names, numbers=True, token=token or secrets.token_urlsafe(24))
+    return AccessPolicy(names, numbers=True, token=token or secrets.token_urlsafe(24))
 
 
 def cookie_value(headers: list[str], name: str) -> str | None:

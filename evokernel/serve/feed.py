@@ -15,9 +15,9 @@ from typing import Any
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text
-from evokernel.report.plain import one_line
+from evokernel.report.page_data import report_document
+from evokernel.report.safe_text import one_line
 from evokernel.report.status import run_state
-from evokernel.report.whole import report_document
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ Mark = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollingLimits:
     """How often a feed looks, how often it makes a document, and how much of one core that may take."""
 
     poll_s: float = 0.5
@@ -45,11 +45,11 @@ class Pace:
         return max(self.least_s, worked_s * (1 / self.share - 1))
 
 
-PACE = Pace()
+PACE = PollingLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class FeedState:
     """What there is to say at once: the newest document, the state of the search, its time in s, or what is wrong."""
 
     version: str = ""
@@ -59,7 +59,7 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class Edition:
+class PublishedPage:
     """One document of a store as compressed JSON, and what an index shows of it."""
 
     version: str
@@ -74,11 +74,11 @@ class Feed:
     at all while nobody does. `changed` is notified whenever `pulse` or `edition` has changed.
     """
 
-    def __init__(self, path: Path, *, changed: threading.Condition, pace: Pace = PACE) -> None:
+    def __init__(self, path: Path, *, changed: threading.Condition, pace: PollingLimits = PACE) -> None:
         self.path = path
         self._changed = changed
-        self._pulse = Pulse()
-        self._edition: Edition | None = None
+        self._pulse = FeedState()
+        self._edition: PublishedPage | None = None
         self._watchers = 0
         self._unmade = ""
         self._woken = False
@@ -100,12 +100,12 @@ class Feed:
         self._thread.join(_JOIN_S)
 
     @property
-    def pulse(self) -> Pulse:
+    def pulse(self) -> FeedState:
         """What there is to say at once."""
         return self._pulse
 
     @property
-    def edition(self) -> Edition | None:
+    def edition(self) -> PublishedPage | None:
         """The newest document; None until the first is made."""
         return self._edition
 
@@ -145,7 +145,7 @@ class Feed:
         if found is None:
             return
         mark, state, seconds = found
-        self._say(Pulse(self._pulse.version, state, seconds, self._unmade))
+        self._say(FeedState(self._pulse.version, state, seconds, self._unmade))
         try:
             edition = self._reader.edition_if_due((mark, state))
         except Exception as error:  # noqa: BLE001  as above; said until a document can be made again
@@ -164,7 +164,7 @@ class Feed:
             logger.error("%s", said, exc_info=error)
         return one_line(said, width=PROBLEM)
 
-    def _say(self, pulse: Pulse) -> None:
+    def _say(self, pulse: FeedState) -> None:
         with self._changed:
             if pulse != self._pulse:
                 self._pulse = pulse
@@ -174,7 +174,7 @@ class Feed:
 class _Reader:
     """The open store of a feed, and when what costs time is due again."""
 
-    def __init__(self, path: Path, pace: Pace) -> None:
+    def __init__(self, path: Path, pace: PollingLimits) -> None:
         self._path = path
         self._pace = pace
         self._store: Store | None = None
@@ -198,7 +198,7 @@ class _Reader:
         seconds = store.database.number("SELECT sum(seconds) FROM sessions")
         return tuple(row or ()), run_state(store).value, int(seconds)
 
-    def edition_if_due(self, now: tuple[Mark, str]) -> Edition | None:
+    def edition_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
         """Return a new document where there is anything new in it and its time has come.
 
         It has come when making documents takes no more than its share; at once when a search begins or ends.
@@ -216,7 +216,7 @@ class _Reader:
             self._build_at = time.monotonic() + self._pace.pause_s(time.thread_time() - worked)
         self._built = now
         self._number += 1
-        return Edition(f"{self._boot}-{self._number}", body, _summary(document))
+        return PublishedPage(f"{self._boot}-{self._number}", body, _summary(document))
 
     def interrupt(self) -> None:
         """End the query that runs now, from another thread."""

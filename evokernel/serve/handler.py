@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from evokernel.serve.access import bearer, cookie_value
-from evokernel.serve.site import Body, Events, Moved
+from evokernel.serve.site import EventStream, Redirect, ResponseBody
 
 if TYPE_CHECKING:
     from evokernel.serve.server import Server
@@ -62,7 +62,7 @@ class _Head:
         return line
 
 
-class Handler(BaseHTTPRequestHandler):
+class RequestHandler(BaseHTTPRequestHandler):
     """Answers the one request of a connection; the standard library parses it."""
 
     server: "Server"
@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
             return
         answer = self.server.site.answer(path)
-        if answer is None or isinstance(answer, Events):
+        if answer is None or isinstance(answer, EventStream):
             self._refuse(HTTPStatus.NOT_FOUND)
             return
         more = {"Location": path.rpartition("/")[2] or "."}
@@ -141,9 +141,9 @@ class Handler(BaseHTTPRequestHandler):
         answer = self.server.site.answer(path)
         if answer is None:
             self._refuse(HTTPStatus.NOT_FOUND)
-        elif isinstance(answer, Moved):
+        elif isinstance(answer, Redirect):
             self._head(HTTPStatus.SEE_OTHER, {"Location": answer.to, "Content-Length": "0"})
-        elif isinstance(answer, Body):
+        elif isinstance(answer, ResponseBody):
             self._body(answer)
         elif self.command == "HEAD":
             self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
@@ -155,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
 
-    def _body(self, body: Body) -> None:
+    def _body(self, body: ResponseBody) -> None:
         packed = any(map(_GZIP.search, self.headers.get_all("Accept-Encoding", [])))
         more = {"Content-Type": body.kind, "Vary": "Accept-Encoding", "Content-Security-Policy": _framed(body.policy)}
         if body.version:
@@ -168,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
         for piece in _pieces(body.packed) if packed else _unpacked(body.packed):
             self.connection.sendall(piece)
 
-    def _events(self, events: Events) -> None:
+    def _events(self, events: EventStream) -> None:
         """Say what is new as long as the other side listens, and now and then that we are still here."""
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self.server.limits.send_s))
         self._head(HTTPStatus.OK, {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -182,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
                 if not self._wait_for_news(events, said):
                     self.connection.sendall(b": still here\n\n")
 
-    def _wait_for_news(self, events: Events, said: str) -> bool:
+    def _wait_for_news(self, events: EventStream, said: str) -> bool:
         def new() -> bool:
             return self.server.closing or _news(events) != said
 
@@ -202,7 +202,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.sendall("\r\n".join([f"HTTP/1.0 {code.value} {code.phrase}", *lines, "", ""]).encode("latin-1"))
 
 
-def _news(events: Events) -> str:
+def _news(events: EventStream) -> str:
     return json.dumps(events.look(), separators=(",", ":"))
 
 

@@ -9,15 +9,15 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from evokernel.errors import ConfigError
-from evokernel.serve.access import Access, access_for
-from evokernel.serve.handler import Handler
-from evokernel.serve.site import Site
+from evokernel.serve.access import AccessPolicy, access_for
+from evokernel.serve.handler import RequestHandler
+from evokernel.serve.site import ServedStores
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """How much of this server others may take up.
 
     `head_s` is the time for a whole request, `send_s` that for each piece of an answer, `keepalive_s` the longest
@@ -32,7 +32,7 @@ class Limits:
     keepalive_s: float = 15.0
 
 
-DEFAULTS = Limits()
+DEFAULTS = ServerLimits()
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -43,7 +43,9 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 32
 
-    def __init__(self, site: Site, *, host: str = "127.0.0.1", port: int = 0, limits: Limits = DEFAULTS) -> None:
+    def __init__(
+        self, site: ServedStores, *, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits = DEFAULTS
+    ) -> None:
         """Listen.
 
         Raises:
@@ -57,8 +59,8 @@ class Server(ThreadingHTTPServer):
         self._guard = threading.Lock()
         try:
             self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            self.access: Access = access_for(host, str(address[0]))
-            super().__init__(address, Handler)  # type: ignore[arg-type]
+            self.access: AccessPolicy = access_for(host, str(address[0]))
+            super().__init__(address, RequestHandler)  # type: ignore[arg-type]
         except (OSError, OverflowError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ConfigError(

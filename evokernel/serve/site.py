@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evokernel.report.html import SCRIPTS, Page, shell
-from evokernel.report.plain import one_line
-from evokernel.serve.feed import PACE, Feed, Pace
+from evokernel.report.html import SCRIPTS, ReportPage, shell
+from evokernel.report.safe_text import one_line
+from evokernel.serve.feed import PACE, Feed, PollingLimits
 
 GENERATOR = "evokernel serve"
 RUN_SCRIPTS = (*SCRIPTS, "live.js", "run.js")
@@ -21,7 +21,7 @@ _NOTHING = "default-src 'none'"
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ResponseBody:
     """Something to send: its type, its gzip-compressed bytes, the policy it is under, and its version (or none)."""
 
     kind: str
@@ -31,30 +31,30 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Redirect:
     """Another place, relative to the one asked for."""
 
     to: str
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventStream:
     """A stream of events: `look` returns what the newest says; `feeds` are kept up to date while somebody listens."""
 
     feeds: tuple[Feed, ...]
     look: Callable[[], Mapping[str, Any]]
 
 
-Answer = Body | Moved | Events
+Answer = ResponseBody | Redirect | EventStream
 
 
-class Site:
+class ServedStores:
     """The stores that are served; a context manager that follows them while it is open.
 
     `changed` is notified whenever an event stream has something new to say.
     """
 
-    def __init__(self, paths: Sequence[Path], *, pace: Pace = PACE) -> None:
+    def __init__(self, paths: Sequence[Path], *, pace: PollingLimits = PACE) -> None:
         self.changed = threading.Condition()
         each = replace(pace, share=pace.share / len(paths))
         self.feeds = tuple(Feed(path, changed=self.changed, pace=each) for path in paths)
@@ -64,7 +64,7 @@ class Site:
             for number in range(len(paths))
         )
 
-    def __enter__(self) -> "Site":
+    def __enter__(self) -> "ServedStores":
         for feed in self.feeds:
             feed.start()
         return self
@@ -85,16 +85,18 @@ class Site:
             return None
         feed = self.feeds[int(number)]
         if part == "events":
-            return Events((feed,), lambda: asdict(feed.pulse))
+            return EventStream((feed,), lambda: asdict(feed.pulse))
         if part == "document":
             edition = feed.edition
-            return None if edition is None else Body("application/json", edition.body, _NOTHING, edition.version)
+            return (
+                None if edition is None else ResponseBody("application/json", edition.body, _NOTHING, edition.version)
+            )
         return self._runs[int(number)]
 
     def _of_all(self, *, events: bool) -> Answer:
         if events:
-            return Events(self.feeds, self._overview)
-        return Moved("0") if len(self.feeds) == 1 else self._index
+            return EventStream(self.feeds, self._overview)
+        return Redirect("0") if len(self.feeds) == 1 else self._index
 
     def _overview(self) -> dict[str, Any]:
         return {"stores": [_entry(number, feed) for number, feed in enumerate(self.feeds)]}
@@ -121,5 +123,5 @@ def _addresses(number: int) -> dict[str, str]:
     return {"events": f"{number}/events", "document": f"{number}/document"}
 
 
-def _body(page: Page) -> Body:
-    return Body("text/html; charset=utf-8", gzip.compress(page.text.encode(), mtime=0), page.policy)
+def _body(page: ReportPage) -> ResponseBody:
+    return ResponseBody("text/html; charset=utf-8", gzip.compress(page.text.encode(), mtime=0), page.policy)

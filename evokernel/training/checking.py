@@ -8,9 +8,9 @@ from typing import Any
 
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.evaluation import Status
-from evokernel.report.judged import read_judged
-from evokernel.training.rows import FORMAT, KINDS, Choice, Row, row_id, rows_of, steps_of
+from evokernel.records.evaluation import Status
+from evokernel.report.rows import read_judged
+from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, row_id, rows_of, steps_of
 
 _MOST_DIFFERENCES = 4
 _Made = dict[tuple[str, tuple[int, ...]], Row]
@@ -25,14 +25,14 @@ class Complaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class DatasetReport:
     """How many rows were checked, and what is wrong with some of them."""
 
     rows: int
     complaints: tuple[Complaint, ...]
 
 
-def check_file(path: Path, stores: Sequence[Store]) -> Checked:
+def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
     """Check every row of a file against the stores its rows come from.
 
     A row is sound where its id is the hash of its content; where the same prompts, replies, hashes, scores and
@@ -49,7 +49,7 @@ def check_file(path: Path, stores: Sequence[Store]) -> Checked:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     for number, line in numbered:
         complaints += [Complaint(number, reason) for reason in checker.complaints(line)]
-    return Checked(len(numbered), tuple(complaints))
+    return DatasetReport(len(numbered), tuple(complaints))
 
 
 class _Checker:
@@ -93,7 +93,7 @@ class _Checker:
     def _rows(self, run: str, as_of: int, discount: float) -> _Made:
         key = (run, as_of, discount)
         if key not in self._made:
-            made = rows_of(self._stores[run], Choice(discount=discount), until=as_of)
+            made = rows_of(self._stores[run], ReplyChoice(discount=discount), until=as_of)
             self._made[key] = {(row["kind"], steps_of(row)): row for row in made}
         return self._made[key]
 

@@ -15,13 +15,13 @@ from typing import Any
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
-from evokernel.training.rows import FORMAT, KINDS, Choice, Row, rows_of
+from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
 
 MANIFEST, SCHEMA = "dataset.json", "schema.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class TrainingDataset:
     """What was written: the number of rows by kind."""
 
     folder: Path
@@ -33,7 +33,7 @@ def schema_text() -> str:
     return resources.files("evokernel.training").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 
-def write_dataset(folder: Path, stores: Sequence[Store], choice: Choice) -> Dataset:
+def write_dataset(folder: Path, stores: Sequence[Store], choice: ReplyChoice) -> TrainingDataset:
     """Write the rows of runs to a folder: new, empty, or an earlier dataset, which is replaced.
 
     Raises:
@@ -54,7 +54,7 @@ def write_dataset(folder: Path, stores: Sequence[Store], choice: Choice) -> Data
             "refined; a search by rules alone has no replies"
         )
     _publish(folder, {f"{kind}.jsonl": _lines(each) for kind, each in rows.items()}, runs, choice)
-    return Dataset(folder, counts)
+    return TrainingDataset(folder, counts)
 
 
 def _check(folder: Path, stores: Sequence[Store]) -> None:
@@ -72,7 +72,7 @@ def _lines(rows: list[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
-def _publish(folder: Path, files: dict[str, str], runs: list[dict[str, Any]], choice: Choice) -> None:
+def _publish(folder: Path, files: dict[str, str], runs: list[dict[str, Any]], choice: ReplyChoice) -> None:
     manifest = {
         "format": FORMAT,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from archive.store import Store
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, combined_speedup
-from evokernel.report.judged import Judged, Measured
-from evokernel.training.turns import DISCOUNT, Turn, discounted, read_turns
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, combined_speedup
+from evokernel.report.rows import CandidateRow, ProgramMeasurements
+from evokernel.training.turns import DISCOUNT, TrainingTurn, discounted, read_turns
 
 FORMAT = 1
 KINDS = ("supervised", "preference", "trajectory")
 _REFINING = ("refine", "repair")
-_LARGEST_FIRST = (Budget.FINAL, Budget.PRECISE, Budget.QUICK)
+_LARGEST_FIRST = (Fidelity.FINAL, Fidelity.PRECISE, Fidelity.QUICK)
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ReplyChoice:
     """Which rows are wanted; nothing given is everything.
 
     `min_speedup` and `holdout_passed` are asked of the kernel a row recommends: the supervised one, the chosen one, the
@@ -36,7 +36,7 @@ class Choice:
     holdout_passed: bool = False
     discount: float = DISCOUNT
 
-    def takes(self, winner: Turn, turns: Iterable[Turn]) -> bool:
+    def takes(self, winner: TrainingTurn, turns: Iterable[TrainingTurn]) -> bool:
         """Whether a row with these turns, which recommends this one, is wanted."""
         reported = winner.judged.verdicts.reported
         low = combined_speedup(reported.timings).low if reported and winner.right else 0.0
@@ -48,14 +48,14 @@ class Choice:
         )
 
 
-ALL = Choice()
+ALL = ReplyChoice()
 
 
 def _among(name: str, wanted: frozenset[str]) -> bool:
     return not wanted or name in wanted
 
 
-def rows_of(store: Store, choice: Choice = ALL, *, until: int | None = None) -> Iterator[Row]:
+def rows_of(store: Store, choice: ReplyChoice = ALL, *, until: int | None = None) -> Iterator[Row]:
     """Yield the rows of a run, supervised ones first; with `until`, as they were at that seq."""
     with store.database.snapshot():
         as_of = store.last_seq() if until is None else until
@@ -102,13 +102,13 @@ def _run(store: Store, as_of_seq: int) -> Row:
     }
 
 
-def _pairs(turns: list[Turn]) -> Iterator[tuple[Turn, Turn, Budget]]:
+def _pairs(turns: list[TrainingTurn]) -> Iterator[tuple[TrainingTurn, TrainingTurn, Fidelity]]:
     """Yield two right answers to the same prompt where one is faster beyond doubt, and the budget both were given.
 
     Each answer is held against two at most, the nearest faster one and the fastest: all pairs of a prompt that was
     asked a thousand times would be half a million rows.
     """
-    asked: dict[str, list[Turn]] = defaultdict(list)
+    asked: dict[str, list[TrainingTurn]] = defaultdict(list)
     for turn in turns:
         if turn.right:
             asked[prompt_text(turn)].append(turn)
@@ -120,7 +120,7 @@ def _pairs(turns: list[Turn]) -> Iterator[tuple[Turn, Turn, Budget]]:
                 yield chosen, rejected, budget
 
 
-def _wins(one: Turn, other: Turn) -> Budget | None:
+def _wins(one: TrainingTurn, other: TrainingTurn) -> Fidelity | None:
     """Return the budget by which the one is faster beyond doubt, or None where it is not."""
     compared = _compared(one.judged, other.judged)
     if compared is None or not _faster(*(each.evaluation for each in compared)) or not _faster_so_far(one, other):
@@ -132,13 +132,13 @@ def _faster(one: Evaluation, other: Evaluation) -> bool:
     return combined_speedup(one.timings).low > combined_speedup(other.timings).high
 
 
-def _faster_so_far(one: Turn, other: Turn) -> bool:
+def _faster_so_far(one: TrainingTurn, other: TrainingTurn) -> bool:
     """Whether what the search knows best says so too: one may have been measured longer, because it looked fast."""
     searches = one.judged.verdicts.search, other.judged.verdicts.search
     return searches[0] is not None and searches[1] is not None and _faster(searches[0], searches[1])
 
 
-def _compared(one: Judged, other: Judged) -> tuple[Measured, Measured] | None:
+def _compared(one: CandidateRow, other: CandidateRow) -> tuple[ProgramMeasurements, ProgramMeasurements] | None:
     """Return the newest evaluations with equal keys, program aside, of the largest budget that both were given."""
     if one.result.program_hash == other.result.program_hash:
         return None
@@ -150,17 +150,17 @@ def _compared(one: Judged, other: Judged) -> tuple[Measured, Measured] | None:
     return None
 
 
-def _by_terms(judged: Judged, budget: Budget) -> dict[tuple[str, ...], Measured]:
+def _by_terms(judged: CandidateRow, budget: Fidelity) -> dict[tuple[str, ...], ProgramMeasurements]:
     fit = [each for each in judged.evaluations if each.evaluation.ok and each.evaluation.key.budget is budget]
     return {tuple(name for name in _key(each.evaluation.key).values())[1:]: each for each in fit}
 
 
-def _chains(turns: list[Turn]) -> Iterator[list[Turn]]:
+def _chains(turns: list[TrainingTurn]) -> Iterator[list[TrainingTurn]]:
     """Yield each way along refinements and repairs that nothing goes on from: two turns or more, each the first
     parent of the next.
     """
     made = {turn.judged.candidate_id: turn for turn in turns}
-    before: dict[str, Turn] = {}
+    before: dict[str, TrainingTurn] = {}
     for turn in turns:
         proposal = turn.judged.result.proposal
         if proposal.operator in _REFINING and proposal.parents and proposal.parents[0] in made:
@@ -174,7 +174,7 @@ def _chains(turns: list[Turn]) -> Iterator[list[Turn]]:
             yield chain
 
 
-def _preference(chosen: Turn, rejected: Turn, budget: Budget) -> Row:
+def _preference(chosen: TrainingTurn, rejected: TrainingTurn, budget: Fidelity) -> Row:
     compared = _compared(chosen.judged, rejected.judged)
     assert compared is not None
     return {
@@ -191,7 +191,7 @@ def _preference(chosen: Turn, rejected: Turn, budget: Budget) -> Row:
     }
 
 
-def _trajectory(chain: list[Turn], discount: float) -> Row:
+def _trajectory(chain: list[TrainingTurn], discount: float) -> Row:
     returns = discounted([turn.score for turn in chain], discount)
     turns = [
         {**_said(turn), "score": turn.score, "return": value, "facts": _facts(turn)}
@@ -200,17 +200,17 @@ def _trajectory(chain: list[Turn], discount: float) -> Row:
     return {"discount": discount, "turns": turns}
 
 
-def prompt_text(turn: Turn) -> str:
+def prompt_text(turn: TrainingTurn) -> str:
     """Return the messages of a prompt as the store hashes them."""
     return json.dumps([[message.role, message.text] for message in turn.call.call.messages])
 
 
-def _said(turn: Turn) -> Row:
+def _said(turn: TrainingTurn) -> Row:
     messages = turn.call.call.messages
     return {"prompt": [{"role": each.role, "content": each.text} for each in messages], "reply": turn.reply}
 
 
-def _facts(turn: Turn) -> Row:
+def _facts(turn: TrainingTurn) -> Row:
     judged, proposal = turn.judged, turn.judged.result.proposal
     telling = turn.telling
     return {

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 
 from archive.calls import Calls
 from archive.store import Store
-from evokernel.conversation import CallStatus, StoredCall
-from evokernel.evaluation import Evaluation, Status, combined_speedup
-from evokernel.report.judged import Judged, read_judged
+from evokernel.records.evaluation import Evaluation, Status, combined_speedup
+from evokernel.records.llm import CallStatus, StoredCall
+from evokernel.report.rows import CandidateRow, read_judged
 
 CORRECT_SCORE = 0.3
 DISCOUNT = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TrainingTurn:
     """One reply of a model that became a candidate. `gain` is the speed-up over the first parent in the search."""
 
     call: StoredCall
     reply: str
-    judged: Judged
+    judged: CandidateRow
     gain: float | None
 
     @property
@@ -43,7 +43,7 @@ class Turn:
         return verdicts.failure or verdicts.reported or self.judged.shown
 
 
-def read_turns(store: Store, *, until: int | None = None) -> list[Turn]:
+def read_turns(store: Store, *, until: int | None = None) -> list[TrainingTurn]:
     """Return the turns of a run by step; with `until`, as they were known at that seq.
 
     Left out are steps whose reply was cut off (the candidate is then made of two replies), candidates that another
@@ -56,7 +56,7 @@ def read_turns(store: Store, *, until: int | None = None) -> list[Turn]:
     for step, call in sorted(_calls(store.calls).items()):
         found = judged.get(step)
         if found is not None and call.result is not None and found.status is not Status.HARNESS_ERROR:
-            turns.append(Turn(call, call.result.text, found, _gain(found, by_id)))
+            turns.append(TrainingTurn(call, call.result.text, found, _gain(found, by_id)))
     return turns
 
 
@@ -83,7 +83,7 @@ def _calls(calls: Calls) -> dict[int, StoredCall]:
     return {step: call for step, call in whole.items() if step not in continued}
 
 
-def _gain(judged: Judged, by_id: dict[str, Judged]) -> float | None:
+def _gain(judged: CandidateRow, by_id: dict[str, CandidateRow]) -> float | None:
     parents = judged.result.proposal.parents
     before = by_id.get(parents[0]) if parents else None
     if before is None or judged.verdicts.fitness is None or before.verdicts.fitness is None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.niches import GridArchive
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
+from archive.grid import GridArchive
 from evokernel.protocols import Archive
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
 
 OFFERS = st.lists(
     st.tuples(st.floats(-5, 5), st.dictionaries(st.sampled_from(["vector_bits", "spills"]), st.floats(0, 600))),

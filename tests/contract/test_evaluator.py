@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Verdict
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Language
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Verdict
 from tests.processes import descendants
 
 TASK = """
@@ -76,14 +76,14 @@ class Driver:
         self.runner = asyncio.Runner()
 
     def evaluate(
-        self, *sources: str, budget: Budget = Budget.QUICK, incumbent: dict[str, float] | None = None
+        self, *sources: str, budget: Fidelity = Fidelity.QUICK, incumbent: dict[str, float] | None = None
     ) -> list[Evaluation]:
         async def together() -> list[Evaluation]:
             return await asyncio.gather(*(self.evaluator.evaluate(self.request(s, budget, incumbent)) for s in sources))
 
         return self.runner.run(together())
 
-    def request(self, source: str, budget: Budget, incumbent: dict[str, float] | None = None) -> EvaluationRequest:
+    def request(self, source: str, budget: Fidelity, incumbent: dict[str, float] | None = None) -> EvaluationRequest:
         candidate = Candidate(source, self.language.name)
         return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent or {})
 
@@ -151,16 +151,16 @@ class EvaluatorContract:
         assert one.key == two.key
         assert one.candidate_id != two.candidate_id
         identity = driver.identity
-        assert one.key == identity.key(one.key.program_hash, Budget.QUICK)
+        assert one.key == identity.key(one.key.program_hash, Fidelity.QUICK)
         assert identity.mode in Mode
         assert identity.device_sheet
         assert set(identity.baseline_us) == {"64x64x64", "48x80x32"}
 
     def test_a_larger_budget_is_another_key(self, driver: Driver):
-        (precise,) = driver.evaluate(kernel(), budget=Budget.PRECISE)
+        (precise,) = driver.evaluate(kernel(), budget=Fidelity.PRECISE)
         assert precise.ok
         assert precise.stage is Stage.PRECISE
-        assert precise.key.budget is Budget.PRECISE
+        assert precise.key.budget is Fidelity.PRECISE
 
     def test_the_far_slower_is_left_early(self, driver: Driver):
         slow = kernel("for (volatile int x = 0; x < 200000;) x = x + 1;")
@@ -169,7 +169,7 @@ class EvaluatorContract:
         assert found.stopped_early
 
     def test_a_winner_is_measured_on_held_out_workloads(self, driver: Driver):
-        (found,) = driver.evaluate(kernel(), budget=Budget.FINAL)
+        (found,) = driver.evaluate(kernel(), budget=Fidelity.FINAL)
         assert found.status is Status.OK, found.feedback
         assert found.stage is Stage.FINAL
         assert [timing.workload for timing in found.timings] == ["64x64x64", "48x80x32"]
@@ -177,7 +177,7 @@ class EvaluatorContract:
         assert set(found.panel) == {"reference"}
 
     def test_failing_held_out_inputs_says_only_that(self, driver: Driver):
-        (found,) = driver.evaluate(kernel(after="if (M == 56) c[5] += 1.0f;"), budget=Budget.FINAL)
+        (found,) = driver.evaluate(kernel(after="if (M == 56) c[5] += 1.0f;"), budget=Fidelity.FINAL)
         assert found.status is Status.HOLDOUT_FAILED
         assert found.feedback == "failed on held-out inputs"
 
@@ -209,15 +209,15 @@ class TestLocalEvaluator(EvaluatorContract):
         assert second.artifact_hash == first.artifact_hash
         assert second.timings == first.timings
         assert second.metrics["twin"] == 1.0
-        assert second.key == driver.identity.key(driver.language.program_hash(renamed), Budget.QUICK)
-        assert second.candidate_id == driver.request(renamed, Budget.QUICK).candidate.id
+        assert second.key == driver.identity.key(driver.language.program_hash(renamed), Fidelity.QUICK)
+        assert second.candidate_id == driver.request(renamed, Fidelity.QUICK).candidate.id
         said = f"compiled to the same as {first.candidate_id}, whose times these are\n"
         assert second.feedback == said + first.feedback
 
     def test_a_larger_budget_measures_a_twin_anew(self, driver: Driver):
         source = kernel("volatile int mark = 7; (void)mark;")
         (quick,) = driver.evaluate(source)
-        (precise,) = driver.evaluate(source.replace("mark", "sign"), budget=Budget.PRECISE)
+        (precise,) = driver.evaluate(source.replace("mark", "sign"), budget=Fidelity.PRECISE)
         assert precise.artifact_hash == quick.artifact_hash
         assert precise.stage is Stage.PRECISE
         assert precise.timings != quick.timings

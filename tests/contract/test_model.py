@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config_models import ModelConfig
-from evokernel.conversation import CallStatus, Message, ModelRequest, Origin
+from evokernel.config.models import ModelConfig
 from evokernel.errors import ModelsUnavailable
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import ModelEnsemble
 from evokernel.llm.litellm_transport import LitellmTransport
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import Models
-from evokernel.llm.recorded import RecordedTransport, Recording, write_recording
-from evokernel.llm.scripted import Scripted
-from evokernel.llm.seat import Seat
+from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
+from evokernel.llm.scripted import ScriptedTransport
 from evokernel.llm.transport import FREE
 from evokernel.llm.waiting import SystemClock
 from evokernel.protocols import CallLog, LanguageModel
+from evokernel.records.llm import CallStatus, Message, ModelRequest, Origin
 from tests.unit.llm.endpoint import endpoint, says
 
 Make = Callable[[CallLog], LanguageModel]
@@ -100,7 +100,7 @@ class LanguageModelContract:
 class TestScripted(LanguageModelContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
-        return lambda log: Scripted(lambda asked: f"reply to step {asked.origin.step}", log=log)
+        return lambda log: ScriptedTransport(lambda asked: f"reply to step {asked.origin.step}", log=log)
 
 
 class TestRecorded(LanguageModelContract):
@@ -112,15 +112,15 @@ class TestRecorded(LanguageModelContract):
                     await scripted.complete(request(step, ordinal))
 
         log = MemoryLog()
-        scripted = Scripted(lambda asked: f"reply to step {asked.origin.step}", log=log)
+        scripted = ScriptedTransport(lambda asked: f"reply to step {asked.origin.step}", log=log)
         asyncio.run(record())
         path = tmp_path / "recording.jsonl"
         assert write_recording(path, log.calls) == 30
 
-        def make(log: CallLog) -> Models:
-            player = RecordedTransport(Recording.load(path), name="recorded", tell=lambda text: None)
+        def make(log: CallLog) -> ModelEnsemble:
+            player = RecordedTransport(ReplyRecording.load(path), name="recorded", tell=lambda text: None)
             config = ModelConfig(name="recorded", replay=str(path))
-            return Models([Seat.of(config, player, price=FREE, clock=SystemClock())], log=log)
+            return ModelEnsemble([ConfiguredModel.of(config, player, price=FREE, clock=SystemClock())], log=log)
 
         return make
 
@@ -130,6 +130,6 @@ class TestLitellm(LanguageModelContract):
     def make(self, tmp_path: Path) -> Iterator[Make]:
         with endpoint(says("a kernel")) as served:
             config = ModelConfig(name="stub", model="hosted_vllm/stub", api_base=served.url)
-            yield lambda log: Models(
-                [Seat.of(config, LitellmTransport(config), price=FREE, clock=SystemClock())], log=log
+            yield lambda log: ModelEnsemble(
+                [ConfiguredModel.of(config, LitellmTransport(config), price=FREE, clock=SystemClock())], log=log
             )

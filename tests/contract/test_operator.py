@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
-from evokernel.languages.cpp_static import static_check
+from evokernel.languages.cpp.static_check import static_check
 from evokernel.protocols import Operator
-from evokernel.steps import Context, Draft, Sibling
-from evokernel.tunables import read_tunables, skeleton_hash, with_values
-from operators.blend import Blend
-from operators.graft import Graft
-from operators.rewrite import Rewrite
-from operators.rewrites import apply, moves
-from operators.tune import Tune
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.step import Context, Draft, Sibling
+from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
+from operators.rewrites.cpp import apply, moves
+from operators.rules.blend import Blend
+from operators.rules.graft import Graft
+from operators.rules.rewrite import Rewrite
+from operators.rules.tune import Tune
 from tests.engine import TASK
 from tests.skeletons import ROWS, SPLIT
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config import load_config
+from evokernel.config.run import load_config
 from evokernel.tasks import load_task
 from tests.e2e.kill_and_resume import SHORT_CLOCKS
 from tests.e2e.test_evolve import evokernel

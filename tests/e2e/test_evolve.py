@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
 from tests.e2e.kill_and_resume import write_config
 
@@ -48,7 +48,7 @@ def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp
     assert second.returncode == 0, second.stderr
     with Store.open(tmp_path / "kill.db", write=False) as store:
         assert store.verify() == []
-        assert sum(isinstance(fact, Result) for fact in store.facts()) == 6
+        assert sum(isinstance(fact, ResultEntry) for fact in store.facts()) == 6
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archive.facts import ConfigEdit, Result
+from archive.journal import ConfigEntry, ResultEntry
 from archive.store import Store
 from tests.e2e.kill_and_resume import write_config
 from tests.e2e.test_evolve import TASK, evokernel
@@ -26,10 +26,10 @@ def status(cwd: Path, store: str) -> dict[str, Any]:
     return document
 
 
-def results(path: Path) -> list[Result]:
+def results(path: Path) -> list[ResultEntry]:
     with Store.open(path, write=False) as store:
         assert store.verify() == []
-        return [fact for fact in store.facts() if isinstance(fact, Result)]
+        return [fact for fact in store.facts() if isinstance(fact, ResultEntry)]
 
 
 def test_a_run_is_edited_forked_and_begun_afresh(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_a_run_is_edited_forked_and_begun_afresh(tmp_path: Path) -> None:
     assert len(kept) == 2
     assert sorted(len(results(path)) for path in kept) == [1, len(before)]
     with Store.open(tmp_path / "kill.db", write=False) as store:
-        assert not [fact for fact in store.facts() if isinstance(fact, ConfigEdit)]
+        assert not [fact for fact in store.facts() if isinstance(fact, ConfigEntry)]

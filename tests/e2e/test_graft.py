@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.candidate import Candidate
-from evokernel.evaluation import Status
-from evokernel.regions import read_regions
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Status
+from evokernel.source.regions import read_regions
 from tests.e2e.test_evolve import TASK, evokernel
 from tests.skeletons import ROWS, SPLIT
 
@@ -35,7 +35,7 @@ def test_a_search_grafts_regions_and_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     with Store.open(tmp_path / "graft.db", write=False) as store:
         assert store.verify() == []
-        results = [fact for fact in store.facts() if isinstance(fact, Result)]
+        results = [fact for fact in store.facts() if isinstance(fact, ResultEntry)]
     grafted = [fact for fact in results if fact.proposal.operator == "graft"]
     assert grafted
     assert [fact.evaluation.status for fact in grafted] == [Status.OK] * len(grafted)

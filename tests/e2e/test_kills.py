@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Fact, Remeasured, Result
+from archive.journal import EvaluationEntry, Fact, ResultEntry
 from archive.store import Store
-from evokernel.assemble import make_archipelago, make_operators
-from evokernel.config import load_config
+from evokernel.config.run import load_config
+from evokernel.engine.assemble import make_archipelago, make_operators
+from evokernel.engine.state import SearchState, replay_store
 from evokernel.errors import StoreError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluation import Status
-from evokernel.state import State, replay_store
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.records.evaluation import Status
 from tests.e2e.kill_and_resume import children, kill_group, log_of, start, wait_for_no_children, write_config
 from tests.processes import take_orphans
 
@@ -40,9 +40,9 @@ def committed(store: Store) -> list[tuple[object, ...]]:
 
 def _signature(fact: Fact) -> tuple[object, ...]:
     match fact:
-        case Result():
+        case ResultEntry():
             return (fact.seq, "result", fact.step, fact.program_hash, fact.evaluation)
-        case Remeasured():
+        case EvaluationEntry():
             return (fact.seq, "evaluation", fact.evaluation)
     return (fact.seq, type(fact).__name__)
 
@@ -52,7 +52,7 @@ def evaluated(store: Store) -> list[tuple[str, str]]:
     measured = [
         fact.evaluation
         for fact in store.facts()
-        if isinstance(fact, Remeasured) or (isinstance(fact, Result) and not fact.reused)
+        if isinstance(fact, EvaluationEntry) or (isinstance(fact, ResultEntry) and not fact.reused)
     ]
     return [(e.key.program_hash, str(e.key.budget)) for e in measured if e.status is not Status.HARNESS_ERROR]
 
@@ -86,7 +86,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path, ours: list[str]) -> None:
         noted = store.meta("fingerprint")
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
-    state = replay_store(store_path, State(make_archipelago(settings, make_operators(settings)), language))
+    state = replay_store(store_path, SearchState(make_archipelago(settings, make_operators(settings)), language))
     assert (noted or "").split()[1] == state.fingerprint()
 
 
@@ -116,7 +116,7 @@ def results_in(path: Path) -> int:
         return 0
     try:
         with Store.open(path, write=False) as store:
-            return sum(isinstance(fact, Result) for fact in store.facts())
+            return sum(isinstance(fact, ResultEntry) for fact in store.facts())
     except StoreError:
         return 0
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Fact, Result
+from archive.journal import Fact, ResultEntry
 from archive.store import Store
-from evokernel.assemble import make_archipelago, make_operators
-from evokernel.config import load_config
-from evokernel.conversation import CallStatus, Spending, StoredCall
-from evokernel.evaluate.compilers import local_language
-from evokernel.state import State, replay_store
-from operators.thinkers import GO_ON
+from evokernel.config.run import load_config
+from evokernel.engine.assemble import make_archipelago, make_operators
+from evokernel.engine.state import SearchState, replay_store
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.records.llm import CallStatus, Spending, StoredCall
+from operators.llm.operator import GO_ON
 from tests.e2e.kill_and_resume import kill_group, log_of, start
 from tests.unit.llm.endpoint import Endpoint, Handler, endpoint, says
 
@@ -136,12 +136,12 @@ def test_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
     assert now.open >= KILLS // 2, "hardly any kill came during a call"
     assert taken_up > 0, "no kill came between two calls of a step"
     assert now.interrupted <= 3  # of each model call at once: a step that the stop came to between two calls waits
-    steps = [fact.step for fact in now.facts if isinstance(fact, Result)]
+    steps = [fact.step for fact in now.facts if isinstance(fact, ResultEntry)]
     assert len(steps) == len(set(steps))
     no_call_was_repeated(path, asked)
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
-    state = replay_store(path, State(make_archipelago(settings, make_operators(settings)), language))
+    state = replay_store(path, SearchState(make_archipelago(settings, make_operators(settings)), language))
     with Store.open(path, write=False) as store:
         assert (store.meta("fingerprint") or "").split()[1] == state.fingerprint()
 

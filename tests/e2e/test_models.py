@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from archive.facts import Fact, Result
+from archive.journal import Fact, ResultEntry
 from archive.store import Store
 from archive.texts import unpack
-from evokernel.assemble import make_operators
-from evokernel.config import RunConfig
-from evokernel.conversation import CallStatus, StoredCall
-from evokernel.evaluation import Evaluation, Stage, Status
-from evokernel.llm.assembly import make_models
-from evokernel.protocols import EvaluationRequest, Event, Judged, Operator
-from evokernel.search import Search
-from operators.replies.words import split
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import make_operators
+from evokernel.engine.search import Search
+from evokernel.llm.assemble import make_models
+from evokernel.protocols import EvaluationRequest, Event, Operator, ResultCommitted
+from evokernel.records.evaluation import Evaluation, Stage, Status
+from evokernel.records.llm import CallStatus, StoredCall
+from operators.llm.replies.words import split
 from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import InstantEvaluator
@@ -65,8 +65,8 @@ class Crash(Heard):
 
     def hear(self, event: Event) -> None:
         super().hear(event)
-        self.left -= isinstance(event, Judged)
-        if isinstance(event, Judged) and self.left == 0 and self.work is not None:
+        self.left -= isinstance(event, ResultCommitted)
+        if isinstance(event, ResultCommitted) and self.left == 0 and self.work is not None:
             self.work.cancel()
 
 
@@ -172,7 +172,7 @@ def test_a_search_survives_whatever_a_model_does(path: Path, stern: Endpoint, se
     assert set(model.done) == model.deck, "the search was over before the model had done everything"
     assert {call.result.status for call in calls if call.result} == set(CallStatus) - {CallStatus.OPEN}
     keeps_its_budget(path, config, model.bill)
-    results = [fact for fact in facts if isinstance(fact, Result)]
+    results = [fact for fact in facts if isinstance(fact, ResultEntry)]
     assert len({fact.step for fact in results}) == len(results)
     assert {fact.proposal.operator for fact in results} > {"seed", "tune"}, "nothing that a model said was judged"
     stored = everything_in(path)

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from archive.store import Store
-from evokernel.candidate import Usage
+from evokernel.records.candidate import Usage
 from evokernel.report.html import page_of, report_page, write_page
+from evokernel.report.page_data import columns_of, report_document
 from evokernel.report.points import Point, leads
-from evokernel.report.whole import columns_of, report_document
 from tests.browser import CHROMIUM, Browser
 from tests.stores import StoreBuilder
 from tests.unit.report.test_page import evil_store

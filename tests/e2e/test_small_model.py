@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import BarrenStep, Fact, Learned, Result
+from archive.journal import EmptyStep, Fact, InsightEntry, ResultEntry
 from archive.store import Store
-from evokernel.conversation import CallStatus, StoredCall
+from evokernel.records.llm import CallStatus, StoredCall
 
 HERE = Path(__file__).parent
 EVALUATIONS, FURTHER_CALLS = 8, 3
@@ -92,7 +92,7 @@ def test_a_search_lives_with_what_a_small_model_says(tmp_path: Path, url: str) -
     assert said, "the model said nothing at all"
     assert all(0 < result.usage.prompt_tokens < 8192 for result in said)
     assert all(0 < result.usage.completion_tokens <= MOST_TOKENS for result in said)
-    assert sum(isinstance(fact, Result) for fact in facts) == EVALUATIONS
+    assert sum(isinstance(fact, ResultEntry) for fact in facts) == EVALUATIONS
 
     most = len(calls) + FURTHER_CALLS
     assert f"budget of {most} calls used" in evolve(config, "--budget", f"evaluations=1000,calls={most}")
@@ -102,7 +102,7 @@ def test_a_search_lives_with_what_a_small_model_says(tmp_path: Path, url: str) -
     # every step that asked the model has come to something: a kernel, or a reason why there is none
     steps = {call.call.origin.step for call in calls} - waiting
     assert steps <= {step_of(fact) for fact in facts}
-    barren = [fact.barren for fact in facts if isinstance(fact, BarrenStep) and fact.barren.step in steps]
+    barren = [fact.barren for fact in facts if isinstance(fact, EmptyStep) and fact.barren.step in steps]
     assert barren, "a model of this size wrote usable kernels only: look at what it is asked"
     assert all(each.reason for each in barren)
     assert any(each.usage.completion_tokens > 0 for each in barren)
@@ -111,8 +111,8 @@ def test_a_search_lives_with_what_a_small_model_says(tmp_path: Path, url: str) -
 def step_of(fact: Fact) -> int | None:
     """Return the step that a fact is the end of."""
     match fact:
-        case Result():
+        case ResultEntry():
             return fact.step
-        case BarrenStep() | Learned():
+        case EmptyStep() | InsightEntry():
             return fact.barren.step
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Fact
+from archive.journal import Fact
 from archive.store import Store
 
 ROOT = Path(__file__).parents[2]

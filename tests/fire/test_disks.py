@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
 from tests.e2e.kill_and_resume import write_config
 from tests.fire.processes import (
@@ -41,7 +41,7 @@ def goes_on(path: Path) -> None:
     assert f"budget of {EVALUATIONS} evaluations used" in out
     after = sound_facts(path)
     assert after[: len(before)] == before
-    steps = [fact.step for fact in after if isinstance(fact, Result)]
+    steps = [fact.step for fact in after if isinstance(fact, ResultEntry)]
     assert len(steps) == len(set(steps)) == EVALUATIONS
 
 
@@ -177,7 +177,7 @@ def test_a_full_disk_for_compilers_is_no_fault_of_a_kernel(tmp_path: Path) -> No
         said = refusal("evolve", config, "--budget", "evaluations=2", cwd=tmp_path, TMPDIR=str(scratch))
     assert "compilers find no room in" in said
     assert "free 64 MiB there and run the same command again" in said
-    assert all(fact.evaluation.status == "harness_error" for fact in sound_facts(path) if isinstance(fact, Result))
+    assert all(fact.evaluation.status == "harness_error" for fact in sound_facts(path) if isinstance(fact, ResultEntry))
     again = evokernel("evolve", config, "--budget", "evaluations=2", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "passed" in again.stdout
@@ -193,7 +193,7 @@ def test_a_real_search_on_a_disk_that_fills_up(tmp_path: Path) -> None:
         before = sound_facts(path)
         assert before
         subprocess.run(["mount", "-o", "remount,size=32m", str(disk)], check=True)
-        done = sum(isinstance(fact, Result) for fact in before)
+        done = sum(isinstance(fact, ResultEntry) for fact in before)
         again = evokernel("evolve", config, "--store", path, "--budget", f"evaluations={done + 1}", cwd=tmp_path)
         assert again.returncode == 0, again.stderr
         assert sound_facts(path)[: len(before)] == before

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import InboxEntry, Result
+from archive.journal import InboxEntry, ResultEntry
 from archive.store import Store
-from evokernel.candidate import Candidate
+from evokernel.records.candidate import Candidate
 from evokernel.report.status import RunState, read_status
 from tests.e2e.kill_and_resume import write_config
 from tests.fire.processes import (
@@ -149,7 +149,7 @@ def test_what_ten_processes_hand_in_is_judged_once_though_the_engine_is_killed(p
     taken = [fact for fact in facts if isinstance(fact, InboxEntry)]
     assert Counter(entry.author for entry in taken) == {str(writer): EACH for writer in range(WRITERS)}
     assert [entry.id for entry in taken] == list(range(1, WRITERS * EACH + 1))
-    judged = Counter(fact.proposal.candidate.id for fact in facts if isinstance(fact, Result))
+    judged = Counter(fact.proposal.candidate.id for fact in facts if isinstance(fact, ResultEntry))
     handed_in = {Candidate(entry.payload["source"], "cpp").id for entry in taken}
     assert len(handed_in) == WRITERS * EACH
     assert {name: judged[name] for name in handed_in} == dict.fromkeys(handed_in, 1)

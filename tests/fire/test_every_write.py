@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from archive import schema
-from archive.facts import Fact
 from archive.fork import fork
+from archive.journal import Fact
 from archive.store import Store, set_aside
 from tests.fire.processes import STORE, environment, old_store, sound_facts
 

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from archive import schema
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.config import RunConfig, parse_config
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluation import Mode
+from evokernel.config.run import RunConfig, parse_config
+from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.protocols import EvaluatorIdentity
+from evokernel.records.evaluation import Mode
 from evokernel.tasks import load_task
 from tests.engine import Heard, toy_search
 from tests.fakes import InstantEvaluator
@@ -92,7 +92,7 @@ def test_an_old_store_is_continued(old: Path, name: str) -> None:
     assert not any("another state" in note for note in heard.notes)
     after = sound_facts(old)
     assert after[: len(before)] == before
-    steps = [fact.step for fact in after if isinstance(fact, Result)]
+    steps = [fact.step for fact in after if isinstance(fact, ResultEntry)]
     assert len(steps) == len(set(steps)) == expected["results"] + 6
     with Store.open(old, write=False) as store:
         assert store.open_leases() == []

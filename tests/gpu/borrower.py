@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from evokernel.evaluate.inside import vmm
-from evokernel.evaluate.inside.device_sets import DeviceSets
+from evokernel.evaluate.inside.driver import virtual_memory
+from evokernel.evaluate.inside.driver.device_sets import DeviceSets
 
 
 def compute(tensors: dict[str, Any]) -> None:
@@ -38,9 +38,9 @@ def main(channel: socket.socket, action: str) -> None:
     except RuntimeError as caught:
         error = str(caught)
     try:
-        vmm.synchronize()
+        virtual_memory.synchronize()
         whole = True
-    except vmm.CudaError:
+    except virtual_memory.CudaError:
         whole = False
     print(json.dumps({"error": error, "context_ok": whole}), flush=True)
     os._exit(0)  # a broken context cannot be taken down in order

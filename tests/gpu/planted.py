@@ -6,9 +6,9 @@ None computes anything of use. They are built as candidates are, without a GPU, 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evokernel.evaluate.artifact.checked import Target, read_artifact
-from evokernel.evaluate.artifact.plan import PlanLimits
-from evokernel.evaluate.instruments.recording import Buffer, RecordedCall
+from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
+from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
 from evokernel.protocols import Built, Language
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -259,7 +259,7 @@ def recorded(
     checked = read_artifact(built.artifact, task, workloads=workloads, target=target)
     plan = checked.plans.shapes[workloads.index(workload)]
     buffers = [
-        Buffer(tensor.name, tensor.bytes_at(workload.sizes), inputs.get(tensor.name))
+        RecordedTensor(tensor.name, tensor.bytes_at(workload.sizes), inputs.get(tensor.name))
         for tensor in task.signature.tensors
     ]
     return RecordedCall(workload.name, plan.as_message(), checked.cubins, buffers)

@@ -12,9 +12,9 @@ import torch
 
 import evokernel
 from evokernel.errors import HarnessError
-from evokernel.evaluate.cuda.arena import DeviceArena
-from evokernel.evaluate.inside import vmm
-from evokernel.evaluate.segments import Buffer
+from evokernel.evaluate.inside.driver import virtual_memory
+from evokernel.evaluate.memory.device_arena import DeviceArena
+from evokernel.evaluate.memory.segments import Buffer
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 BORROWER = Path(__file__).with_name("borrower.py")
@@ -93,7 +93,7 @@ def test_writing_an_input_breaks_the_writer_and_nothing_else(arena: DeviceArena)
     answer = borrow(arena, "write_input")
     assert "illegal memory access" in answer["error"]
     assert not answer["context_ok"]
-    vmm.synchronize()
+    virtual_memory.synchronize()
     assert bool((arena.views("a") == 7).all())
     arena.view(0, "c").fill_(1)
     assert arena.broken_guards() == ()
@@ -123,7 +123,7 @@ def test_an_arena_that_does_not_fit_is_an_error_that_says_so():
     _, total = torch.cuda.mem_get_info()
     with pytest.raises(HarnessError, match="CUDA_ERROR_OUT_OF_MEMORY"):
         DeviceArena((Buffer("c", (total,), "float32", Role.OUTPUT),), sets=1)
-    vmm.synchronize()
+    virtual_memory.synchronize()
 
 
 def test_a_signature_gives_the_shapes():

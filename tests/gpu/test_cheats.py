@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation, Mode
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 MODULE = '''\
@@ -70,7 +70,7 @@ async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
         await evaluator.start()
         found = {}
         for name, source in sources.items():
-            request = EvaluationRequest(Candidate(source, "cuda"), language.program_hash(source), Budget.PRECISE)
+            request = EvaluationRequest(Candidate(source, "cuda"), language.program_hash(source), Fidelity.PRECISE)
             found[name] = await evaluator.evaluate(request)
         return found
     finally:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evokernel.evaluate.artifact.compare import KINDS, Comparer
+from evokernel.evaluate.artifact_mode.row_comparison import KINDS, RowComparison
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -12,7 +12,7 @@ def test_it_agrees_with_torch(dtype: torch.dtype, length: int) -> None:
     theirs = torch.randn(5, length + 7, device="cuda").to(dtype)[:, :length]
     mine = (theirs + 0.01 * torch.randn(5, length, device="cuda").to(dtype)).contiguous()
     mine[3, length // 2] = float("nan")
-    found = Comparer(dtype).rows(mine, theirs, peak=0.5)
+    found = RowComparison(dtype).rows(mine, theirs, peak=0.5)
     wide, error = theirs.double(), (mine.double() - theirs.double()).abs()
     worst = (error - 0.5 * wide.abs()).amax(dim=1).clamp(min=0)
     good = [0, 1, 2, 4]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from evokernel.cuda import Module
-from evokernel.evaluate.inside import bundle
-from evokernel.evaluate.inside.nvrtc import CompileError
-from evokernel.export_helper import with_helper
-from evokernel.languages.cuda import CudaLanguage
+from evokernel.evaluate.inside.driver.nvrtc import CompileError
+from evokernel.evaluate.inside.process import bundle
+from evokernel.export.cuda_helper import with_helper
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.toolchain import forge_plain
 from evokernel.protocols import Built
 from evokernel.tasks import load_task
@@ -98,7 +98,7 @@ def test_a_worker_launches_what_was_compiled_without_a_gpu(tmp_path: Path) -> No
     for name, content in bundle.unpack(built.artifact).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    evaluate = str(Path(bundle.__file__).parents[1])
+    evaluate = str(Path(bundle.__file__).parents[2])
     argv = [sys.executable, "-I", "-B", "-c", LAUNCH, str(tmp_path), evaluate]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evokernel.device_class import this_machine
-from evokernel.doctor_gpu import examine_gpu
-from evokernel.findings import State
+from evokernel.doctor.finding import FindingLevel
+from evokernel.doctor.gpu import examine_gpu
+from evokernel.evaluate.device.device_class import this_machine
 from tests.fakes import PARTS_OF_A_GPU
 
 pytestmark = pytest.mark.gpu
@@ -14,4 +14,4 @@ def test_every_part_of_a_gpu_is_looked_at() -> None:
     found = {finding.name: finding for finding in examine_gpu(this_machine())}
     assert found.keys() == PARTS_OF_A_GPU
     for name in ("gpu", "torch cuda", "triton", "nvrtc", "gpu nodes"):
-        assert found[name].state is State.OK, found[name]
+        assert found[name].state is FindingLevel.OK, found[name]

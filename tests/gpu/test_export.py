@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.candidate import Candidate
-from evokernel.config import parse_config
-from evokernel.evaluation import Budget
-from evokernel.export import export
-from evokernel.judging import judge
+from evokernel.config.run import parse_config
+from evokernel.evaluate.client.evaluate_kernel import judge
+from evokernel.export.export_kernel import export
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity
 from evokernel.tasks import load_task
 from tests.exports import run_beside, store_run
 
@@ -70,7 +70,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         "the test",
     ).on("cuda")
     seed = Candidate(load_task(TASK).seeds[language].read_text(encoding="utf-8"), language)
-    judged = judge(seed, TASK, budgets=(Budget.QUICK,), settings=config.evaluation)
+    judged = judge(seed, TASK, budgets=(Fidelity.QUICK,), settings=config.evaluation)
     assert judged.ok, judged.last.feedback
     store_run(folder / "run.db", config, judged)
     with Store.open(folder / "run.db", write=False) as store:

@@ -13,24 +13,24 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.artifact.checked import Target
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.instruments.inspected import Inspected
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.artifact_mode.checked_build import Target
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.device.nvml import visible_gpu
+from evokernel.evaluate.instruments.bottlenecks import RULES, derive, diagnose
+from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.profiler import PREFIX, Profiler
-from evokernel.evaluate.instruments.recording import RecordedCall, Toolbox
-from evokernel.evaluate.instruments.rules import RULES, derive, diagnose
 from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK, Sanitizer, Tool
+from evokernel.evaluate.instruments.tool_run import RecordedCall, ToolRunner
 from evokernel.evaluate.instruments.tools import PROFILER, SANITIZER, counters_refused, find_tool
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.sandbox import detect_sandbox
-from evokernel.evaluation import Budget, Evaluation, Status
-from evokernel.languages.cuda import CudaLanguage
+from evokernel.evaluate.sandbox.levels import detect_sandbox
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.triton import TritonLanguage
+from evokernel.languages.gpu.cuda import CudaLanguage
+from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.protocols import EvaluationRequest, Language
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.gpu import planted
@@ -78,9 +78,9 @@ def device() -> tuple[Target, Mapping[str, Language], int]:
 
 
 @cache
-def toolbox(tool: str) -> Toolbox:
+def toolbox(tool: str) -> ToolRunner:
     """Return one for each tool: one may work in the sandbox and the other not."""
-    return Toolbox(detect_sandbox())
+    return ToolRunner(detect_sandbox())
 
 
 @cache
@@ -96,13 +96,13 @@ def recorded(kernel: planted.Planted) -> RecordedCall:
 
 
 @cache
-def profiled(name: str) -> Inspected:
+def profiled(name: str) -> Inspection:
     found = profiler().profile(recorded(planted.kernels(device()[2])[name]))
     print(f"--- {name}\n{found.remarks}\n{found.metrics}\nin the sandbox: {toolbox(PROFILER).sandboxed}")
     return found
 
 
-def rule_of(found: Inspected) -> str:
+def rule_of(found: Inspection) -> str:
     assert found.complete, found.remarks
     counters = {key.removeprefix(PREFIX): value for key, value in found.metrics.items() if key.startswith(PREFIX)}
     return diagnose(derive(counters, multiprocessors=device()[2])).rule
@@ -126,7 +126,7 @@ def test_every_counter_exists_on_this_device() -> None:
     assert needed - {"conflict_pct"} <= derived.keys(), known  # without shared memory there is no share of it
 
 
-def check(call: RecordedCall, tool: Tool) -> Inspected:
+def check(call: RecordedCall, tool: Tool) -> Inspection:
     found = Sanitizer(toolbox(SANITIZER), timeout_s=300.0).check([(tool, call)])
     print(f"--- {tool.name} on {call.label}\n{found}\nin the sandbox: {toolbox(SANITIZER).sandboxed}")
     return found
@@ -203,7 +203,7 @@ def test_what_triton_compiles_passes(kernel: str, tool: Tool) -> None:
     assert found.complete, found.remarks
 
 
-async def judged(*sources: str, budget: Budget) -> list[Evaluation]:
+async def judged(*sources: str, budget: Fidelity) -> list[Evaluation]:
     settings = EvaluationConfig(quick_ms=20, precise_ms=40, final_ms=60, final_processes=1).on("cuda")
     language = local_language("cuda", settings)
     evaluator = LocalEvaluator(SCALE, language, settings=settings, threads=1, profiled=True)
@@ -219,7 +219,7 @@ async def judged(*sources: str, budget: Budget) -> list[Evaluation]:
 
 @needs_profiler
 def test_a_candidate_that_is_timed_precisely_is_profiled() -> None:
-    (found,) = asyncio.run(judged(ORDERED, budget=Budget.PRECISE))
+    (found,) = asyncio.run(judged(ORDERED, budget=Fidelity.PRECISE))
     print(found.feedback, found.metrics)
     assert found.ok, found.feedback
     assert "profiled with hardware counters on 1024x1024: kernel racing" in found.feedback
@@ -231,7 +231,7 @@ def test_a_candidate_that_is_timed_precisely_is_profiled() -> None:
 
 @needs_sanitizer
 def test_a_winner_with_a_race_is_no_winner() -> None:
-    ordered, racing = asyncio.run(judged(ORDERED, RACING, budget=Budget.FINAL))
+    ordered, racing = asyncio.run(judged(ORDERED, RACING, budget=Fidelity.FINAL))
     print(ordered.feedback, ordered.metrics, racing.feedback, sep="\n")
     assert ordered.ok, ordered.feedback
     assert ordered.metrics["sanitized"] == 1.0

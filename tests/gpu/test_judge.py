@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cuda.arena import device_spacing
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.segments import Buffer, SegmentLayout
-from evokernel.evaluation import Budget, Evaluation, Mode, Status
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.memory.device_arena import device_spacing
+from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
 from evokernel.task import Role
 
 TASK = str(Path(__file__).parent / "scale_task.py")
@@ -139,7 +139,7 @@ async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
         await evaluator.start()
         found = {}
         for name, source in sources.items():
-            request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), Budget.QUICK)
+            request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), Fidelity.QUICK)
             found[name] = await evaluator.evaluate(request)
         return found
     finally:

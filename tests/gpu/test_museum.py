@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
+from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError, TaskError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, combined_speedup
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, combined_speedup
 from tests.museum.doors import in_a_worker
 from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, due_without_gpu, read_exhibits
 
@@ -105,7 +105,7 @@ async def _judge(task: str, name: str, rounds: Sequence[Sources]) -> list[Found]
     evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=1)
 
     async def judge(source: str) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, name), language.program_hash(source), Budget.PRECISE)
+        request = EvaluationRequest(Candidate(source, name), language.program_hash(source), Fidelity.PRECISE)
         return await evaluator.evaluate(request)
 
     try:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.candidate import Candidate
-from evokernel.config import SUFFIXES, EvaluationConfig
-from evokernel.device_class import this_machine
+from evokernel.config.run import SUFFIXES, EvaluationConfig
 from evokernel.errors import ConfigError, HarnessError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.expert import read_expert
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.tasks import load_task
 from evokernel.tasks.vendor import multiply
 
@@ -135,7 +135,7 @@ def final(folder: Path, expert: str, source: str) -> Evaluation:
     async def judged() -> Evaluation:
         try:
             await evaluator.start()
-            request = EvaluationRequest(Candidate(plain, "triton"), language.program_hash(plain), Budget.FINAL)
+            request = EvaluationRequest(Candidate(plain, "triton"), language.program_hash(plain), Fidelity.FINAL)
             return await evaluator.evaluate(request)
         finally:
             await evaluator.close()

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.admission import admit
-from evokernel.evaluate.arrays import identical
-from evokernel.evaluate.correctness import alike_calls, judge_output, judge_timed
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.poison import draw_poison, fill_poison, poison_like
-from evokernel.evaluate.references import native_answer
-from evokernel.evaluate.tolerance import expect
-from evokernel.evaluation import Status
+from evokernel.evaluate.bench.admission import admit
+from evokernel.evaluate.numerics.arrays import identical
+from evokernel.evaluate.numerics.canary import draw_poison, fill_poison, poison_like
+from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.references import native_answer
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.numerics.tolerance import expect
+from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS
 from evokernel.tasks import load_task
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cuda.driver import alike, visible_gpus
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.seat import Judge, start_judge
-from evokernel.evaluation import Budget, Evaluation, combined_speedup
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.devices import JudgeHandle, start_judge
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.device.nvml import alike, visible_gpus
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 SOURCE = """\
@@ -41,7 +41,7 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
     language = local_language("triton", settings)
     seen: list[str] = []
 
-    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[Judge, dict[str, Any]]:
+    async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, dict[str, Any]]:
         seen.append(environment["CUDA_VISIBLE_DEVICES"])
         return await start_judge(setup, environment=environment)
 
@@ -49,7 +49,7 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
         gpus = alike(visible_gpus(), most=2)
         evaluator = LocalEvaluator(*(TASK, language), settings=settings, threads=1, gpus=gpus, start=start)
 
-        async def judge(block: int, warps: int, budget: Budget) -> Evaluation:
+        async def judge(block: int, warps: int, budget: Fidelity) -> Evaluation:
             source = SOURCE.format(block=block, warps=warps)
             program = language.program_hash(source)
             return await evaluator.evaluate(EvaluationRequest(Candidate(source, "triton"), program, budget))
@@ -57,8 +57,8 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
         try:
             await evaluator.start()
             shapes = [(block, warps) for block in (256, 512, 1024, 2048) for warps in (2, 4, 8)]
-            found = await asyncio.gather(*(judge(*shape, Budget.QUICK) for shape in shapes))
-            return found, await judge(1024, 4, Budget.FINAL)
+            found = await asyncio.gather(*(judge(*shape, Fidelity.QUICK) for shape in shapes))
+            return found, await judge(1024, 4, Fidelity.FINAL)
         finally:
             await evaluator.close()
 

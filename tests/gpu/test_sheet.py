@@ -3,9 +3,9 @@ import time
 import pytest
 import torch
 
-from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.cuda.sheet import device_name, floor_of, measure_device
-from evokernel.evaluate.device import is_impossible
+from evokernel.evaluate.device.cpu_roofline import is_impossible
+from evokernel.evaluate.device.gpu_roofline import device_name, floor_of, measure_device
+from evokernel.evaluate.device.nvml import visible_gpu
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.evaluate.inside import bundle
+from evokernel.evaluate.inside.process import bundle
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import forge_plain
-from evokernel.languages.triton import TritonLanguage
 from evokernel.protocols import Built
 from tests.unit.languages.test_triton_build import KINDS, TASK
 
@@ -39,7 +39,7 @@ import torch
 folder, evaluate = sys.argv[1:]
 sys.path.append(evaluate)
 from inside import source, triton_build
-from inside.triton_driver import LiveDriver, activate, use_cache
+from inside.untrusted.triton_driver import LiveDriver, activate, use_cache
 
 x = torch.randn(65536, device="cuda")
 y = torch.full_like(x, float("nan"))
@@ -68,7 +68,7 @@ def test_what_was_recorded_runs(tmp_path: Path):
     for name, content in bundle.unpack(built.artifact).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    evaluate = str(Path(bundle.__file__).parents[1])
+    evaluate = str(Path(bundle.__file__).parents[2])
     argv = [sys.executable, "-I", "-B", "-c", LAUNCH, str(tmp_path), evaluate]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evokernel.evaluate.cuda.driver import visible_gpu
-from evokernel.evaluate.cuda.watch import BUSY, Probe, Watch, clocks, compute_processes
+from evokernel.evaluate.device.neighbours import BUSY, NeighbourWatch, Probe, clocks, compute_processes
+from evokernel.evaluate.device.nvml import visible_gpu
 
 NEIGHBOUR = """
 import torch
@@ -38,8 +38,8 @@ def gpu_index() -> int:
     return gpu.index
 
 
-def watch(*ours: int) -> Watch:
-    return Watch(lambda: set(ours))
+def watch(*ours: int) -> NeighbourWatch:
+    return NeighbourWatch(lambda: set(ours))
 
 
 def test_alone_the_gpu_is_quiet():

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluation import Budget, Evaluation
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity
 from tests.hostile.tricks import LEAVING
 from tests.processes import descendants, take_orphans
 from tests.unit.evaluate.ordinary_user import UID, run_as_user
@@ -109,7 +109,7 @@ def make_place(uid: int) -> Iterator[Place]:
 
 
 def judged(
-    place: Place, level: Level, programs: Sequence[str], *, as_somebody_else: bool, threads: int = 1
+    place: Place, level: SandboxLevel, programs: Sequence[str], *, as_somebody_else: bool, threads: int = 1
 ) -> dict[str, Any]:
     """Return what became of each program, of the witness after it, and what was left in the end."""
     script = "from tests.hostile.judging import main\nmain()\n"
@@ -144,7 +144,7 @@ def main() -> None:
     job = json.loads(os.environ.pop(JOB))
     if os.geteuid() == UID:
         resource.setrlimit(resource.RLIMIT_NPROC, (MOST_PROCESSES, MOST_PROCESSES))
-    place, level = Place(Path(job["folder"])), Level(job["level"])
+    place, level = Place(Path(job["folder"])), SandboxLevel(job["level"])
     sandbox = detect_sandbox(level)
     report: dict[str, Any] = {
         "level": sandbox.level,
@@ -159,7 +159,7 @@ def main() -> None:
     print(json.dumps(report))
 
 
-async def _judge(place: Place, level: Level, programs: Sequence[str], *, threads: int) -> dict[str, Any]:
+async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, threads: int) -> dict[str, Any]:
     settings = EvaluationConfig(
         quick_ms=4, precise_ms=4, timeout_s=2, compile_timeout_s=8, memory_mib=MEMORY_MIB, sandbox=level.value
     )
@@ -168,7 +168,7 @@ async def _judge(place: Place, level: Level, programs: Sequence[str], *, threads
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(source: str) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, "cpp"), language.program_hash(source), Budget.QUICK)
+        request = EvaluationRequest(Candidate(source, "cpp"), language.program_hash(source), Fidelity.QUICK)
         return await evaluator.evaluate(request)
 
     async def both(source: str) -> tuple[Evaluation, Evaluation]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.candidate import Candidate
-from evokernel.evaluate.sandbox import detect_sandbox
-from evokernel.evaluation import Status
+from evokernel.evaluate.sandbox.levels import detect_sandbox
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Status
 from tests.e2e.kill_and_resume import children, wait_for_no_children, write_config
 from tests.hostile.judging import KEY, MEMORY_MIB, TASK, Place, make_place, source_of
 from tests.hostile.tricks import TRICKS
@@ -107,7 +107,7 @@ def test_a_search_goes_on_whatever_it_is_handed(place: Place, ours: list[str]) -
     assert best["holdout"] == "passed"
     with Store.open(store, write=False) as opened:
         assert opened.verify() == []
-        results = [fact for fact in opened.facts() if isinstance(fact, Result)]
+        results = [fact for fact in opened.facts() if isinstance(fact, ResultEntry)]
         found = {fact.evaluation.candidate_id: fact.evaluation for fact in results}
         refused = {name for name in hostile if Candidate(hostile[name], "cpp").id not in found}
     assert refused == {"empty", "no_text"}  # these never become candidates

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from evokernel.evaluate.sandbox import Level
-from evokernel.evaluation import Status
+from evokernel.evaluate.sandbox.levels import SandboxLevel
+from evokernel.records.evaluation import Status
 from tests.hostile.judging import PROGRAMS, SOURCES, judged, make_place
 from tests.hostile.tricks import GOT_THROUGH, LEAVING, TRICKS, WRITABLE
 from tests.unit.evaluate.ordinary_user import UID
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-PLACES = [(level, user) for level in Level for user in (False, True)]
+PLACES = [(level, user) for level in SandboxLevel for user in (False, True)]
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=[f"{level}-{'user' if user else 'root'}" for level, user in PLACES])
@@ -28,7 +28,7 @@ def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     return judge_at(level, list(TRICKS), user=user)
 
 
-def judge_at(level: Level, programs: list[str], *, user: bool, threads: int = 1) -> dict[str, Any]:
+def judge_at(level: SandboxLevel, programs: list[str], *, user: bool, threads: int = 1) -> dict[str, Any]:
     """Return the report of one level; skips where this machine does not have it."""
     somebody_else = user and os.geteuid() == 0
     with make_place(UID if somebody_else else os.geteuid()) as place:
@@ -80,8 +80,8 @@ def writable(report: dict[str, Any]) -> bool:
     return any(words in hole for hole in report["holes"] for words in WRITABLE)
 
 
-@pytest.mark.parametrize("level", [Level.FULL, Level.RLIMITS])
-def test_with_threads_only_threads_are_started_and_they_end_with_the_candidate(level: Level) -> None:
+@pytest.mark.parametrize("level", [SandboxLevel.FULL, SandboxLevel.RLIMITS])
+def test_with_threads_only_threads_are_started_and_they_end_with_the_candidate(level: SandboxLevel) -> None:
     report = judge_at(level, ["thread_left_behind", "daemons", "fork_bomb", "signals"], user=False, threads=2)
     assert {verdict["status"] for verdict in report["verdicts"].values()} == {Status.OK}, report["verdicts"]
     assert {witness["status"] for witness in report["witnesses"].values()} == {Status.OK}, report["witnesses"]

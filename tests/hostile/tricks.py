@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evokernel.evaluation import Status
+from evokernel.records.evaluation import Status
 
 GOT_THROUGH = "SIGILL"
 """How a worker says that a trick was not refused, see prelude.h."""

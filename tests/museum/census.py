@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from evokernel.evaluation import Mode, Stage, Status
+from evokernel.records.evaluation import Mode, Stage, Status
 from tests.museum.exhibits import CHEATS, CLASSES, HONEST, Exhibit, due_without_gpu, read_exhibits
 
 LANGUAGES = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA C++"}

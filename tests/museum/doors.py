@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evokernel.config import EvaluationConfig
+from evokernel.config.run import EvaluationConfig
 from evokernel.errors import WorkerError
-from evokernel.evaluate.artifact.checked import Checked, Target, read_artifact
-from evokernel.evaluate.artifact.plan import PlanLimits
-from evokernel.evaluate.builds import Build
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.entries import unbuilt
-from evokernel.evaluate.probes import probe_workloads
-from evokernel.evaluate.verdicts import failure
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Stage, Status
+from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild, Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
+from evokernel.evaluate.bench.feedback import failure
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.builds import Build
+from evokernel.evaluate.client.evaluations import unbuilt
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Built, Language
+from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Task, Workload
 
 SETTINGS = EvaluationConfig(compile_timeout_s=20).on("cuda")
@@ -34,7 +34,7 @@ _RUN = re.compile(r"^def run\((\w+).*\):\n", re.MULTILINE)
 class Passed:
     """What the doors let through: its plans, none where it must be run in a worker."""
 
-    checked: Checked
+    checked: CheckedBuild
 
     @property
     def recorded(self) -> bool:
@@ -51,7 +51,7 @@ def hidden_shapes(task: Task) -> tuple[Workload, ...]:
     return probe_workloads(task.workloads["cuda"], np.random.default_rng(0))
 
 
-def pass_doors(language: Language, source: str, task: Task, *, hidden: tuple[Workload, ...]) -> Outcome | Passed:
+def pass_doors(language: Language, source: str, task: Task, *, hidden: tuple[Workload, ...]) -> PhaseVerdict | Passed:
     """Return the verdict that is due without a GPU, or what was built.
 
     Args:
@@ -62,7 +62,7 @@ def pass_doors(language: Language, source: str, task: Task, *, hidden: tuple[Wor
     """
     complaint = language.static_check(source)
     if complaint is not None:
-        return Outcome(Status.STATIC_REJECT, Stage.STATIC, complaint)
+        return PhaseVerdict(Status.STATIC_REJECT, Stage.STATIC, complaint)
     built = language.build(source, task, hidden=[workload.dims for workload in hidden])
     refused = unbuilt(Build(built))
     if refused is not None:

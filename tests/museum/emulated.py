@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from evokernel.cuda import Module
-from evokernel.evaluate.artifact.parameters import Place
-from evokernel.evaluate.artifact.plan import Copy, Fill, Launch, Plan, Step
-from evokernel.evaluate.inside.triton_params import POINTER, Parameter
+from evokernel.evaluate.artifact_mode.parameters import Place
+from evokernel.evaluate.artifact_mode.plan import Copy, Fill, LaunchPlan, RecordedLaunch, Step
+from evokernel.evaluate.inside.driver.kernel_parameters import POINTER, Parameter
 from evokernel.protocols import Language
 from evokernel.task import Task
 from tests.answers import Question, ask
@@ -103,7 +103,7 @@ def _read(file: Path, like: torch.Tensor) -> torch.Tensor:
 # ------------------------------------------------------------------------------------------------- the program
 
 
-def _program(source: str, plans: Mapping[str, Plan], folder: Path) -> Path:
+def _program(source: str, plans: Mapping[str, LaunchPlan], folder: Path) -> Path:
     """Compile a source's CUDA C++ together with a `main` that does what the plan of a number says."""
     namespace = types.ModuleType("kernel")
     exec(source, vars(namespace))
@@ -130,15 +130,15 @@ def _program(source: str, plans: Mapping[str, Plan], folder: Path) -> Path:
     return program
 
 
-def _scratch(plans: Mapping[str, Plan]) -> set[str]:
+def _scratch(plans: Mapping[str, LaunchPlan]) -> set[str]:
     return {name for plan in plans.values() for name in plan.scratch}
 
 
-def _places(plan: Plan) -> list[Place]:
+def _places(plan: LaunchPlan) -> list[Place]:
     found = []
     for step in plan.steps:
         match step:
-            case Launch():
+            case RecordedLaunch():
                 found += [each.value for each in step.parameters if isinstance(each.value, Place)]
             case Fill():
                 found.append(step.place)
@@ -147,14 +147,14 @@ def _places(plan: Plan) -> list[Place]:
     return found
 
 
-def _steps(plan: Plan) -> str:
+def _steps(plan: LaunchPlan) -> str:
     lines = [f'buffers["{name}"].assign({size}, 0x5b);' for name, size in plan.scratch.items()]
     return "".join(f"        {line}\n" for line in (*lines, *map(_step, plan.steps)))
 
 
 def _step(step: Step) -> str:
     match step:
-        case Launch():
+        case RecordedLaunch():
             assert step.cluster == 1, "clusters are for a GPU"
             grid, block = (", ".join(map(str, extents)) for extents in (step.grid, step.block))
             values = ", ".join(map(_value, step.parameters))

@@ -2,7 +2,7 @@
 
 import re
 
-from evokernel.steps import Context, Draft
+from evokernel.records.step import Context, Draft
 
 _MARK = re.compile(r'\nextern "C" const int mark = \d+;\n\Z')
 

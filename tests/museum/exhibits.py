@@ -8,7 +8,7 @@ of a cheat:
     artifact    the verdict in artifact mode; in Triton and CUDA C++ this one is always there
 
 and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
-words of `evokernel.evaluation`; `numerical` stands for `nonfinite`, too, since which of them a wrong answer gets may
+words of `records.evaluation`; `numerical` stands for `nonfinite`, too, since which of them a wrong answer gets may
 hang on the contents that were drawn and on what lay in memory. `hole: WHY` marks a cheat that cannot be stopped where
 its verdict is `ok`, `hole in worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks
 one whose results are right and that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads.
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evokernel.config import language_of
-from evokernel.evaluation import Mode, Stage, Status
+from evokernel.config.run import language_of
+from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.self_test.exhibits import CLASSES as SELF_TEST_CLASSES
 from evokernel.self_test.exhibits import read_head
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget, Evaluation
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity
 from tests.museum.exhibits import Exhibit
 
 SETTINGS = EvaluationConfig(quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3)
@@ -31,7 +31,7 @@ async def _judge(task: str, exhibits: Iterable[Exhibit], *, threads: int) -> dic
 
     async def judge(exhibit: Exhibit) -> tuple[str, Evaluation]:
         candidate, program = Candidate(exhibit.source, language.name), language.program_hash(exhibit.source)
-        return exhibit.name, await evaluator.evaluate(EvaluationRequest(candidate, program, Budget.QUICK))
+        return exhibit.name, await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
 
     try:
         return dict(await asyncio.gather(*map(judge, exhibits)))

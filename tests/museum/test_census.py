@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Mode
+from evokernel.records.evaluation import Mode
 from tests.museum.census import ENDS, HOLE, LANGUAGES, NOTHING, PLANS, WINGS, end_of
 from tests.museum.exhibits import CHEATS, HONEST, Exhibit, due_without_gpu, read_exhibits
 

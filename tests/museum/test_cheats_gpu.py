@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from evokernel.evaluate.cuda.arena import device_spacing
-from evokernel.evaluate.inside import source
-from evokernel.evaluate.inside.triton_standin import LaunchesOnly
-from evokernel.evaluate.segments import Buffer, SegmentLayout
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Mode, Stage, Status
-from evokernel.languages import cuda_static, triton_static, triton_tokens
+from evokernel.evaluate.inside.untrusted import load_module
+from evokernel.evaluate.inside.untrusted.stand_in_tensors import LaunchesOnly
+from evokernel.evaluate.memory.device_arena import device_spacing
+from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.languages.gpu import cuda_static_check, python_tokens, triton_static_check
 from evokernel.protocols import Language
+from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.task import Role
 from evokernel.tasks import load_task
 from tests.answers import finding
@@ -37,8 +37,8 @@ from tests.nvrtc import needs_nvrtc
 CHEATING = read_exhibits(CHEATS / "triton") + read_exhibits(CHEATS / "cuda")
 JUDGED = [(cheat, mode) for cheat in CHEATING for mode in cheat.modes]
 STATIC_CHECKS: Mapping[str, Callable[[str], str | None]] = {
-    "triton": triton_static.static_check,
-    "cuda": cuda_static.static_check,
+    "triton": triton_static_check.static_check,
+    "cuda": cuda_static_check.static_check,
 }
 SECRET = "nobody but the judge knows this"
 LONGEST = 40 * 201
@@ -58,7 +58,7 @@ def form_for(cheat: Exhibit, mode: Mode) -> str:
     return cheat.source if mode is Mode.ARTIFACT else in_a_worker(cheat.source)
 
 
-def judged(languages: Mapping[str, Language], cheat: Exhibit, mode: Mode) -> Outcome | Passed:
+def judged(languages: Mapping[str, Language], cheat: Exhibit, mode: Mode) -> PhaseVerdict | Passed:
     task = load_task(cheat.task).on("cuda")
     return pass_doors(languages[cheat.language], form_for(cheat, mode), task, hidden=hidden_shapes(task))
 
@@ -106,7 +106,7 @@ def test_it_is_stopped_before_the_gpu_where_that_is_due(
 ) -> None:
     found = judged(languages, cheat, mode)
     if due_without_gpu(cheat, mode):
-        assert isinstance(found, Outcome), "it passed all doors"
+        assert isinstance(found, PhaseVerdict), "it passed all doors"
         assert cheat.foresees(found.status, found.stage, mode), found.feedback
         assert len(found.feedback) <= LONGEST
         assert SECRET not in found.feedback
@@ -122,7 +122,7 @@ def test_it_is_stopped_before_the_gpu_where_that_is_due(
 def test_what_fails_on_hidden_shapes_does_not_tell_them(languages: Mapping[str, Language], label: str) -> None:
     cheat = next(each for each in CHEATING if each.label == label)
     found = judged(languages, cheat, Mode.ARTIFACT)
-    assert isinstance(found, Outcome)
+    assert isinstance(found, PhaseVerdict)
     assert found.feedback.startswith("on a hidden shape, ")
     shapes = [workload.sizes for workload in hidden_shapes(load_task(cheat.task).on("cuda"))]
     told = {extent for shape in shapes for extent in shape.values() if extent > 1 and str(extent) in found.feedback}
@@ -169,7 +169,7 @@ def test_programs_that_differ_in_a_docstring_share_their_hash_and_may_do_differe
     """A known hole: verdicts are used again by that hash, and a source can find out what its docstrings say."""
     cheat = next(each for each in CHEATING if each.name == "docstring_decides")
     honest = cheat.source.replace("Add up half.", "Add up all.")
-    assert triton_tokens.program_hash(honest) == triton_tokens.program_hash(cheat.source)
+    assert python_tokens.program_hash(honest) == python_tokens.program_hash(cheat.source)
     task = load_task(cheat.task).on("cuda")
     answers = interpreted({"honest": (honest, task), "cheat": (cheat.source, task)})
     right = {name: all(finding(*each) is None for each in found) for name, found in answers.items()}
@@ -196,7 +196,7 @@ def called_live(name: str) -> torch.Tensor:
     cheat = next(each for each in CHEATING if each.label == f"triton/{name}")
     x, y = torch.ones(3, 5), torch.zeros(3)
     with LaunchesOnly():
-        source.load(cheat.source).run(x, 3, 5, y)
+        load_module.load(cheat.source).run(x, 3, 5, y)
     return y
 
 

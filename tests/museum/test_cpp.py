@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Evaluation, Stage, Status, combined_speedup
+from evokernel.records.evaluation import Evaluation, Stage, Status, combined_speedup
 from evokernel.self_test.exhibits import CLASSES
 from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, read_exhibits, refuse_incomplete
 from tests.museum.on_processor import judge_exhibits

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.evaluate.timing import SAME
-from evokernel.evaluation import Status
+from evokernel.evaluate.numerics.statistics import SAME
+from evokernel.records.evaluation import Status
 
 ROOT = Path(__file__).parents[2]
 EQUALS = 200
@@ -39,7 +39,7 @@ def test_a_search_among_equal_kernels_crowns_none_as_better(tmp_path: Path):
 
     evokernel("evolve", "equal.yaml")
     with Store.open(tmp_path / "equal.db", write=False) as store:
-        found = [fact.evaluation for fact in store.facts() if isinstance(fact, Result)]
+        found = [fact.evaluation for fact in store.facts() if isinstance(fact, ResultEntry)]
     measured = [each for each in found if each.status is Status.OK and "twin" not in each.metrics]
     assert len({each.artifact_hash for each in measured}) == EQUALS + 1
     best = json.loads(evokernel("best", "equal.yaml", "--json"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evokernel.evaluate.admission import admit
+from evokernel.evaluate.bench.admission import admit
 from evokernel.protocols import Language
 from evokernel.task import Task
 from evokernel.tasks import load_task

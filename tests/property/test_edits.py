@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.config import RunConfig, flatten
-from evokernel.edits import edits_between
+from evokernel.config.changes import edits_between
+from evokernel.config.run import RunConfig, flatten
 from evokernel.errors import RunMismatch
 
 Change = tuple[tuple[str | int, ...], Any]

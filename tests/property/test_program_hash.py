@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evokernel.languages.cpp_tokens import DIRECTIVE, program_hash, tokens, tokens_with_care
+from evokernel.languages.cpp.tokens import DIRECTIVE, program_hash, tokens, tokens_with_care
 
 SOURCE = r"""#include <cstdint>
 #include <immintrin.h>

@@ -7,8 +7,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.regions import Region, only_whole, outside, read_regions, with_regions
-from operators.splicing import grafts
+from evokernel.source.regions import Region, only_whole, outside, read_regions, with_regions
+from operators.rules.grafting import grafts
 
 NAMES = ("load", "pack", "store tile")
 LINES = st.sampled_from(

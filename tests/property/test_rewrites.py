@@ -8,7 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from operators.loops.ir import (
+from operators.rewrites.cpp import apply, moves
+from operators.rewrites.cpp.ir.reader import read
+from operators.rewrites.cpp.ir.syntax import (
     Assign,
     Binary,
     Call,
@@ -24,9 +26,7 @@ from operators.loops.ir import (
     Unary,
     Var,
 )
-from operators.loops.reader import read
-from operators.loops.writer import write
-from operators.rewrites import apply, moves
+from operators.rewrites.cpp.ir.writer import write
 from tests.unit.rewrites.nests import NESTS, Nest, check, compiled
 
 LEAVES = st.sampled_from([Num("1"), Num("0.5f"), Var("x"), Var("N"), Index("a", (Var("i"),))])

@@ -8,22 +8,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Learned, Remeasured, Result, Stop
-from archive.store import Barren, Store
-from evokernel.candidate import Candidate, Proposal, Usage
-from evokernel.conversation import (
-    Call,
-    CallResult,
-    CallStatus,
-    Insight,
-    InsightKind,
-    Message,
-    Origin,
-)
-from evokernel.evaluation import (
-    Budget,
+from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, InsightEntry, ResultEntry, StopEntry
+from archive.store import NoCandidate, Store
+from evokernel.records.candidate import Candidate, Proposal, Usage
+from evokernel.records.evaluation import (
     Evaluation,
     EvaluationKey,
+    Fidelity,
     Limit,
     Mode,
     Speedup,
@@ -32,6 +23,7 @@ from evokernel.evaluation import (
     Timing,
     Verdict,
 )
+from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelCall, ModelCallResult, Origin
 
 words = st.text(max_size=20)
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
@@ -64,7 +56,7 @@ keys = st.builds(
     environment=words,
     evaluator_version=words,
     mode=st.sampled_from(Mode),
-    budget=st.sampled_from(Budget),
+    budget=st.sampled_from(Fidelity),
 )
 
 
@@ -138,10 +130,10 @@ def test_any_text_can_be_stored(text):
                 program_hash="p",
                 skeleton="s",
             )
-            store.record_barren(Barren(2, text, text, 0, text))
-            store.record_insight(Barren(3, text, text, 0), Insight(InsightKind.LESSON, text, text))
-            call = Call(Origin(4, text, text), 0, text, text, (Message("user", text),), {text: text}, 0, 0, 0.0)
-            store.calls.end(store.calls.begin(call), CallResult(CallStatus.FAILED, text, Usage(text)))
+            store.record_barren(NoCandidate(2, text, text, 0, text))
+            store.record_insight(NoCandidate(3, text, text, 0), Insight(InsightKind.LESSON, text, text))
+            call = ModelCall(Origin(4, text, text), 0, text, text, (Message("user", text),), {text: text}, 0, 0, 0.0)
+            store.calls.end(store.calls.begin(call), ModelCallResult(CallStatus.FAILED, text, Usage(text)))
             Store.inbox_put(path, text, {text: text}, author=text)
             (entry,) = store.take_inbox()
             assert entry.payload == {text: text}
@@ -183,7 +175,7 @@ class Model:
 
 
 def key_of(candidate):
-    return EvaluationKey("p" + candidate.id[:4], "t", "d", "e", "1", Mode.WORKER, Budget.QUICK)
+    return EvaluationKey("p" + candidate.id[:4], "t", "d", "e", "1", Mode.WORKER, Fidelity.QUICK)
 
 
 def verdict_of(candidate, n):
@@ -206,24 +198,24 @@ def apply(store, path, model, operation, n):
         verdict = stored.evaluation if stored else verdict_of(made.candidate, n)
         assert store.commit(made.step, verdict, reused_from=stored.seq if stored else None) == seq
         used = stored.seq if stored else seq
-        model.facts.append(Result(seq, 0.0, made, verdict.key.program_hash, "s", verdict, used, ""))
+        model.facts.append(ResultEntry(seq, 0.0, made, verdict.key.program_hash, "s", verdict, used, ""))
     elif operation in ("barren", "insight", "call"):
         apply_without_candidate(store, model, operation, n)
     elif operation == "remeasure" and model.tried:
         verdict = verdict_of(store.candidate(model.tried[n % len(model.tried)]).candidate, n)
         assert store.add_evaluation(verdict) == seq
-        model.facts.append(Remeasured(seq, 0.0, verdict, ""))
+        model.facts.append(EvaluationEntry(seq, 0.0, verdict, ""))
     elif operation == "inbox":
         number = Store.inbox_put(path, "hint", n, author="me")
         (entry,) = store.take_inbox()
         model.facts.append(InboxEntry(seq, 0.0, number, "hint", n, "me", entry.created))
     elif operation == "edit":
         store.config_edit("x", None, n)
-        model.facts.append(ConfigEdit(seq, 0.0, "x", None, n))
+        model.facts.append(ConfigEntry(seq, 0.0, "x", None, n))
     elif operation == "stop":
         store.session_start()
         store.session_end(str(n))
-        model.facts.append(Stop(seq, 0.0, str(n)))
+        model.facts.append(StopEntry(seq, 0.0, str(n)))
     elif operation == "skip":
         model.missing.append(model.step)
         model.step += 1
@@ -232,18 +224,18 @@ def apply(store, path, model, operation, n):
 def apply_without_candidate(store, model, operation, n):
     seq = len(model.facts) + 1
     if operation == "barren":
-        barren = Barren(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
+        barren = NoCandidate(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
         assert store.record_barren(barren) == seq
-        model.facts.append(BarrenStep(seq, 0.0, barren))
+        model.facts.append(EmptyStep(seq, 0.0, barren))
     elif operation == "insight":
-        barren = Barren(model.step, "plan", "main", seq - 1)
+        barren = NoCandidate(model.step, "plan", "main", seq - 1)
         about = model.tried[-1] if model.tried else ""
         insight = Insight(InsightKind.STRATEGY, str(n), "how", about, n / 4, tuple(model.learned[:2]))
         assert store.record_insight(barren, insight) == seq
-        model.facts.append(Learned(seq, 0.0, barren, insight))
+        model.facts.append(InsightEntry(seq, 0.0, barren, insight))
         model.learned.append(seq)
     elif operation == "call":  # for a step that never comes
-        store.calls.begin(Call(Origin(model.step, "main", "plan"), 0, "think", "m", (), {}, n, 1, 0.0))
+        store.calls.begin(ModelCall(Origin(model.step, "main", "plan"), 0, "think", "m", (), {}, n, 1, 0.0))
         model.missing.append(model.step)
         model.called.append(model.step)
     model.step += 1

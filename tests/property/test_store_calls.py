@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.store import Store
-from evokernel.candidate import Usage
-from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin, Spending
+from evokernel.records.candidate import Usage
+from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin, Spending
 
 words = st.text(max_size=20)
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too
@@ -23,7 +23,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 calls = st.builds(
-    Call,
+    ModelCall,
     origin=st.builds(
         Origin,
         step=counts,
@@ -43,7 +43,7 @@ calls = st.builds(
     reserved_tokens=counts,
     reserved_usd=finite.map(abs),
 )
-outcomes = st.builds(CallResult, st.sampled_from(list(CallStatus)[1:]), words, usages)
+outcomes = st.builds(ModelCallResult, st.sampled_from(list(CallStatus)[1:]), words, usages)
 
 
 def same(one, other):
@@ -86,12 +86,12 @@ def test_spending_is_what_ended_calls_cost_and_open_ones_reserve(plan):
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "run.db", write=True) as store:
         expected = Spending()
         for step, (reserved, paid) in enumerate(plan, 1):
-            call = Call(Origin(step, "a", "b"), 0, "code", "m", (), {}, 0, *reserved)
+            call = ModelCall(Origin(step, "a", "b"), 0, "code", "m", (), {}, 0, *reserved)
             number = store.calls.begin(call)
             if paid is not None:
                 tokens, cost = paid
                 store.calls.end(
-                    number, CallResult(CallStatus.OK, "", Usage("m", tokens // 2, tokens - tokens // 2, cost))
+                    number, ModelCallResult(CallStatus.OK, "", Usage("m", tokens // 2, tokens - tokens // 2, cost))
                 )
             tokens, cost = reserved if paid is None else paid
             expected = Spending(step, expected.tokens + tokens, expected.cost_usd + cost)

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.store import Store
-from evokernel.candidate import Candidate, Proposal
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
-from evokernel.fitness import fitness_of
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.fitness import fitness_of
 
 measured = st.tuples(
     st.integers(0, 5),
-    st.sampled_from(Budget),
+    st.sampled_from(Fidelity),
     st.sampled_from([Status.OK, Status.OK, Status.OK, Status.OK, Status.NUMERICAL, Status.HARNESS_ERROR]),
     st.integers(-8, 8),
     st.sampled_from([0.01, 0.5]),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.evaluate.timing import Block, Estimate, Plan, measure
-from evokernel.evaluation import Z95, Verdict
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, StoppingRule, measure
+from evokernel.records.evaluation import Z95, Verdict
 
 
 class ScriptedClock:
@@ -19,9 +19,9 @@ class ScriptedClock:
         self._truth, self._noise, self._wander, self._spikes = truth, noise, wander, spikes
         self._level = 0.0
 
-    def block(self) -> Block:
+    def block(self) -> CounterbalancedBlock:
         b1, c1, c2, b2 = self._one(), self._one() / self._truth, self._one() / self._truth, self._one()
-        return Block((b1, b2), (c1, c2), (b1 + c1 + c2 + b2) / 1e9)
+        return CounterbalancedBlock((b1, b2), (c1, c2), (b1 + c1 + c2 + b2) / 1e9)
 
     def _one(self) -> float:
         self._level += self._rng.gauss(0, self._wander)
@@ -29,7 +29,7 @@ class ScriptedClock:
         return time * self._rng.uniform(1.1, 3.0) if self._rng.random() < self._spikes else time
 
 
-def measured(seed: int, plan: Plan, *, truth: float, noise: float, wander: float, spikes: float) -> Estimate:
+def measured(seed: int, plan: StoppingRule, *, truth: float, noise: float, wander: float, spikes: float) -> Estimate:
     return measure(ScriptedClock(seed, truth=truth, noise=noise, wander=wander, spikes=spikes).block, plan)
 
 
@@ -41,7 +41,7 @@ MACHINES = [(0.002, 0.0, 0.0), (0.005, 0.001, 0.0), (0.01, 0.003, 0.02), (0.03, 
 def test_the_interval_covers_the_truth(noise: float, wander: float, spikes: float, truth: float):
     runs, covered = 400, 0
     for seed in range(runs):
-        found = measured(seed, Plan(0.1), truth=truth, noise=noise, wander=wander, spikes=spikes)
+        found = measured(seed, StoppingRule(0.1), truth=truth, noise=noise, wander=wander, spikes=spikes)
         covered += abs(found.log_speedup - math.log(truth)) <= Z95 * found.log_error
     assert covered / runs >= 0.90
 
@@ -50,7 +50,8 @@ def test_the_interval_covers_the_truth(noise: float, wander: float, spikes: floa
 def test_equal_kernels_are_rarely_called_faster(noise: float, wander: float, spikes: float):
     runs = 400
     faster = sum(
-        measured(seed, Plan(0.1), truth=1.0, noise=noise, wander=wander, spikes=spikes).verdict is Verdict.FASTER
+        measured(seed, StoppingRule(0.1), truth=1.0, noise=noise, wander=wander, spikes=spikes).verdict
+        is Verdict.FASTER
         for seed in range(runs)
     )
     assert faster / runs <= 0.025
@@ -65,7 +66,7 @@ def test_equal_kernels_are_rarely_called_faster(noise: float, wander: float, spi
 @settings(max_examples=150, deadline=None)
 def test_early_exit_is_monotone_in_the_incumbent(seed: int, truth: float, incumbent: float, more: float):
     def early(best: float) -> bool:
-        plan = Plan(0.02, incumbent=best)
+        plan = StoppingRule(0.02, incumbent=best)
         return measured(seed, plan, truth=truth, noise=0.01, wander=0.002, spikes=0.02).stopped_early
 
     if early(incumbent):
@@ -80,12 +81,12 @@ def test_the_plan_is_kept(seed: int, budget: float, noise: float):
     spent: list[float] = []
     clock = ScriptedClock(seed, truth=1.0, noise=noise, wander=0.0, spikes=0.0)
 
-    def block() -> Block:
+    def block() -> CounterbalancedBlock:
         taken = clock.block()
         spent.append(taken.clock_s)
         return taken
 
-    found = measure(block, Plan(budget))
+    found = measure(block, StoppingRule(budget))
     assert found.pairs == 2 * len(spent) >= 4
     assert math.isfinite(found.log_error)
     assert sum(spent[:-1]) < 2 * budget or len(spent) == 2

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from evokernel.budget import stopper_from
-from evokernel.config import BudgetConfig
+from evokernel.config.run import BudgetConfig
+from evokernel.engine.stoppers import stopper_from
 from evokernel.protocols import Progress
 
 START = Progress(0, 0.0, 0.0, 0, 0.0, None)

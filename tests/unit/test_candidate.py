@@ -2,7 +2,7 @@
 
 import pytest
 
-from evokernel.candidate import Candidate, clean
+from evokernel.records.candidate import Candidate, clean
 
 
 def test_line_ends_do_not_make_another_candidate() -> None:

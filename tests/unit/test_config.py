@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evokernel.assemble import make_topology
-from evokernel.config import RunConfig, dump_config, flatten, language_of, load_config, parse_config
-from evokernel.edits import edits_between
+from evokernel.config.changes import edits_between
+from evokernel.config.run import RunConfig, dump_config, flatten, language_of, load_config, parse_config
+from evokernel.engine.assemble import make_topology
 from evokernel.errors import ConfigError, RunMismatch
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))

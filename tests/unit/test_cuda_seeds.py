@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.source.tunables import read_tunables, with_values
 from evokernel.tasks import load_task
-from evokernel.tunables import read_tunables, with_values
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 

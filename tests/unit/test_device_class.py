@@ -9,10 +9,10 @@ from typing import Literal
 import pytest
 
 from archive.store import Store
-from evokernel.assemble import check_same_class, default_in_flight, make_island
-from evokernel.config import RunConfig, dump_config, load_config
-from evokernel.device_class import Machine, gpus_note, resolve_device
+from evokernel.config.run import RunConfig, dump_config, load_config
+from evokernel.engine.assemble import check_same_class, default_in_flight, make_island
 from evokernel.errors import ConfigError, RunMismatch
+from evokernel.evaluate.device.device_class import Machine, gpus_note, resolve_device
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.tasks import load_task
 from tests.engine import TASK as CPU_TASK
@@ -151,7 +151,7 @@ def test_a_store_of_another_class_is_refused_before_anything_starts(tmp_path: Pa
 
 def test_looking_at_this_machine_imports_neither_triton_nor_torch() -> None:
     script = (
-        "import sys; from evokernel.device_class import this_machine; found = this_machine(); "
+        "import sys; from evokernel.evaluate.device.device_class import this_machine; found = this_machine(); "
         "assert found.gpu is None or found.gpu; assert not {'triton', 'torch'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

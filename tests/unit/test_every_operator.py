@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import BarrenStep, Learned, Result
+from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
-from evokernel.assemble import foreign_kernels, make_archipelago, make_operators
-from evokernel.budget import stopper_from
-from evokernel.candidate import Candidate
-from evokernel.config import RunConfig
-from evokernel.conversation import ModelRequest
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
+from evokernel.engine.search import Parts, Search
+from evokernel.engine.stoppers import stopper_from
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import run_plain
-from evokernel.llm.scripted import Scripted
-from evokernel.search import Parts, Search
+from evokernel.llm.scripted import ScriptedTransport
+from evokernel.records.candidate import Candidate
+from evokernel.records.llm import ModelRequest
 from evokernel.tasks import load_task
-from operators.templates import load_templates
+from operators.llm.templates import load_templates
 from tests.fakes import InstantEvaluator
 
 OPERATORS = tuple(load_templates())
@@ -72,7 +72,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = RunConfig.model_validate(raw).on("cpu")
     task = load_task("gemm").on("cpu")
     with Store.open(path, write=True) as store:
-        model = Scripted(reply, log=store.calls)
+        model = ScriptedTransport(reply, log=store.calls)
         operators = make_operators(config, model=model)
         foreign = foreign_kernels(config, task)
         parts = Parts(
@@ -102,27 +102,25 @@ def test_its_reply_ends_in_the_lineage(path: Path, operator: str) -> None:
     prompt = "\n".join(message.text for message in calls[0].call.messages)
     assert 'extern "C" void run(const float* a' in prompt or operator in THINK
     if operator in THINK:
-        learned = [fact for fact in facts if isinstance(fact, Learned) and fact.barren.operator == operator]
+        learned = [fact for fact in facts if isinstance(fact, InsightEntry) and fact.barren.operator == operator]
         assert learned
         assert learned[0].insight.title.startswith("thought")
         return
-    made = [fact.proposal for fact in facts if isinstance(fact, Result) and fact.proposal.operator == operator]
-    refused = [
-        fact.barren.reason for fact in facts if isinstance(fact, BarrenStep) and fact.barren.operator == operator
-    ]
+    made = [fact.proposal for fact in facts if isinstance(fact, ResultEntry) and fact.proposal.operator == operator]
+    refused = [fact.barren.reason for fact in facts if isinstance(fact, EmptyStep) and fact.barren.operator == operator]
     assert made, refused
     assert made[0].rationale.startswith(f"{operator}: ")
     assert "number" in made[0].rationale
     assert made[0].usage.model == "scripted"
     assert bool(made[0].parents) == (operator not in ("draft", "port"))
-    known = {fact.proposal.candidate.id for fact in facts if isinstance(fact, Result)}
+    known = {fact.proposal.candidate.id for fact in facts if isinstance(fact, ResultEntry)}
     assert set(made[0].parents) <= known
 
 
 def test_the_store_is_sound_and_its_words_were_used(path: Path) -> None:
     with Store.open(path, write=False) as store:
         assert store.verify() == []
-        proposals = [fact.proposal for fact in store.facts() if isinstance(fact, Result)]
+        proposals = [fact.proposal for fact in store.facts() if isinstance(fact, ResultEntry)]
     assert any(proposal.insights for proposal in proposals if proposal.operator == "implement")
     assert any(proposal.inspirations for proposal in proposals)
     mended = [proposal for proposal in proposals if proposal.operator == "repair"]

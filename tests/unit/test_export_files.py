@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import RunConfig
+from evokernel.config.run import RunConfig
 from evokernel.errors import LanguageError
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
-from evokernel.export_files import KERNEL, export_files
-from evokernel.export_helper import with_helper
-from evokernel.export_reference import reference_files
-from evokernel.judging import Judgement
-from evokernel.languages.cuda_static import HELPER_IMPORT
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.cuda_helper import with_helper
+from evokernel.export.files import KERNEL, export_files
+from evokernel.export.reference import reference_files
+from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
 from evokernel.protocols import EvaluatorIdentity
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.nvrtc import needs_nvrtc
@@ -54,13 +54,13 @@ def cuda_files(source: str) -> dict[str, str]:
     return export_files(task, found, CONFIG, reference=reference_files(task.reference))
 
 
-def judgement(candidate: Candidate) -> Judgement:
+def judgement(candidate: Candidate) -> KernelVerdict:
     identity = EvaluatorIdentity("t" * 16, "NVIDIA H100", "triton 3.6.0; torch 2.11", "1", Mode.ARTIFACT, {}, "none")
     evaluation = Evaluation(
-        identity.key("p" * 16, Budget.FINAL), candidate.id, Status.OK, Stage.FINAL,
+        identity.key("p" * 16, Fidelity.FINAL), candidate.id, Status.OK, Stage.FINAL,
         timings=(make_timing("small", 1.25),),
     )  # fmt: skip
-    return Judgement(candidate, identity, (evaluation,))
+    return KernelVerdict(candidate, identity, (evaluation,))
 
 
 def run_test(folder: Path, texts: dict[str, str]) -> "subprocess.CompletedProcess[str]":

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status, Timing
-from evokernel.export import leaders
-from evokernel.export_op import op_file, winners
-from evokernel.export_reference import reference_files
-from evokernel.judging import Judgement
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.export_kernel import leaders
+from evokernel.export.reference import reference_files
+from evokernel.export.torch_operator import op_file, winners
 from evokernel.protocols import EvaluatorIdentity
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Timing
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.exports import run_beside
 from tests.stores import StoreBuilder, make_timing
@@ -44,16 +44,16 @@ SCALED = Task(
 )
 
 
-def judged(module: str, *timings: Timing, held: float) -> Judgement:
+def judged(module: str, *timings: Timing, held: float) -> KernelVerdict:
     identity = EvaluatorIdentity("t" * 16, "a processor", "g++ -O3", "1", Mode.WORKER, {}, "none")
     candidate = Candidate(SOURCES[module], "cpp")
-    key = identity.key("p" * 16, Budget.FINAL)
+    key = identity.key("p" * 16, Fidelity.FINAL)
     metrics = {"holdout_speedup": held}
     found = Evaluation(key, candidate.id, Status.OK, Stage.FINAL, timings=timings, metrics=metrics)
-    return Judgement(candidate, identity, (found,))
+    return KernelVerdict(candidate, identity, (found,))
 
 
-def two(*, held: float = 1.5) -> dict[str, Judgement]:
+def two(*, held: float = 1.5) -> dict[str, KernelVerdict]:
     return {
         "kernel": judged("kernel", make_timing("small", 2.0), make_timing("large", 1.5), held=held),
         "kernel_other": judged("kernel_other", make_timing("small", 1.2), make_timing("large", 1.8), held=0.9),

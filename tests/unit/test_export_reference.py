@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evokernel.export_reference import REFERENCE, reference_files
-from evokernel.exported import check_reference
+from evokernel.export.check import check_reference
+from evokernel.export.reference import REFERENCE, reference_files
 from evokernel.tasks import builtin_tasks, load_task
 
 FILE = """\
@@ -99,7 +99,7 @@ def double(x):
 TASK = """\
 from pathlib import Path
 import torch
-from evokernel.scaffold.source import load_source
+from evokernel.scaffold.user_file import load_source
 source = load_source(Path(__file__).parent / "{file}")
 
 def reference(x: torch.Tensor, **_: int) -> torch.Tensor:

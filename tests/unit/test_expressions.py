@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.expressions import evaluate, names_in
+from evokernel.source.expressions import evaluate, names_in
 
 
 @given(st.integers(-999, 999), st.integers(-999, 999), st.integers(1, 99))

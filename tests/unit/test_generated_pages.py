@@ -10,9 +10,9 @@ import click
 import pytest
 import yaml
 
-from evokernel.assemble import make_operators, make_topology
 from evokernel.cli import group
-from evokernel.config import RunConfig, parse_config
+from evokernel.config.run import RunConfig, parse_config
+from evokernel.engine.assemble import make_operators, make_topology
 from evokernel.tasks import task_path
 
 ROOT = Path(__file__).parents[2]

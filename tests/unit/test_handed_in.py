@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.handed_in import read_answer, read_insight, read_source, read_text
+from evokernel.engine.inbox import read_answer, read_insight, read_source, read_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.niches import GridArchive
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
+from archive.grid import GridArchive
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
 from islands.island import Island
 from islands.migration import migrate
 from islands.selection import SELECTORS

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.candidate import Candidate
-from evokernel.conversation import Insight, InsightKind
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status
-from evokernel.fitness import Elite, Fitness
-from evokernel.steps import Failure
-from islands.broken import KEPT, TOLD, Broken
-from islands.choice import CHOOSERS, Account, ByGain
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.llm import Insight, InsightKind
+from evokernel.records.step import Failure
+from islands.assignment import RUNG, ladder
+from islands.failures import KEPT, TOLD, FailureLog
+from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
-from islands.matter import RUNG, ladder
-from islands.memory import Memory
+from islands.operator_choice import CHOOSERS, ByGain, OperatorRecord
 
 
 def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:
@@ -26,7 +26,7 @@ def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:
 
 def failure(name: str, *parents: str, operator: str = "mutate") -> Failure:
     candidate = Candidate(f"// {name}", "cpp")
-    key = EvaluationKey(name, "t", "d", "e", "1", Mode.WORKER, Budget.QUICK)
+    key = EvaluationKey(name, "t", "d", "e", "1", Mode.WORKER, Fidelity.QUICK)
     return Failure(candidate, Evaluation(key, candidate.id, Status.NUMERICAL, Stage.SMOKE), operator, name, parents)
 
 
@@ -37,31 +37,35 @@ def failure(name: str, *parents: str, operator: str = "mutate") -> Failure:
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 10), min_size=1),
     st.dictionaries(
-        st.sampled_from("abcdef"), st.builds(Account, st.integers(1, 50), st.floats(0, 5), st.floats(0, 10))
+        st.sampled_from("abcdef"), st.builds(OperatorRecord, st.integers(1, 50), st.floats(0, 5), st.floats(0, 10))
     ),
     st.integers(0, 999),
 )
 def test_every_chooser_orders_all_operators(
-    kind: str, shares: dict[str, float], accounts: dict[str, Account], seed: int
+    kind: str, shares: dict[str, float], accounts: dict[str, OperatorRecord], seed: int
 ) -> None:
     order = CHOOSERS[kind]().order(shares, accounts, np.random.default_rng(seed))
     assert sorted(order) == sorted(shares)
 
 
-def first_choices(accounts: dict[str, Account], names: str) -> list[str]:
+def first_choices(accounts: dict[str, OperatorRecord], names: str) -> list[str]:
     shares = dict.fromkeys(names, 1.0)
     return [ByGain().order(shares, accounts, np.random.default_rng(seed))[0] for seed in range(300)]
 
 
 def test_what_gains_most_for_its_cost_is_chosen_and_others_now_and_then() -> None:
-    accounts = {"cheap": Account(40, 2.0, 0.1), "dear": Account(40, 4.0, 10.0), "idle": Account(40, 0.0, 0.1)}
+    accounts = {
+        "cheap": OperatorRecord(40, 2.0, 0.1),
+        "dear": OperatorRecord(40, 4.0, 10.0),
+        "idle": OperatorRecord(40, 0.0, 0.1),
+    }
     chosen = first_choices(accounts, ["cheap", "dear", "idle"])  # type: ignore[arg-type]
     assert chosen.count("cheap") > 200
     assert {"dear", "idle"} <= set(chosen)
 
 
 def test_what_was_never_asked_comes_first() -> None:
-    accounts = {"known": Account(40, 2.0, 0.1)}
+    accounts = {"known": OperatorRecord(40, 2.0, 0.1)}
     assert first_choices(accounts, ["known", "new"]).count("new") > 200  # type: ignore[arg-type]
 
 
@@ -126,7 +130,7 @@ def test_a_strategy_is_open_until_it_gained_or_failed_too_often() -> None:
 
 
 def test_a_line_of_repairs_ends_after_so_many_tries() -> None:
-    broken = Broken({"mutate", "repair"}, repairs=2)
+    broken = FailureLog({"mutate", "repair"}, repairs=2)
     broken.add(failure("first"))
     first = broken.open()[0].candidate.id
     broken.take([first])
@@ -141,7 +145,7 @@ def test_a_line_of_repairs_ends_after_so_many_tries() -> None:
 
 
 def test_failures_of_rules_are_told_and_not_repaired() -> None:
-    broken = Broken({"mutate"}, repairs=2)
+    broken = FailureLog({"mutate"}, repairs=2)
     broken.add(failure("by rule", "p", operator="rewrite"))
     assert broken.open() == []
     assert len(broken.warnings(["p"])) == 1
@@ -149,7 +153,7 @@ def test_failures_of_rules_are_told_and_not_repaired() -> None:
 
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))
 def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(parents: list[str]) -> None:
-    broken = Broken({"mutate"}, repairs=1)
+    broken = FailureLog({"mutate"}, repairs=1)
     for index, parent in enumerate(parents):
         broken.add(failure(str(index), parent))
     warnings = broken.warnings(["p"])
@@ -161,7 +165,7 @@ def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(paren
 
 
 def test_models_are_not_asked_about_what_is_far_behind() -> None:
-    memory = Memory()
+    memory = History()
     memory.best = elite("best", 0.0)
     assert [e.fitness.value for e in memory.near([elite("far", -3.0), elite("near", -1.0), memory.best])] == [-1.0, 0.0]
-    assert Memory().near([elite("first", -5.0)]) != []
+    assert History().near([elite("first", -5.0)]) != []

@@ -4,12 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
-from evokernel.steps import Context, Sibling
-from evokernel.tunables import read_tunables, skeleton_hash, with_values
-from operators.blend import Blend
-from operators.tune import Tune
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.step import Context, Sibling
+from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
+from operators.rules.blend import Blend
+from operators.rules.tune import Tune
 from tests.engine import TASK
 from tests.fakes import TOY, toy_speed
 

@@ -1,7 +1,7 @@
 import pytest
 
-from evokernel.languages.static_text import check_text
-from evokernel.regions import only_whole, outside, read_regions, with_regions
+from evokernel.languages.text_checks import check_text
+from evokernel.source.regions import only_whole, outside, read_regions, with_regions
 
 CPP = """\
 #include <cstdint>

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Budget, Mode, Status
+from evokernel.engine.reuse import stored_verdict
 from evokernel.protocols import EvaluatorIdentity
-from evokernel.reuse import stored_verdict
+from evokernel.records.evaluation import Fidelity, Mode, Status
 from tests.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
 
 
@@ -23,8 +23,8 @@ def test_what_could_not_be_recorded_is_not_tried_again(tmp_path: Path, own: Mode
     identity = EvaluatorIdentity(TASK_HASH, DEVICE, IDENTITY.environment, "1", own, {}, "none")
     with StoreBuilder(tmp_path / "a.db") as builder:
         candidate = builder.add("// a\n", speedup=2.0, mode=measured)
-        stored = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Budget.QUICK)
-        other = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Budget.PRECISE)
+        stored = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Fidelity.QUICK)
+        other = stored_verdict(builder.store, identity, program_hash=f"p{candidate}", budget=Fidelity.PRECISE)
     assert (stored is not None) is found
     assert stored is None or stored.evaluation.key.mode is measured
     assert other is None
@@ -38,7 +38,7 @@ def test_a_text_that_was_refused_says_nothing_of_its_twin(tmp_path: Path) -> Non
                 builder.store,
                 identity,
                 program_hash=f"p{builder.add(f'// {status}', speedup=None, status=status)}",
-                budget=Budget.QUICK,
+                budget=Fidelity.QUICK,
             )
             for status in (Status.STATIC_REJECT, Status.COMPILE_ERROR)
         }

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import ConfigEdit, Remeasured, Result
+from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
 from archive.store import Store
+from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
-from evokernel.evaluation import Budget, Status
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.evaluation import Fidelity, Status
+from evokernel.records.step import Context, Draft
 from evokernel.report.best import find_best
-from evokernel.report.verdicts import Kind
-from evokernel.search import Search
-from evokernel.steps import Context, Draft
+from evokernel.report.verdicts import MeasurementKind
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator, toy_speed
 
@@ -79,7 +79,7 @@ def test_going_on_repeats_nothing_and_counts_on(path: Path) -> None:
     assert len(asked) == len(set(asked))
     assert any("budget.evaluations changed from 7 to 15" in note for note in heard.notes)
     with Store.open(path, write=False) as store:
-        assert [fact.key for fact in store.facts() if isinstance(fact, ConfigEdit)] == ["budget.evaluations"]
+        assert [fact.key for fact in store.facts() if isinstance(fact, ConfigEntry)] == ["budget.evaluations"]
 
 
 def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
@@ -96,12 +96,12 @@ def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
         run(path, evaluator, budget={"evaluations": 12})
     with Store.open(path, write=False) as store:
         leases = [proposal.step for proposal in store.open_leases()]
-        committed = {fact.step for fact in store.facts() if isinstance(fact, Result)}
+        committed = {fact.step for fact in store.facts() if isinstance(fact, ResultEntry)}
     assert leases
     assert not committed & set(leases)
     _, search = run(path, InstantEvaluator(), budget={"evaluations": 12})
     with Store.open(path, write=False) as store:
-        steps = [fact.step for fact in store.facts() if isinstance(fact, Result)]
+        steps = [fact.step for fact in store.facts() if isinstance(fact, ResultEntry)]
     assert len(steps) == len(set(steps)) == search.standing.results
     assert set(leases) <= set(steps)
 
@@ -111,7 +111,9 @@ def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_crowne
     _, search = run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
     with Store.open(path, write=False) as store:
         finals = [
-            f.evaluation for f in store.facts() if isinstance(f, Remeasured) and f.evaluation.key.budget is Budget.FINAL
+            f.evaluation
+            for f in store.facts()
+            if isinstance(f, EvaluationEntry) and f.evaluation.key.budget is Fidelity.FINAL
         ]
     assert [final.status for final in finals] == [Status.OK, Status.HOLDOUT_FAILED, Status.OK]
     assert search.standing.best is not None
@@ -141,7 +143,7 @@ def test_a_seed_that_our_own_machinery_failed_on_is_judged_again_by_the_next_ses
     assert again.asked == []
     with Store.open(path, write=False) as store:
         assert store.verify() == []
-        assert sum(isinstance(fact, Result) and fact.proposal.operator == "seed" for fact in store.facts()) == 2
+        assert sum(isinstance(fact, ResultEntry) and fact.proposal.operator == "seed" for fact in store.facts()) == 2
 
 
 def test_another_task_in_the_same_store_is_refused(path: Path) -> None:
@@ -214,16 +216,16 @@ def test_a_seed_that_nothing_beats_is_crowned_itself(path: Path) -> None:
         source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;")
         asyncio.run(toy_search(store, toy_config(), evaluator, source=source).run())
         best = find_best(store)
-    finals = [request for request in evaluator.asked if request.budget is Budget.FINAL]
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
     assert [(request.candidate.source, request.processes) for request in finals] == [(source, 0)]
     assert best is not None
-    assert (best.candidate.source, best.kind) == (source, Kind.FINAL)
+    assert (best.candidate.source, best.kind) == (source, MeasurementKind.FINAL)
 
 
 def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: Path) -> None:
     evaluator = InstantEvaluator()
     run(path, evaluator, budget={"evaluations": 20})
-    finals = [request for request in evaluator.asked if request.budget is Budget.FINAL]
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(True, 1), (False, 0)]
 
 
@@ -231,7 +233,7 @@ def test_a_fault_while_crowning_leaves_the_next_contender_a_chance(path: Path) -
     finals: list[str] = []
 
     def lose_first_winner(request: EvaluationRequest) -> Exception | None:
-        if request.budget is Budget.FINAL and "A = 1;" not in request.candidate.source:
+        if request.budget is Fidelity.FINAL and "A = 1;" not in request.candidate.source:
             finals.append(request.candidate.id)
             return HarnessError("lost it") if len(finals) == 1 else None
         return None
@@ -270,4 +272,4 @@ def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> No
         search = toy_search(store, toy_config(), evaluator)
         assert asyncio.run(search.run()) == "SIGINT"
         assert store.open_leases() == []
-    assert all(request.budget is not Budget.FINAL for request in evaluator.asked)
+    assert all(request.budget is not Fidelity.FINAL for request in evaluator.asked)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from archive.facts import ConfigEdit, Result
 from archive.fork import fork
+from archive.journal import ConfigEntry, ResultEntry
 from archive.store import Store
-from evokernel.assemble import check_same_class
-from evokernel.config import RunConfig
-from evokernel.device_class import Resolved
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import check_same_class
+from evokernel.engine.search import Search
 from evokernel.errors import RunMismatch
-from evokernel.evaluation import Status
-from evokernel.protocols import Note
+from evokernel.evaluate.device.device_class import Resolved
+from evokernel.protocols import Notice
+from evokernel.records.evaluation import Status
 from evokernel.report.status import read_status
-from evokernel.search import Search
 from tests.engine import toy_config, toy_search
 from tests.fakes import InstantEvaluator
 
@@ -39,10 +39,10 @@ def run(path: Path, evaluator: InstantEvaluator | None = None, **changes: Any) -
     return search
 
 
-def results(path: Path) -> list[Result]:
+def results(path: Path) -> list[ResultEntry]:
     with Store.open(path, write=False) as store:
         assert store.verify() == []
-        return [fact for fact in store.facts() if isinstance(fact, Result)]
+        return [fact for fact in store.facts() if isinstance(fact, ResultEntry)]
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_each_permitted_edit_is_a_row_that_status_shows_and_a_refused_one_leaves
     run(path, islands=islands, budget={"evaluations": 13})
     run(path, islands=islands, budget={"evaluations": 13})  # nothing more has changed
     with Store.open(path, write=False) as store:
-        rows = [(fact.key, fact.old, fact.new) for fact in store.facts() if isinstance(fact, ConfigEdit)]
+        rows = [(fact.key, fact.old, fact.new) for fact in store.facts() if isinstance(fact, ConfigEntry)]
         shown = [(edit.key, edit.old, edit.new) for edit in read_status(store).edits]
     assert (
         rows
@@ -172,7 +172,7 @@ def test_each_permitted_edit_is_a_row_that_status_shows_and_a_refused_one_leaves
 @pytest.mark.parametrize(("language", "refused"), [("triton", True), ("cpp", False)])
 def test_a_fork_stays_in_the_language_of_its_kernels(path: Path, tmp_path: Path, language: str, refused: bool) -> None:
     fork(path, tmp_path / "fork.db", candidate=best(path))
-    resolved = Resolved(RunConfig.model_validate({**BASE, "language": language}), "cpu", Note("because"))
+    resolved = Resolved(RunConfig.model_validate({**BASE, "language": language}), "cpu", Notice("because"))
     with Store.open(tmp_path / "fork.db", write=True) as store:
         if not refused:
             check_same_class(store, resolved)

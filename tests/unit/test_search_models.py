@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from archive.facts import BarrenStep, Learned, Result
+from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
-from evokernel.conversation import CallStatus, ModelRequest, Reply
 from evokernel.errors import BudgetSpent, ModelsUnavailable
-from evokernel.llm.recorded import RecordedTransport, Recording, write_recording
-from evokernel.llm.scripted import Scripted
+from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
+from evokernel.llm.scripted import ScriptedTransport
 from evokernel.protocols import LanguageModel, Operator
-from evokernel.steps import Want
+from evokernel.records.llm import CallStatus, ModelRequest, Reply
+from evokernel.records.step import ContextNeed
 from tests.asking import config_of, facts, mutate, run, same_after_replay, upwards
 from tests.engine import THINKERS, Heard, toy_search
 from tests.fakes import TOY, InstantEvaluator
@@ -33,7 +33,7 @@ def test_a_reply_becomes_a_judged_candidate_with_its_lineage(path: Path) -> None
     reason, search, operators = run(path, script, budget={"evaluations": 6})
     assert reason == "budget of 6 evaluations used"
     assert search.standing.best_speedup == pytest.approx(1.0)
-    told = [fact for fact in facts(path, Result) if fact.proposal.operator == "mutate"]
+    told = [fact for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert told[0].proposal.rationale.startswith("mutate: A=")
     assert told[0].proposal.predicted_speedup == 1.5
     assert told[0].proposal.usage.model == "scripted"
@@ -51,7 +51,7 @@ def test_a_reply_of_no_use_is_a_row_with_its_reason_and_the_operator_is_asked_ag
         return "I am sorry" if request.origin.step < 5 else upwards(request)
 
     _, search, operators = run(path, script, budget={"evaluations": 4})
-    barren = [fact.barren for fact in facts(path, BarrenStep)]
+    barren = [fact.barren for fact in facts(path, EmptyStep)]
     assert {each.reason for each in barren if each.step < 5} == {"no values in the reply"}
     assert not any(each.exhausted for each in barren)
     assert search.standing.results == 4
@@ -61,7 +61,7 @@ def test_a_reply_of_no_use_is_a_row_with_its_reason_and_the_operator_is_asked_ag
 def test_the_same_kernel_twice_is_of_no_use(path: Path) -> None:
     _, search, _ = run(path, lambda request: "A=2 B=2", budget={"evaluations": 9})
     assert search.standing.results == 2  # the seed and one
-    assert all("known already" in fact.barren.reason for fact in facts(path, BarrenStep))
+    assert all("known already" in fact.barren.reason for fact in facts(path, EmptyStep))
 
 
 def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
@@ -76,17 +76,17 @@ def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
 def test_words_are_kept_and_what_was_made_with_them_is_counted(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
-            "plan": ToyThinker("plan", model, Want.STRATEGIES),
-            "implement": ToyThinker("implement", model, Want.STRATEGY),
+            "plan": ToyThinker("plan", model, ContextNeed.STRATEGIES),
+            "implement": ToyThinker("implement", model, ContextNeed.STRATEGY),
         }
 
     def script(request: ModelRequest) -> str:
         return "strategy: larger tiles" if request.origin.operator == "plan" else upwards(request)
 
     _, search, operators = run(path, script, make, budget={"evaluations": 8})
-    learned = facts(path, Learned)
+    learned = facts(path, InsightEntry)
     assert learned[0].insight.text == "larger tiles"
-    implemented = [fact.proposal for fact in facts(path, Result) if fact.proposal.operator == "implement"]
+    implemented = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "implement"]
     assert implemented
     assert all(set(proposal.insights) <= {fact.seq for fact in learned} for proposal in implemented)
     assert all(proposal.insights for proposal in implemented)
@@ -98,7 +98,7 @@ def test_a_failed_kernel_is_given_back_so_many_times_in_a_line(path: Path) -> No
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
             "mutate": ToyThinker("mutate", model),
-            "repair": ToyThinker("repair", model, Want.BROKEN, parents=0),
+            "repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0),
         }
 
     def script(request: ModelRequest) -> str:
@@ -108,8 +108,8 @@ def test_a_failed_kernel_is_given_back_so_many_times_in_a_line(path: Path) -> No
         return f"A=16 B={1 + step % 4}" if step < 4 else upwards(request)
 
     _, search, operators = run(path, script, make, budget={"evaluations": 14}, repairs=2)
-    repairs = [fact.proposal for fact in facts(path, Result) if fact.proposal.operator == "repair"]
-    by_id = {fact.proposal.candidate.id: fact.proposal for fact in facts(path, Result)}
+    repairs = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "repair"]
+    by_id = {fact.proposal.candidate.id: fact.proposal for fact in facts(path, ResultEntry)}
 
     def depth(proposal: Any) -> int:
         (mended,) = proposal.parents
@@ -163,7 +163,7 @@ def test_only_so_many_wait_for_a_model_while_rules_go_on(path: Path) -> None:
 
     run(path, script, rules=("tune",), budget={"evaluations": 15})
     assert most == THINKERS
-    assert {fact.proposal.operator for fact in facts(path, Result)} == {"seed", "mutate", "tune"}
+    assert {fact.proposal.operator for fact in facts(path, ResultEntry)} == {"seed", "mutate", "tune"}
 
 
 def test_a_reply_that_was_written_down_is_not_paid_for_again_after_a_crash(path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_reply_that_was_written_down_is_not_paid_for_again_after_a_crash(path:
         assert store.calls.interrupted() == []
         assert store.verify() == []
     assert (3, 0) in paid
-    assert 3 in {fact.step for fact in facts(path, Result)}
+    assert 3 in {fact.step for fact in facts(path, ResultEntry)}
     assert same_after_replay(path, search, operators, budget={"evaluations": 8})
 
 
@@ -197,7 +197,7 @@ def test_the_first_kernel_can_be_drafted(path: Path) -> None:
         return {"draft": ToyThinker("draft", model, parents=0), "mutate": ToyThinker("mutate", model)}
 
     _, search, _ = run(path, upwards, make, source="", budget={"evaluations": 6})
-    first = facts(path, Result)[0].proposal
+    first = facts(path, ResultEntry)[0].proposal
     assert (first.operator, first.parents) == ("draft", ())
     assert search.standing.best is not None
 
@@ -207,7 +207,7 @@ def answer_for(path: Path, reply: str, *, operator: str = "mutate", parent: int 
     payload = {
         "operator": operator,
         "island": "one",
-        "parents": [facts(path, Result)[parent].proposal.candidate.id],
+        "parents": [facts(path, ResultEntry)[parent].proposal.candidate.id],
         "insights": [],
         "prompt": [["user", "improve it"]],
         "reply": reply,
@@ -224,16 +224,16 @@ def test_answers_from_elsewhere_are_judged_as_if_a_model_had_given_them(path: Pa
     heard = Heard()
     reason, search, operators = run(path, None, heard=heard, handed_in_only=True)
     assert reason == "everything that was handed in is judged"
-    told = [fact.proposal for fact in facts(path, Result) if fact.proposal.operator == "mutate"]
+    told = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert [proposal.usage.model for proposal in told] == ["a colleague"]
     assert search.standing.best_speedup == pytest.approx(1.0)
-    assert [fact.barren.reason for fact in facts(path, BarrenStep)] == ["no values in the reply"]
-    assert [fact.insight.text for fact in facts(path, Learned)] == ["go on"]
+    assert [fact.barren.reason for fact in facts(path, EmptyStep)] == ["no values in the reply"]
+    assert [fact.insight.text for fact in facts(path, InsightEntry)] == ["go on"]
     assert any("was left alone" in note for note in heard.notes)
     assert same_after_replay(path, search, operators)
-    before = len(facts(path, Result))
+    before = len(facts(path, ResultEntry))
     run(path, None, handed_in_only=True)
-    assert len(facts(path, Result)) == before
+    assert len(facts(path, ResultEntry)) == before
     with Store.open(path, write=False) as store:
         assert {call.result.status for call in store.calls.all() if call.result} == {CallStatus.OK}
         assert store.verify() == []
@@ -246,7 +246,7 @@ def test_an_answer_about_a_kernel_that_was_left_behind_is_used(path: Path) -> No
     run(path, None, handed_in_only=True)
     answer_for(path, "A=8 B=4", parent=100)
     _, search, operators = run(path, None, handed_in_only=True)
-    (told,) = [fact.proposal for fact in facts(path, Result) if fact.proposal.operator == "mutate"]
+    (told,) = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert told.parents[0] not in search.state.archipelago.memory.elites
     assert same_after_replay(path, search, operators)
 
@@ -255,7 +255,7 @@ def test_people_steer_by_hints_pins_and_bans(path: Path) -> None:
     run(path, upwards, budget={"evaluations": 6})
     with Store.open(path, write=False) as store:
         best = store.best(1)[0].candidate.candidate.id
-        others = [fact.proposal.candidate.id for fact in store.facts() if isinstance(fact, Result)]
+        others = [fact.proposal.candidate.id for fact in store.facts() if isinstance(fact, ResultEntry)]
     other = next(name for name in others if name != best)
     Store.inbox_put(path, "hint", {"text": "try B = 4"}, author="ada")
     Store.inbox_put(path, "hint", {"text": "not here", "island": "two"})
@@ -285,7 +285,7 @@ def test_a_model_that_rests_is_waited_for(path: Path) -> None:
         return upwards(request)
 
     with Store.open(path, write=True) as store:
-        model = Scripted(script, log=store.calls)
+        model = ScriptedTransport(script, log=store.calls)
         operators = mutate(model)
         config, clock = config_of({"mutate": 1.0}, budget={"evaluations": 3}), itertools.count(0.0, 20.0).__next__
         search = toy_search(store, config, InstantEvaluator(), operators=operators, model=model, clock=clock)
@@ -297,8 +297,8 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
             "mutate": ToyThinker("mutate", model),
-            "plan": ToyThinker("plan", model, Want.STRATEGIES),
-            "implement": ToyThinker("implement", model, Want.STRATEGY),
+            "plan": ToyThinker("plan", model, ContextNeed.STRATEGIES),
+            "implement": ToyThinker("implement", model, ContextNeed.STRATEGY),
         }
 
     def script(request: ModelRequest) -> str:
@@ -307,9 +307,9 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
 
     run(path, script, make, budget={"evaluations": 12})
     with Store.open(path, write=False) as store:
-        titles = {fact.seq: fact.insight.title for fact in store.facts() if isinstance(fact, Learned)}
+        titles = {fact.seq: fact.insight.title for fact in store.facts() if isinstance(fact, InsightEntry)}
         assert write_recording(tmp_path / "r.jsonl", store.calls.all(), titles=titles)
-    recording = Recording.load(tmp_path / "r.jsonl")
+    recording = ReplyRecording.load(tmp_path / "r.jsonl")
     player = RecordedTransport(recording, name="recorded", tell=lambda text: None)
 
     async def replayed_reply(request: ModelRequest) -> str:
@@ -317,7 +317,7 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
 
     again = tmp_path / "again.db"
     with Store.open(again, write=True) as store:
-        model = Scripted(replayed_reply, log=store.calls)
+        model = ScriptedTransport(replayed_reply, log=store.calls)
         operators = make(model)
         config = config_of(dict.fromkeys(operators, 1.0), budget={"evaluations": 12}, seed=99)  # would choose otherwise
         search = toy_search(
@@ -326,7 +326,7 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
         asyncio.run(search.run())
 
     def lines(of: Path) -> set[tuple[Any, ...]]:
-        made = [fact.proposal for fact in facts(of, Result)]
+        made = [fact.proposal for fact in facts(of, ResultEntry)]
         return {(p.step, p.operator, p.candidate.id, p.parents, len(p.insights)) for p in made}
 
     assert len(lines(path) & lines(again)) >= 11  # what was in flight at the end may be missing

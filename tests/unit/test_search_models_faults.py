@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import BarrenStep, Result
+from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
-from evokernel.assemble import check_roles, make_operators
-from evokernel.conversation import ModelRequest
+from evokernel.engine.assemble import check_roles, make_operators
 from evokernel.errors import ConfigError, ModelsUnavailable
 from evokernel.protocols import LanguageModel, Operator
-from evokernel.steps import Want
+from evokernel.records.llm import ModelRequest
+from evokernel.records.step import ContextNeed
 from tests.asking import facts, mutate, run, upwards
 from tests.engine import Heard, toy_config
 from tests.thinkers import ToyThinker
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_models_that_do_not_answer_one_role_are_still_asked_for_another(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
-        plan = ToyThinker("plan", model, Want.STRATEGIES)
+        plan = ToyThinker("plan", model, ContextNeed.STRATEGIES)
         plan.role = "think"
         return {"mutate": ToyThinker("mutate", model), "plan": plan}
 
@@ -39,7 +39,7 @@ def test_models_that_do_not_answer_one_role_are_still_asked_for_another(path: Pa
 
 def test_what_nobody_answered_is_no_failed_attempt(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
-        return {"repair": ToyThinker("repair", model, Want.BROKEN, parents=0), **mutate(model)}
+        return {"repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
 
     def script(request: ModelRequest) -> str:
         if request.origin.operator == "repair":
@@ -48,7 +48,7 @@ def test_what_nobody_answered_is_no_failed_attempt(path: Path) -> None:
 
     _, search, _ = run(path, script, make, budget={"evaluations": 6}, repairs=1)
     assert len(search.state.archipelago.memory.broken.open()) == 1
-    assert facts(path, BarrenStep) == []
+    assert facts(path, EmptyStep) == []
 
 
 def test_one_kernel_from_several_models_at_once_is_judged_once(path: Path) -> None:
@@ -58,7 +58,7 @@ def test_one_kernel_from_several_models_at_once_is_judged_once(path: Path) -> No
         return "A=2 B=2" if request.origin.step < 6 else upwards(request)
 
     run(path, script, budget={"evaluations": 5})
-    made = [fact.proposal.candidate.id for fact in facts(path, Result)]
+    made = [fact.proposal.candidate.id for fact in facts(path, ResultEntry)]
     assert len(made) == len(set(made))
 
 
@@ -66,7 +66,7 @@ def test_a_failure_is_mended_by_one_at_a_time(path: Path) -> None:
     at_work: list[str] = []
 
     def make(model: LanguageModel) -> dict[str, Operator]:
-        return {"repair": ToyThinker("repair", model, Want.BROKEN, parents=0), **mutate(model)}
+        return {"repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
 
     async def script(request: ModelRequest) -> str:
         if request.origin.operator != "repair":
@@ -87,7 +87,7 @@ def test_lessons_gain_by_right_repairs_and_not_by_drafts(path: Path) -> None:
         return {
             "reflect": ToyThinker("reflect", model),
             "draft": ToyThinker("draft", model, parents=0),
-            "repair": ToyThinker("repair", model, Want.BROKEN, parents=0),
+            "repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0),
             "mutate": ToyThinker("mutate", model),
         }
 
@@ -101,7 +101,7 @@ def test_lessons_gain_by_right_repairs_and_not_by_drafts(path: Path) -> None:
         return upwards(request)
 
     _, search, _ = run(path, script, make, budget={"evaluations": 14})
-    results = facts(path, Result)
+    results = facts(path, ResultEntry)
     right = {fact.proposal.operator for fact in results if fact.evaluation.ok and fact.proposal.insights}
     gains = [gain for known in search.state.archipelago.memory.insights.all.values() for gain in known.gains]
     wrong = [seq for f in results if not f.evaluation.ok for seq in f.proposal.insights]

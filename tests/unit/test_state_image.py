@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from archive.facts import Result
+from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.assemble import make_archipelago
-from evokernel.config import RunConfig
-from evokernel.conversation import ModelRequest
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import make_archipelago
+from evokernel.engine.snapshot import Snapshots, image_of, restore
+from evokernel.engine.state import SearchState
 from evokernel.protocols import Operator
-from evokernel.state import State
-from evokernel.state_image import Images, image_of, restore
-from evokernel.steps import Context, Draft
+from evokernel.records.llm import ModelRequest
+from evokernel.records.step import Context, Draft
 from islands.archipelago import PRUNE_EVERY
 from tests.asking import run as run_asking
 from tests.asking import upwards
@@ -66,15 +66,15 @@ def run(path: Path, count: int, **changes: Any) -> str:
         return search.state.fingerprint()
 
 
-def fresh(config: RunConfig) -> State:
-    return State(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
+def fresh(config: RunConfig) -> SearchState:
+    return SearchState(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
 
 
-def restored(path: Path, config: RunConfig) -> State:
+def restored(path: Path, config: RunConfig) -> SearchState:
     """Return the state that the image alone gives, blank where there is none that is used."""
     state = fresh(config)
     with Store.open(path, write=True) as store:
-        Images(store, state, config, evaluator=asyncio.run(InstantEvaluator().start())).restore()
+        Snapshots(store, state, config, evaluator=asyncio.run(InstantEvaluator().start())).restore()
     return state
 
 
@@ -104,7 +104,7 @@ def test_the_image_gives_the_state_that_all_facts_give(path: Path) -> None:
 def test_old_kernels_that_lead_nowhere_are_let_go_of_and_stay_known(path: Path) -> None:
     memory = replayed(path, config_of(COUNT), writers()).archipelago.memory
     with Store.open(path, write=False) as store:
-        right = [fact for fact in store.facts() if isinstance(fact, Result) and fact.evaluation.ok]
+        right = [fact for fact in store.facts() if isinstance(fact, ResultEntry) and fact.evaluation.ok]
     best = max(right, key=lambda fact: fact.evaluation.timings[0].speedup.value).proposal.candidate.id
     assert len(memory.elites) < len(right)
     assert best in memory.elites
@@ -152,7 +152,7 @@ def test_everything_that_a_fold_changes_is_in_the_image(tmp_path: Path) -> None:
     state.archipelago.memory.pinned.append(next(iter(state.archipelago.memory.elites)))
     with Store.open(path, write=False) as store:
         image = image_of(state)
-        again = State(make_archipelago(search._config, operators), ToyLanguage())
+        again = SearchState(make_archipelago(search._config, operators), ToyLanguage())
         restore(again, image, store.results(image.seqs()))
     assert again.fingerprint() == state.fingerprint()
     assert image_of(again) == image

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.admission import admit
-from evokernel.evaluate.baseline import panel_functions
-from evokernel.evaluate.correctness import judge_output
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.poison import draw_poison, poison_like
-from evokernel.evaluate.probes import probe_workloads
-from evokernel.evaluate.tolerance import expect
+from evokernel.evaluate.bench.admission import admit
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.tolerance import expect
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.task import Task, Workload
 from evokernel.tasks import builtin_tasks, load_task, task_hash, task_path
 

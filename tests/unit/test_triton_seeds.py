@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import forge_plain
-from evokernel.languages.triton import TritonLanguage
 from evokernel.protocols import Built
+from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from evokernel.tunables import read_tunables
 from tests.answers import ask, complaint
 from tests.interpret import Case, interpret
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.tunables import read_tunables, skeleton_hash, skeleton_of, with_values
+from evokernel.source.tunables import read_tunables, skeleton_hash, skeleton_of, with_values
 
 CPP = "constexpr int MR = 8;  // tune: 4 6 8\nconstexpr int NR = 32;  // tune: 16 32\n// tune-where: MR * NR <= 192\n"
 PYTHON = "BLOCK_M = 64  # tune: 16 32 64 128\nnum_warps = 4  # tune: 2 4 8\n# tune-where: BLOCK_M >= 16 * num_warps\n"

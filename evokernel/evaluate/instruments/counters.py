@@ -53,14 +53,14 @@ _OURS = {theirs: ours for ours, theirs in METRICS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProfiledLaunch:
     """One launch of a kernel: its name, made fit to be told, and counters by our names."""
 
     kernel: str
     counters: Mapping[str, float]
 
 
-def read_counters(text: str) -> tuple[Launch, ...]:
+def read_counters(text: str) -> tuple[ProfiledLaunch, ...]:
     """Return the launches in what the profiler printed with `--csv`, in order; none where there is no table.
 
     Both of its tables are understood: one row for each launch with a row of units above (`--page raw`), and one row
@@ -75,7 +75,7 @@ def read_counters(text: str) -> tuple[Launch, ...]:
     return tuple(_launches(_by_launch(cells) if wide else _by_counter(cells)))
 
 
-def hottest(launches: Sequence[Launch]) -> tuple[Launch, float] | None:
+def hottest(launches: Sequence[ProfiledLaunch]) -> tuple[ProfiledLaunch, float] | None:
     """Return the longest launch of the kernel that took most of the time, and that kernel's share; None for none."""
     times: dict[str, float] = defaultdict(float)
     for launch in launches:
@@ -121,12 +121,12 @@ def _by_counter(cells: Sequence[Mapping[str, str]]) -> Iterable[_Counted]:
     return found.values()
 
 
-def _launches(counted: Iterable[_Counted]) -> Iterator[Launch]:
+def _launches(counted: Iterable[_Counted]) -> Iterator[ProfiledLaunch]:
     for number, (kernel, values) in enumerate(counted):
         if number == _LAUNCHES:
             return
         read = {_OURS[name]: _value(name, unit, value) for name, unit, value in values if name in _OURS}
-        yield Launch(_plain(kernel), {name: value for name, value in read.items() if value is not None})
+        yield ProfiledLaunch(_plain(kernel), {name: value for name, value in read.items() if value is not None})
 
 
 def _value(name: str, unit: str, text: str) -> float | None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.confined import Completed
-from evokernel.evaluate.instruments.counters import METRICS, Launch, hottest, read_counters
-from evokernel.evaluate.instruments.inspected import Inspected, one_line
-from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
-from evokernel.evaluate.instruments.rules import Counters, derive, diagnose
+from evokernel.evaluate.instruments.bottlenecks import Counters, derive, diagnose
+from evokernel.evaluate.instruments.counters import METRICS, ProfiledLaunch, hottest, read_counters
+from evokernel.evaluate.instruments.inspection import Inspection, one_line
+from evokernel.evaluate.instruments.tool_run import OUTSIDE, RecordedCall, ToolRunner
 from evokernel.evaluate.instruments.tools import PROFILER, counters_refused, find_tool
+from evokernel.evaluate.sandbox.run_once import SandboxedExit
 
 TIMEOUT_S = 30.0
 PREFIX = "profiled_"
@@ -35,7 +35,7 @@ class Profiler:
 
     def __init__(
         self,
-        toolbox: Toolbox,
+        toolbox: ToolRunner,
         *,
         multiprocessors: int,
         find: Callable[[str], Path | None] = find_tool,
@@ -55,10 +55,10 @@ class Profiler:
         elif refused():
             self._hindrance = _NOT_ALLOWED
 
-    def profile(self, call: RecordedCall) -> Inspected:
+    def profile(self, call: RecordedCall) -> Inspection:
         """Return the bottleneck of the kernel that takes most of a call, in a few lines; or why it is not known."""
         if self._tool is None or self._hindrance:
-            return Inspected(remarks=f"not profiled: {self._hindrance}")
+            return Inspection(remarks=f"not profiled: {self._hindrance}")
         began = time.monotonic()
         try:
             done = self._run(self._tool, call)
@@ -66,14 +66,14 @@ class Profiler:
                 self._asked = tuple(name for name in self._asked if name not in unknown)
                 done = self._run(self._tool, call)
         except (HarnessError, OSError) as error:  # what was timed before counts all the same
-            return Inspected(remarks=f"not profiled: {self._failed(one_line(str(error)))}")
+            return Inspection(remarks=f"not profiled: {self._failed(one_line(str(error)))}")
         spent = {"profile_s": time.monotonic() - began}
         launches = read_counters(done.stdout)
         found = hottest(launches)
         if found is None:
             refused = _is_refused(done)
             reason = _NOT_ALLOWED if refused else _reason(done, timeout_s=self._timeout_s)
-            return Inspected(remarks=f"not profiled: {self._failed(reason, for_good=refused)}", metrics=spent)
+            return Inspection(remarks=f"not profiled: {self._failed(reason, for_good=refused)}", metrics=spent)
         self._worked = True
         launch, share = found
         part = f" of its first {_LAUNCHES} launches" if len(launches) == _LAUNCHES else ""
@@ -83,9 +83,9 @@ class Profiler:
         )
         counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
-        return Inspected(complete=True, remarks=told + remark, metrics={**spent, **counters})
+        return Inspection(complete=True, remarks=told + remark, metrics={**spent, **counters})
 
-    def _run(self, tool: Path, call: RecordedCall) -> Completed:
+    def _run(self, tool: Path, call: RecordedCall) -> SandboxedExit:
         options = (*_OPTIONS, ",".join(self._asked))
         return self._toolbox.run(tool, options, call, answers=_answers, timeout_s=self._timeout_s)
 
@@ -99,16 +99,16 @@ class Profiler:
         return reason
 
 
-def _answers(done: Completed) -> bool:
+def _answers(done: SandboxedExit) -> bool:
     """Say whether the profiler could do its work, or said what it will do nowhere."""
     return _is_refused(done) or bool(read_counters(done.stdout) or _unknown(done))
 
 
-def _is_refused(done: Completed) -> bool:
+def _is_refused(done: SandboxedExit) -> bool:
     return _REFUSED.search(f"{done.stdout}\n{done.stderr}") is not None
 
 
-def _unknown(done: Completed) -> set[str]:
+def _unknown(done: SandboxedExit) -> set[str]:
     """Return the counters that are named in a message of an error, where there are no counters."""
     if read_counters(done.stdout):
         return set()
@@ -116,7 +116,7 @@ def _unknown(done: Completed) -> set[str]:
     return {name for name in METRICS.values() if name in errors}
 
 
-def _reason(done: Completed, *, timeout_s: float) -> str:
+def _reason(done: SandboxedExit, *, timeout_s: float) -> str:
     if done.timed_out:
         return f"{PROFILER} took more than {timeout_s:g} s"
     error = _ERROR.search(f"{done.stdout}\n{done.stderr}")
@@ -125,7 +125,7 @@ def _reason(done: Completed, *, timeout_s: float) -> str:
     return f"{PROFILER} printed no counters and ended with {done.exit_code if done.signal is None else -done.signal}"
 
 
-def _told(label: str, launch: Launch, share: str, known: Counters) -> list[str]:
+def _told(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
     """Return the lines of a profile."""
     found = diagnose(known)
     lines = [
@@ -143,9 +143,9 @@ def _told(label: str, launch: Launch, share: str, known: Counters) -> list[str]:
     return lines
 
 
-def _each_kernel(launches: Sequence[Launch]) -> list[str]:
+def _each_kernel(launches: Sequence[ProfiledLaunch]) -> list[str]:
     """Return a line on what each of several kernels took: whoever would fuse two must know what there is to gain."""
-    found: dict[str, list[Launch]] = {}
+    found: dict[str, list[ProfiledLaunch]] = {}
     for launch in launches:
         found.setdefault(launch.kernel, []).append(launch)
     if len(found) == 1:

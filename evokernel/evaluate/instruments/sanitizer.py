@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.confined import Completed
-from evokernel.evaluate.inside.replay import FAULT_EXIT
-from evokernel.evaluate.instruments.inspected import Inspected, one_line
-from evokernel.evaluate.instruments.recording import OUTSIDE, RecordedCall, Toolbox
+from evokernel.evaluate.inside.runner.replay import FAULT_EXIT
+from evokernel.evaluate.instruments.inspection import Inspection, one_line
+from evokernel.evaluate.instruments.tool_run import OUTSIDE, RecordedCall, ToolRunner
 from evokernel.evaluate.instruments.tools import SANITIZER, find_tool
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Stage, Status
-from evokernel.languages.cpp_messages import without_paths
+from evokernel.evaluate.sandbox.run_once import SandboxedExit
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.languages.cpp.messages import without_paths
+from evokernel.records.evaluation import Stage, Status
 
 TIMEOUT_S = 30.0
 FOUND_EXIT = 66
@@ -44,7 +44,7 @@ _OFFSET = re.compile(r"^0x[0-9a-f]+ in ")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SanitizerReport:
     """Something that a tool has found: in a few words what, and lines on where. A `doubtful` one is no verdict."""
 
     what: str
@@ -58,7 +58,7 @@ class Tool:
 
     name: str
     options: tuple[str, ...]
-    read: Callable[[str, Mapping[int, str]], Sequence[Finding]]
+    read: Callable[[str, Mapping[int, str]], Sequence[SanitizerReport]]
     hidden: str
 
 
@@ -66,16 +66,16 @@ class Sanitizer:
     """Runs tools on recorded calls; one for each judge."""
 
     def __init__(
-        self, toolbox: Toolbox, *, find: Callable[[str], Path | None] = find_tool, timeout_s: float = TIMEOUT_S
+        self, toolbox: ToolRunner, *, find: Callable[[str], Path | None] = find_tool, timeout_s: float = TIMEOUT_S
     ) -> None:
         self._toolbox = toolbox
         self._program = find(SANITIZER)
         self._timeout_s = timeout_s
 
-    def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspected:
+    def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspection:
         """Return the first thing that is wrong, or what could not be looked at, a line each."""
         if self._program is None:
-            return Inspected(remarks=f"not checked by {SANITIZER}: it is not installed")
+            return Inspection(remarks=f"not checked by {SANITIZER}: it is not installed")
         left_out: list[str] = []
         doubts: list[str] = []
         for tool, call in work:
@@ -88,7 +88,9 @@ class Sanitizer:
             findings = tool.read(done.stdout, _names_by_size(call))
             certain = [finding for finding in findings if not finding.doubtful]
             if certain:
-                return Inspected(Outcome(Status.SANITIZER, Stage.SANITIZER, _told(tool, call, certain)), complete=True)
+                return Inspection(
+                    PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, _told(tool, call, certain)), complete=True
+                )
             if not findings and not (done.ok and _answers(done)):
                 left_out.append(_reason(tool, call, done, timeout_s=self._timeout_s))
             elif findings and not call.hidden:
@@ -96,10 +98,10 @@ class Sanitizer:
         remarks = [*dict.fromkeys(left_out), *dict.fromkeys(doubts)]
         if not self._toolbox.sandboxed:
             remarks.append(f"({SANITIZER} was run {OUTSIDE})")
-        return Inspected(complete=not left_out, remarks="\n".join(remarks))
+        return Inspection(complete=not left_out, remarks="\n".join(remarks))
 
 
-def read_accesses(text: str, names: Mapping[int, str]) -> list[Finding]:
+def read_accesses(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
     """Return the invalid accesses in a report of memcheck. `names` are those of the call's buffers by their size.
 
     What is no read, write or atomic is left out: some versions take the operands of warp-group products for larger
@@ -117,11 +119,11 @@ def read_accesses(text: str, names: Mapping[int, str]) -> list[Finding]:
             what += f", {nearest['count']} bytes {nearest['side']} {names[int(nearest['size'])]}"
         places = [f"in {_place(match['place'])}" for line in block[1:] if (match := _AT.match(line))]
         threads = [f"by {match['thread']}" for line in block[1:] if (match := _BY.match(line))]
-        findings.append(Finding(what, (*places[:1], *threads[:1])))
+        findings.append(SanitizerReport(what, (*places[:1], *threads[:1])))
     return findings
 
 
-def read_races(text: str, names: Mapping[int, str]) -> list[Finding]:
+def read_races(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
     """Return the races on shared memory in a report of racecheck that it calls errors.
 
     Where several threads write the same place, and nobody reads it meanwhile, that is doubtful: what a block's
@@ -133,7 +135,7 @@ def read_races(text: str, names: Mapping[int, str]) -> list[Finding]:
         kinds = {match["kind"].lower() for match in matches}
         places = [f"{match['kind'].lower()} in {_place(match['place'])}" for match in matches]
         what = "race on shared memory" + ("" if "read" in kinds else ": threads write the same place at once")
-        findings.append(Finding(what, tuple(dict.fromkeys(places))[:_PLACES], doubtful="read" not in kinds))
+        findings.append(SanitizerReport(what, tuple(dict.fromkeys(places))[:_PLACES], doubtful="read" not in kinds))
     return findings
 
 
@@ -181,13 +183,13 @@ def _names_by_size(call: RecordedCall) -> dict[int, str]:
     return {each.size_bytes: each.name for each in call.buffers if sizes.count(each.size_bytes) == 1}
 
 
-def _answers(done: Completed) -> bool:
+def _answers(done: SandboxedExit) -> bool:
     return done.exit_code in (0, FOUND_EXIT) and any(
         _SUMMARY.match(_BAR.sub("", line)) for line in done.stdout.split("\n")
     )
 
 
-def _told(tool: Tool, call: RecordedCall, findings: Sequence[Finding]) -> str:
+def _told(tool: Tool, call: RecordedCall, findings: Sequence[SanitizerReport]) -> str:
     if call.hidden:
         return f"{SANITIZER} ({tool.name}) found {tool.hidden} on {call.label}"
     lines = [f"{SANITIZER} ({tool.name}) on {call.label}:"]
@@ -202,7 +204,7 @@ def _subject(tool: Tool, call: RecordedCall) -> str:
     return f"not checked by {SANITIZER} ({tool.name}) on {call.label}"
 
 
-def _reason(tool: Tool, call: RecordedCall, done: Completed, *, timeout_s: float) -> str:
+def _reason(tool: Tool, call: RecordedCall, done: SandboxedExit, *, timeout_s: float) -> str:
     what = _subject(tool, call)
     if done.timed_out:
         return f"{what}: it took more than {timeout_s:g} s"

@@ -1,9 +1,9 @@
 """Records for the tests of the store."""
 
 from archive.store import RunIdentity, Store
-from evokernel.candidate import Candidate, Proposal, Usage
-from evokernel.conversation import Call, CallResult, CallStatus, Message, Origin
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.candidate import Candidate, Proposal, Usage
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin
 
 IDENTITY = RunIdentity(
     task="gemm",
@@ -26,7 +26,7 @@ def proposal(step: int, name: str | int | None = None, **changes) -> Proposal:
     return Proposal(candidate(step if name is None else name), step, **values)
 
 
-def key(name: str | int, budget: Budget = Budget.QUICK, **changes) -> EvaluationKey:
+def key(name: str | int, budget: Fidelity = Fidelity.QUICK, **changes) -> EvaluationKey:
     values = {
         "program_hash": f"p{name}",
         "task_hash": "t0",
@@ -43,12 +43,12 @@ def timing(log_speedup: float = 0.0, error: float = 0.01) -> Timing:
     return Timing("n64", "torch", 1.0, 2.0, 2.0, log_speedup, error, 10, Verdict.SAME)
 
 
-def good(name: str | int, log_speedup: float = 0.0, budget: Budget = Budget.QUICK, **changes) -> Evaluation:
+def good(name: str | int, log_speedup: float = 0.0, budget: Fidelity = Fidelity.QUICK, **changes) -> Evaluation:
     timings = (timing(log_speedup),)
     return Evaluation(key(name, budget, **changes), candidate(name).id, Status.OK, Stage.QUICK, timings)
 
 
-def bad(name: str | int, status: Status = Status.NUMERICAL, budget: Budget = Budget.QUICK) -> Evaluation:
+def bad(name: str | int, status: Status = Status.NUMERICAL, budget: Fidelity = Fidelity.QUICK) -> Evaluation:
     return Evaluation(key(name, budget), candidate(name).id, status, Stage.CORRECTNESS, feedback="off by one")
 
 
@@ -65,8 +65,8 @@ def result(store: Store, step: int, log_speedup: float = 0.0, **changes) -> int:
 
 def make_call(
     step: int, *, ordinal: int = 0, sample: int = 0, reserved_tokens: int = 100, reserved_usd: float = 0.5, **origin
-) -> Call:
-    return Call(
+) -> ModelCall:
+    return ModelCall(
         origin=Origin(step, **({"island": "main", "operator": "mutate"} | origin)),
         ordinal=ordinal,
         role="code",
@@ -85,5 +85,5 @@ def ended(
     status: CallStatus = CallStatus.OK,
     tokens: tuple[int, int] = (2, 1),
     cost_usd: float = 0.25,
-) -> CallResult:
-    return CallResult(status, text, Usage("small-7", *tokens, cost_usd, 1.5))
+) -> ModelCallResult:
+    return ModelCallResult(status, text, Usage("small-7", *tokens, cost_usd, 1.5))

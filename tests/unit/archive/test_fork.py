@@ -3,13 +3,13 @@ import threading
 import pytest
 from making import IDENTITY, bad, candidate, good, key, proposal, propose, result
 
-from archive.facts import Remeasured, Result
 from archive.fork import fork
+from archive.journal import EvaluationEntry, ResultEntry
 from archive.lineage import ancestors, main_line
-from archive.store import Barren, Store
-from evokernel.candidate import Usage
+from archive.store import NoCandidate, Store
 from evokernel.errors import StoreError
-from evokernel.evaluation import Budget, Status
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Fidelity, Status
 
 
 def ident(name):
@@ -21,12 +21,12 @@ def run(path):
     with Store.open(path, write=True) as store:
         store.begin_run(IDENTITY)
         result(store, 1)
-        store.record_barren(Barren(2, "tune", "main", 1))
+        store.record_barren(NoCandidate(2, "tune", "main", 1))
         result(store, 3, 0.1, usage=Usage("m", cost_usd=1.0))
         result(store, 4, 0.2, parents=(ident(1),), inspirations=(ident(3),), asked_seq=3)
         store.propose(proposal(5, "twin", parents=(ident(4),), asked_seq=4), program_hash="p3", skeleton="s")
         store.commit(5, good(3, 0.1), reused_from=3)
-        store.add_evaluation(good(4, 0.3, Budget.PRECISE))
+        store.add_evaluation(good(4, 0.3, Fidelity.PRECISE))
         result(store, 6, 0.5, parents=(ident("twin"),), asked_seq=6)
         result(store, 7, 0.9, parents=(ident(1),))
         propose(store, 8, parents=(ident(6),))
@@ -46,7 +46,14 @@ def test_a_fork_holds_the_ancestors_with_their_origin(run, tmp_path):
         assert new.identity() is None
         assert main_line(new, ident(6)) == main_line(old, ident(6))
         facts = list(new.facts())
-        assert [type(fact) for fact in facts] == [Result, Remeasured, Result, Result, Remeasured, Result]
+        assert [type(fact) for fact in facts] == [
+            ResultEntry,
+            EvaluationEntry,
+            ResultEntry,
+            ResultEntry,
+            EvaluationEntry,
+            ResultEntry,
+        ]
         assert [fact.seq for fact in facts] == [1, 2, 3, 4, 5, 6]
         assert facts[0].origin == f"{name}:1"
         assert facts[0].evaluation == good(1)

@@ -5,12 +5,12 @@ import sqlite3
 import pytest
 from making import candidate, good, proposal, propose, result
 
-from archive.facts import BarrenStep, Learned, Result
 from archive.fork import fork
-from archive.store import Barren, Store
-from evokernel.candidate import Usage
-from evokernel.conversation import Insight, InsightKind
+from archive.journal import EmptyStep, InsightEntry, ResultEntry
+from archive.store import NoCandidate, Store
 from evokernel.errors import StoreCorrupt, StoreError
+from evokernel.records.candidate import Usage
+from evokernel.records.llm import Insight, InsightKind
 
 PLAN = Insight(InsightKind.STRATEGY, "pack b", "1. Pack B\n2. ü", predicted_speedup=1.4)
 
@@ -21,11 +21,11 @@ def filled(path):
     parent = candidate(1).id
     with Store.open(path, write=True) as store:
         result(store, 1)
-        store.record_insight(Barren(2, "plan", "main", 1, parents=(parent,), usage=Usage("m", 1, 2, 0.5)), PLAN)
-        store.record_barren(Barren(3, "rewrite", "main", 2, "nothing left"))
-        store.record_barren(Barren(4, "mutate", "main", 2, "unusable: no code", exhausted=False))
+        store.record_insight(NoCandidate(2, "plan", "main", 1, parents=(parent,), usage=Usage("m", 1, 2, 0.5)), PLAN)
+        store.record_barren(NoCandidate(3, "rewrite", "main", 2, "nothing left"))
+        store.record_barren(NoCandidate(4, "mutate", "main", 2, "unusable: no code", exhausted=False))
         diagnosis = Insight(InsightKind.DIAGNOSIS, "spills", "It spills.", parent, sources=(2,))
-        store.record_insight(Barren(5, "diagnose", "main", 4, parents=(parent,)), diagnosis)
+        store.record_insight(NoCandidate(5, "diagnose", "main", 4, parents=(parent,)), diagnosis)
         result(store, 6, 0.5, parents=(parent,), insights=(5, 2))
     return path
 
@@ -36,7 +36,14 @@ def test_facts_come_back_in_order(filled):
         assert store.verify() == []
         assert store.missing_steps() == []
         assert (store.insight(2), store.insight(3)) == (PLAN, None)
-    assert [type(fact) for fact in facts] == [Result, Learned, BarrenStep, BarrenStep, Learned, Result]
+    assert [type(fact) for fact in facts] == [
+        ResultEntry,
+        InsightEntry,
+        EmptyStep,
+        EmptyStep,
+        InsightEntry,
+        ResultEntry,
+    ]
     assert [fact.seq for fact in facts] == [fact.step for fact in facts] == [1, 2, 3, 4, 5, 6]
     assert (facts[1].insight, facts[1].barren.usage) == (PLAN, Usage("m", 1, 2, 0.5))
     assert [fact.barren.exhausted for fact in facts[2:4]] == [True, False]
@@ -57,14 +64,14 @@ def test_an_insight_is_not_counted_as_barren(filled):
 @pytest.mark.parametrize(
     "act",
     [
-        lambda store: store.record_insight(Barren(1, "plan", "main", 0), PLAN),
+        lambda store: store.record_insight(NoCandidate(1, "plan", "main", 0), PLAN),
         lambda store: store.record_insight(
-            Barren(9, "plan", "main", 0), Insight(InsightKind.LESSON, "", "", "0123456789abcdef")
+            NoCandidate(9, "plan", "main", 0), Insight(InsightKind.LESSON, "", "", "0123456789abcdef")
         ),
         lambda store: store.record_insight(
-            Barren(9, "plan", "main", 0), Insight(InsightKind.LESSON, "", "", sources=(1,))
+            NoCandidate(9, "plan", "main", 0), Insight(InsightKind.LESSON, "", "", sources=(1,))
         ),
-        lambda store: store.record_insight(Barren(9, "plan", "main", 0, parents=("0123456789abcdef",)), PLAN),
+        lambda store: store.record_insight(NoCandidate(9, "plan", "main", 0, parents=("0123456789abcdef",)), PLAN),
         lambda store: store.propose(proposal(9, insights=(3,)), program_hash="p", skeleton="s"),
     ],
 )
@@ -107,7 +114,7 @@ def test_an_insight_that_was_handed_in_goes_by_its_seq(filled):
 def test_insights_stay_behind_in_a_fork(filled, tmp_path):
     fork(filled, tmp_path / "new.db", candidate=candidate(6).id)
     with Store.open(tmp_path / "new.db", write=True) as new:
-        assert [type(fact) for fact in new.facts()] == [Result, Result]
+        assert [type(fact) for fact in new.facts()] == [ResultEntry, ResultEntry]
         assert new.proposal_of(candidate(6).id).insights == ()
         assert new.counts().insights == {}
         assert new.verify() == []

@@ -7,7 +7,7 @@ import pytest
 from making import bad, candidate, good, propose, result
 
 from archive.lineage import ancestors, descendants, lineage_graph, main_line
-from evokernel.evaluation import Status
+from evokernel.records.evaluation import Status
 
 
 def ident(name):

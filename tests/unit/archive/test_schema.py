@@ -7,13 +7,13 @@ from making import IDENTITY, candidate, good, propose, result
 
 from archive import schema
 from archive.database import connect
-from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Remeasured, Result, Stop
+from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, ResultEntry, StopEntry
 from archive.migrations import STEPS
-from archive.store import Barren, Store
-from evokernel.candidate import Usage
-from evokernel.conversation import Insight, InsightKind
+from archive.store import NoCandidate, Store
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
-from evokernel.evaluation import Budget
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Fidelity
+from evokernel.records.llm import Insight, InsightKind
 
 FIRST = Path(__file__).with_name("v1.sql")
 """A store as the release with schema 1 wrote it, dumped by SQLite: facts of every kind, one step in flight."""
@@ -72,14 +72,24 @@ def check_first(store):
     assert store.verify() == []
     assert store.identity() == IDENTITY
     facts = list(store.facts())
-    assert [type(fact) for fact in facts] == [Result, BarrenStep, Result, Remeasured, InboxEntry, ConfigEdit, Stop]
+    assert [type(fact) for fact in facts] == [
+        ResultEntry,
+        EmptyStep,
+        ResultEntry,
+        EvaluationEntry,
+        InboxEntry,
+        ConfigEntry,
+        StopEntry,
+    ]
     parent = candidate(1).id
-    assert facts[1].barren == Barren(2, "rewrite", "main", 1, "nothing left", (parent,), usage=Usage("m", 1, 2, 0.5))
+    assert facts[1].barren == NoCandidate(
+        2, "rewrite", "main", 1, "nothing left", (parent,), usage=Usage("m", 1, 2, 0.5)
+    )
     made = facts[2].proposal
     assert (made.candidate, made.parents, made.inspirations) == (candidate(3), (parent,), (parent,))
     assert (made.rationale, made.predicted_speedup, made.insights) == ("unroll", 1.5, ())
     assert made.usage == Usage("m", 100, 20, 0.25, 1.5)
-    assert facts[3].evaluation == good(3, 0.4, Budget.PRECISE)
+    assert facts[3].evaluation == good(3, 0.4, Fidelity.PRECISE)
     assert [lease.step for lease in store.open_leases()] == [5]
     assert (store.missing_steps(), store.next_step()) == ([4], 6)
     spent = store.spent()
@@ -119,7 +129,7 @@ def test_a_file_of_the_first_release_is_brought_up_to_date_and_goes_on(first, tm
         (waiting,) = store.take_inbox()
         assert waiting.payload == {"source": "void run() {}"}
         insight = Insight(InsightKind.LESSON, "wide tiles", "Wide tiles win.", candidate(3).id)
-        seq = store.record_insight(Barren(4, "reflect", "main", store.last_seq()), insight)
+        seq = store.record_insight(NoCandidate(4, "reflect", "main", store.last_seq()), insight)
         propose(store, 6, insights=(seq,))
         store.commit(6, good(6))
         store.commit(5, good(5))

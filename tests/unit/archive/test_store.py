@@ -6,12 +6,12 @@ import making
 import pytest
 from making import IDENTITY, bad, good, key, proposal, propose, result
 
-from archive.facts import BarrenStep, ConfigEdit, InboxEntry, Remeasured, Result, Stop
-from archive.store import Barren, Store, set_aside
-from evokernel.candidate import Usage
+from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, ResultEntry, StopEntry
+from archive.store import NoCandidate, Store, set_aside
 from evokernel.errors import RunMismatch, StoreCorrupt, StoreError
-from evokernel.evaluation import Budget, Speedup, Status
-from evokernel.fitness import fitness_of
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Fidelity, Speedup, Status
+from evokernel.records.fitness import fitness_of
 
 
 def test_a_proposal_and_its_result_come_back_as_they_were(store):
@@ -22,7 +22,7 @@ def test_a_proposal_and_its_result_come_back_as_they_were(store):
     )
     seq = store.commit(2, verdict)
     fact = next(store.facts(after=1))
-    assert isinstance(fact, Result)
+    assert isinstance(fact, ResultEntry)
     assert (fact.seq, fact.proposal, fact.evaluation, fact.reused) == (seq, made, verdict, False)
     assert (fact.program_hash, fact.skeleton, fact.origin, fact.step) == ("p2", "s", "", 2)
     assert store.proposal_of(making.candidate(2).id) == made
@@ -31,11 +31,11 @@ def test_a_proposal_and_its_result_come_back_as_they_were(store):
 
 def test_every_kind_of_fact_comes_back_in_order(store, path):
     result(store, 1)
-    barren = Barren(
+    barren = NoCandidate(
         2, "rewrite", "main", 1, "nothing left", parents=(making.candidate(1).id,), usage=Usage("m", 1, 2, 0.5)
     )
     assert store.record_barren(barren) == 2
-    final = good(1, budget=Budget.FINAL)
+    final = good(1, budget=Fidelity.FINAL)
     assert store.add_evaluation(final) == 3
     Store.inbox_put(path, "hint", {"text": "try 8×8"}, author="me")
     (entry,) = store.take_inbox()
@@ -44,7 +44,14 @@ def test_every_kind_of_fact_comes_back_in_order(store, path):
     store.session_start()
     assert store.session_end("enough") == 6
     facts = list(store.facts())
-    assert [type(fact) for fact in facts] == [Result, BarrenStep, Remeasured, InboxEntry, ConfigEdit, Stop]
+    assert [type(fact) for fact in facts] == [
+        ResultEntry,
+        EmptyStep,
+        EvaluationEntry,
+        InboxEntry,
+        ConfigEntry,
+        StopEntry,
+    ]
     assert [fact.seq for fact in facts] == [1, 2, 3, 4, 5, 6]
     assert (facts[1].barren, facts[2].evaluation, facts[3], facts[4].new) == (barren, final, entry, 120)
     assert (entry.payload, entry.author, facts[5].reason) == ({"text": "try 8×8"}, "me", "enough")
@@ -56,7 +63,7 @@ def test_a_stored_evaluation_is_used_again_only_under_an_equal_key(store):
     found = store.find_evaluation(key(1))
     assert found is not None
     assert (found.seq, found.evaluation) == (seq, good(1))
-    for changed in ({"environment": "gcc 13"}, {"task_hash": "t1"}, {"budget": Budget.PRECISE}):
+    for changed in ({"environment": "gcc 13"}, {"task_hash": "t1"}, {"budget": Fidelity.PRECISE}):
         assert store.find_evaluation(key(1, **changed)) is None
     store.propose(proposal(2, "twin"), program_hash="p1", skeleton="s")
     assert store.commit(2, found.evaluation, reused_from=found.seq) == 2
@@ -78,7 +85,7 @@ def test_our_own_faults_are_never_used_again(store):
     "act",
     [
         lambda store: propose(store, 1),
-        lambda store: store.record_barren(Barren(1, "tune", "main", 0)),
+        lambda store: store.record_barren(NoCandidate(1, "tune", "main", 0)),
         lambda store: propose(store, 9, parents=("0123456789abcdef",)),
         lambda store: store.commit(1, good(1)),
         lambda store: store.commit(5, good(5)),
@@ -131,7 +138,9 @@ def test_spending_adds_up_over_sessions(path):
         store.heartbeat(7.0)  # and is killed
     with Store.open(path, write=True) as store:
         store.session_start()
-        store.record_barren(Barren(2, "llm", "main", 1, "no code in the reply", usage=Usage("model", cost_usd=0.5)))
+        store.record_barren(
+            NoCandidate(2, "llm", "main", 1, "no code in the reply", usage=Usage("model", cost_usd=0.5))
+        )
         store.heartbeat(5.0)
         store.heartbeat(4.0)
         store.session_end("done", seconds=6.0)
@@ -173,8 +182,8 @@ def test_the_best_are_those_of_highest_fitness(store):
     store.begin_run(IDENTITY)
     for step, speed in enumerate([0.1, 0.9, 0.5, 0.7, 0.3], 1):
         result(store, step, speed)
-    store.add_evaluation(good(2, 0.2, Budget.PRECISE))  # luck, taken back
-    store.add_evaluation(bad(4, Status.HOLDOUT_FAILED, Budget.FINAL))  # disqualified
+    store.add_evaluation(good(2, 0.2, Fidelity.PRECISE))  # luck, taken back
+    store.add_evaluation(bad(4, Status.HOLDOUT_FAILED, Fidelity.FINAL))  # disqualified
     store.add_evaluation(good(1, 3.0, task_hash="another task"))
     ranked = store.best(10)
     assert [item.candidate.born for item in ranked] == [3, 5, 2, 1]
@@ -193,7 +202,7 @@ def test_counts(store):
     propose(store, 2, operator="blend", island="b")
     store.commit(2, bad(2))
     propose(store, 3)
-    store.record_barren(Barren(4, "graft", "main", 2))
+    store.record_barren(NoCandidate(4, "graft", "main", 2))
     counts = store.counts()
     assert counts.by_status == {"numerical": 1, "ok": 1}
     assert counts.by_operator == {"blend": 1, "tune": 1}
@@ -229,7 +238,7 @@ def test_facts_may_be_written_while_they_are_read(store):
     for fact in store.facts():
         seen.append(fact.seq)
         if len(seen) < 3:
-            store.add_evaluation(good(fact.step, budget=Budget.PRECISE))
+            store.add_evaluation(good(fact.step, budget=Fidelity.PRECISE))
     assert seen == [1, 2, 3, 4, 5]
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
-from evokernel.assemble import make_operators
-from evokernel.config import RunConfig
-from evokernel.thinking import NoModel
+from evokernel.config.run import RunConfig
+from evokernel.engine.assemble import make_operators
+from evokernel.engine.model_gate import ModelMissing
 from tests.engine import Heard, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator
 
@@ -39,7 +39,7 @@ def engage(path: Path, config: RunConfig, *, handed_in_only: bool = False) -> He
     """Run a toy engine on a store to its end, as an assembled one without models would; return what it said."""
     heard = Heard()
     with Store.open(path, write=True) as store:
-        operators: Mapping[str, Any] = make_operators(config, model=NoModel(store.calls))
+        operators: Mapping[str, Any] = make_operators(config, model=ModelMissing(store.calls))
         search = toy_search(
             store,
             config,

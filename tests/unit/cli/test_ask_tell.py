@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.answers import MANIFEST, read_manifest
-from evokernel.asking import limits_from
 from evokernel.cli.tell import _fates
-from evokernel.config import RunConfig, dump_config
+from evokernel.config.run import RunConfig, dump_config
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.llm.recorded import Recording
-from evokernel.telling import fates
+from evokernel.llm.recordings import ReplyRecording
+from evokernel.offline.answers import fates
+from evokernel.offline.folder import MANIFEST, read_manifest
+from evokernel.offline.prompts import limits_from
 from tests.stores import IDENTITY
 from tests.unit.cli.asked import FASTER, TASK, asking_config, engage
 from tests.unit.cli.conftest import Call
@@ -295,8 +295,8 @@ def test_replies_are_recorded_into_a_new_file_only(store: Path, call: Call, proj
     call("tell", str(store), "r1", "--queue")
     engage(store, asking_config(), handed_in_only=True)
     assert call("record", str(store), "replies.jsonl").exit_code == 0
-    (reply,) = Recording.load(project / "replies.jsonl").steps().values()
+    (reply,) = ReplyRecording.load(project / "replies.jsonl").steps().values()
     assert (reply.text, reply.operator) == ("no idea", page.stem.partition("-")[2])
     again = call("record", str(store), "replies.jsonl")
     assert (again.exit_code, "exists already" in again.stderr) == (2, True)
-    assert len(Recording.load(project / "replies.jsonl")) == 1
+    assert len(ReplyRecording.load(project / "replies.jsonl")) == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archive.store import Store
-from evokernel.config import dump_config
+from evokernel.config.run import dump_config
 from tests.engine import toy_config, toy_search
 from tests.fakes import WIDE_TOY, InstantEvaluator
 from tests.goldens import compare_golden

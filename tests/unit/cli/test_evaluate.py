@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
 from evokernel.cli.evaluate import _show
-from evokernel.evaluation import Budget, Evaluation, EvaluationKey, Mode, Stage, Status, Timing, Verdict
-from evokernel.judging import Judgement
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.protocols import EvaluatorIdentity
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
 
@@ -54,12 +54,12 @@ def test_an_expert_is_one_more_baseline(project: Path, call: Call) -> None:
 
 def test_a_profile_is_shown_and_the_feedbacks_timings_are_not_shown_twice(capsys: pytest.CaptureFixture[str]) -> None:
     timing = Timing("w", "torch", 1.0, 10.0, 20.0, math.log(2), 0.01, 10, Verdict.FASTER)
-    key = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Budget.PRECISE)
+    key = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Fidelity.PRECISE)
     feedback = "w: 10 us against 20 us\nall: 2.000x\nbottleneck: device memory: busy 91 % of the time"
     precise = Evaluation(key, "c", Status.OK, Stage.PRECISE, timings=(timing,), feedback=feedback)
-    final = replace(precise, key=replace(key, budget=Budget.FINAL), feedback="measured anew in fresh processes")
+    final = replace(precise, key=replace(key, budget=Fidelity.FINAL), feedback="measured anew in fresh processes")
     identity = EvaluatorIdentity("t", "d", "e", "1", Mode.ARTIFACT, {}, "full")
-    _show(Judgement(Candidate("def run(): ...", "triton"), identity, (precise, final)), Path("k.py"))
+    _show(KernelVerdict(Candidate("def run(): ...", "triton"), identity, (precise, final)), Path("k.py"))
     shown = capsys.readouterr().out
     assert "bottleneck: device memory: busy 91 % of the time" in shown
     assert "all: 2.000x" not in shown

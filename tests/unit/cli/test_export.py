@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import parse_config
-from evokernel.evaluation import Budget
-from evokernel.judging import judge
+from evokernel.config.run import parse_config
+from evokernel.evaluate.client.evaluate_kernel import judge
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity
 from tests.exports import run_beside, store_run
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
@@ -48,7 +48,7 @@ def make_store(project: Path) -> dict[str, str]:
     )
     right = Candidate(kernel.read_text(encoding="utf-8"), "cpp")
     wrong = Candidate(right.source.replace("k < K", "k < K - (K == 48)"), "cpp")  # only the held-out workload tells
-    judged = judge(right, str(task), budgets=(Budget.PRECISE,), settings=config.evaluation)
+    judged = judge(right, str(task), budgets=(Fidelity.PRECISE,), settings=config.evaluation)
     store_run(project / "runs" / "small.db", config, judged, wrong)
     return {"right": right.id, "wrong": wrong.id}
 

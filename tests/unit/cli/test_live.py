@@ -7,16 +7,16 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from evokernel.candidate import Candidate, Proposal
-from evokernel.cli.curve import drawn
-from evokernel.cli.live import LiveView, PlainView, make_view
-from evokernel.cli.pace import Pace
-from evokernel.cli.panel import PanelState, panel
-from evokernel.cli.screen import Screen, wrapped
-from evokernel.cli.snapshot import Improvement, IslandState, Snapshot
-from evokernel.evaluation import Budget as EvaluationBudget
-from evokernel.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
-from evokernel.protocols import Judged, Note, Progress, Proposed
+from evokernel.cli.display.curve import drawn
+from evokernel.cli.display.live import LiveView, PlainView, make_view
+from evokernel.cli.display.panel import PanelState, panel
+from evokernel.cli.display.rates import SessionRates
+from evokernel.cli.display.screen import Screen, wrapped
+from evokernel.cli.display.snapshot import IslandState, NewBest, Snapshot
+from evokernel.protocols import Notice, Progress, ProposalCommitted, ResultCommitted
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
+from evokernel.records.evaluation import Fidelity as EvaluationBudget
 from tests.goldens import compare_golden
 from tests.stores import make_timing
 
@@ -45,16 +45,16 @@ def make_proposal(rationale: str = "tile: by 8", operator: str = "rewrite") -> P
     return Proposal(Candidate("// x\n", "cpp"), 3, "builders", operator, 0, rationale=rationale)
 
 
-def judged(proposal: Proposal, *, improved: bool = True) -> Judged:
+def judged(proposal: Proposal, *, improved: bool = True) -> ResultCommitted:
     key = EvaluationKey("p", "t", "d", "e", "1", Mode.WORKER, EvaluationBudget.QUICK)
     evaluation = Evaluation(key, proposal.candidate.id, Status.OK, Stage.QUICK, timings=(make_timing("w", 2.0),))
-    return Judged(proposal, evaluation, 5, improved, False)
+    return ResultCommitted(proposal, evaluation, 5, improved, False)
 
 
 def snapshot(
     *, islands: int = 3, remaining: float | None = 0.5, improvements: int = 5, why: str = EVIL, **more: Any
 ) -> Snapshot:
-    found = Improvement("0123456789abcdef", 2.0, 1.9, "rewrite", "builders", why, "worker")
+    found = NewBest("0123456789abcdef", 2.0, 1.9, "rewrite", "builders", why, "worker")
     return Snapshot(
         progress=Progress(120, 60.0, 0.25, 7, 1.5, 0.6),
         remaining=remaining,
@@ -80,7 +80,7 @@ def state(view: Snapshot, *, note: str = "migration: 2 elites settled", title: s
         left_s=None if view.halted else 61,
         rate=2.34,
         valid_share=0.75,
-        note=Note(note),
+        note=Notice(note),
     )
 
 
@@ -129,10 +129,10 @@ def test_plain_lines() -> None:
     target, now = console(), [0.0]
     view = PlainView(target, title="gemm", clock=lambda: now[0])
     with view:
-        view.hear(Proposed(make_proposal()))
+        view.hear(ProposalCommitted(make_proposal()))
         view.hear(judged(make_proposal()))
         view.hear(judged(make_proposal("nothing"), improved=False))
-        view.hear(Note(EVIL, warning=True))
+        view.hear(Notice(EVIL, warning=True))
         for second in range(25):
             now[0] = float(second)
             view.tick(snapshot(remaining=1 - second / 100))
@@ -150,16 +150,16 @@ def test_plain_lines_end_when_the_terminal_goes() -> None:
     target = console()
     view = PlainView(target, title="gemm")
     view.gone = True
-    view.hear(Note("unheard"))
+    view.hear(Notice("unheard"))
     assert output(target) == ""
 
 
 def test_the_live_view_restores_the_terminal() -> None:
     target = console(terminal=True)
     with LiveView(target, title="gemm") as view:
-        view.hear(Proposed(make_proposal()))
+        view.hear(ProposalCommitted(make_proposal()))
         view.hear(judged(make_proposal(EVIL)))
-        view.hear(Note(EVIL, warning=True))
+        view.hear(Notice(EVIL, warning=True))
         view.tick(snapshot())
     text = output(target)
     assert text.index("\x1b[?25l") < text.index("\x1b[?25h")
@@ -217,7 +217,7 @@ def test_the_panel_looks_like_this(width: int, height: int, halted: str) -> None
 
 
 def test_pace() -> None:
-    pace = Pace()
+    pace = SessionRates()
     for second in range(120):
         pace.result(float(second), valid=second % 4 == 0)
     assert pace.per_second(119.0, since=0.0) == pytest.approx(1.0, rel=0.05)
@@ -226,5 +226,5 @@ def test_pace() -> None:
     assert pace.left_s(10.0, 0.8) == pytest.approx(80.0)
     assert pace.left_s(10.0, None) is None
     assert pace.left_s(10.0, 0.0) is None
-    assert Pace().valid_share() is None
-    assert Pace().per_second(0.0, since=0.0) == 0.0
+    assert SessionRates().valid_share() is None
+    assert SessionRates().per_second(0.0, since=0.0) == 0.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.candidate import Usage
-from evokernel.conversation import CallStatus, Insight, InsightKind
-from evokernel.evaluation import Mode, Status
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Mode, Status
+from evokernel.records.llm import CallStatus, Insight, InsightKind
 from tests.stores import StoreBuilder, fill_store
 from tests.unit.cli.conftest import Call
 

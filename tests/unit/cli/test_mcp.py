@@ -12,8 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from archive.store import Store
-from evokernel.candidate import Candidate, Proposal
-from evokernel.mcp_server import Run
+from evokernel.mcp.server import RunTools
+from evokernel.records.candidate import Candidate, Proposal
 from tests.unit.cli.asked import SEED, asking_config, engage
 from tests.unit.cli.conftest import Call
 
@@ -112,7 +112,7 @@ def test_an_agent_looks_at_the_run(store: Path) -> None:
 
 
 def test_what_an_engine_has_taken_in_is_in_flight(store: Path) -> None:
-    run = Run(store, None)
+    run = RunTools(store, None)
     name = run.propose(FASTER, "eight at once")["candidate"]
     with Store.open(store, write=True) as opened:
         opened.take_inbox()
@@ -124,7 +124,7 @@ def test_what_an_engine_has_taken_in_is_in_flight(store: Path) -> None:
 
 
 def test_held_out_sizes_are_nobodys_to_work_for(ids: dict[str, str], project: Path) -> None:
-    run = Run(project / "runs" / "gemm.db", None)
+    run = RunTools(project / "runs" / "gemm.db", None)
     verdict = run.verdict("best")
     assert (verdict["candidate"], verdict["holdout"]) == (ids["best"], "passed")
     assert [each["name"] for each in verdict["workloads"]] == ["small", "large"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.facts import InboxEntry
+from archive.journal import InboxEntry
 from archive.store import Store
-from evokernel.candidate import Candidate
+from evokernel.records.candidate import Candidate
 from tests.fakes import TOY
 from tests.unit.cli.asked import asking_config, engage
 from tests.unit.cli.conftest import Call

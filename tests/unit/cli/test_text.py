@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from evokernel.cli.text import clean, duration, microseconds, one_line, reason, stdout, times
+from evokernel.cli.display.text import clean, duration, microseconds, one_line, reason, stdout, times
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store, set_aside
-from evokernel.cli.following import Following, Look
+from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.report.status import RunState
 from tests.fire.processes import old_store
 from tests.stores import StoreBuilder, fill_store
@@ -33,13 +33,13 @@ def hand() -> Hand:
     return Hand()
 
 
-def said(look: Look) -> list[str]:
+def said(look: StoreLook) -> list[str]:
     return [note.text for note in look.notes]
 
 
 def test_a_run_from_before_it_begins_to_after_it_ends(tmp_path: Path, hand: Hand) -> None:
     path = tmp_path / "a.db"
-    following = Following(path, clock=hand)
+    following = StoreFollower(path, clock=hand)
     assert following.look().state == "missing"
     with StoreBuilder(path) as builder:
         look = following.look()
@@ -61,7 +61,7 @@ def test_a_run_from_before_it_begins_to_after_it_ends(tmp_path: Path, hand: Hand
 
 def test_what_came_before_is_no_news(tmp_path: Path, hand: Hand) -> None:
     fill_store(tmp_path / "a.db")
-    look = Following(tmp_path / "a.db", clock=hand).look()
+    look = StoreFollower(tmp_path / "a.db", clock=hand).look()
     assert (look.old, len(look.seen), look.notes) == (True, 4, ())
     assert len(look.snapshot.improvements) == 3
     assert look.snapshot.halted == "the search has stopped: budget of 4 evaluations used"
@@ -70,7 +70,7 @@ def test_what_came_before_is_no_news(tmp_path: Path, hand: Hand) -> None:
 def test_a_clock_that_is_wrong_elsewhere_kills_nobody(tmp_path: Path, hand: Hand) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         builder.store.database.execute("UPDATE sessions SET last_seen = last_seen - 7200, host = 'elsewhere'")
-        following = Following(tmp_path / "a.db", clock=hand)
+        following = StoreFollower(tmp_path / "a.db", clock=hand)
         assert following.look().state == "killed"  # nothing else is known of it yet
         builder.store.database.execute("UPDATE sessions SET last_seen = last_seen + 1")
         assert following.look().state == "running"
@@ -82,15 +82,15 @@ def test_a_clock_that_is_wrong_elsewhere_kills_nobody(tmp_path: Path, hand: Hand
 def test_a_process_that_has_gone_is_known_before_it_is_silent_for_long(tmp_path: Path, hand: Hand) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         builder.store.database.execute("UPDATE sessions SET last_seen = last_seen - 5, pid = ?", (2**22 + 1,))
-        assert Following(tmp_path / "a.db", clock=hand).look().state == "killed"
+        assert StoreFollower(tmp_path / "a.db", clock=hand).look().state == "killed"
         builder.store.database.execute("UPDATE sessions SET host = 'elsewhere'")
-        assert Following(tmp_path / "a.db", clock=hand).look().state == "running"
+        assert StoreFollower(tmp_path / "a.db", clock=hand).look().state == "running"
 
 
 def test_a_store_that_is_moved_aside_and_begun_anew(tmp_path: Path, hand: Hand) -> None:
     path = tmp_path / "a.db"
     fill_store(path)
-    following = Following(path, clock=hand)
+    following = StoreFollower(path, clock=hand)
     assert following.look().snapshot.results == 4
     set_aside(path)
     look = following.look()
@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, hand: Hand) -
     path = tmp_path / "a.db"
     fill_store(path)
     sound = path.read_bytes()
-    following = Following(path, clock=hand)
+    following = StoreFollower(path, clock=hand)
     assert following.look().state == "stopped"
     path.rename(tmp_path / "away.db")
     path.write_bytes(b"not a database" * 400)
@@ -124,7 +124,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tmp_path: Path, hand: Hand) -
 def test_a_file_that_is_still_empty_is_a_run_that_has_not_begun(tmp_path: Path, hand: Hand) -> None:
     path = tmp_path / "a.db"
     path.touch()
-    following = Following(path, clock=hand)
+    following = StoreFollower(path, clock=hand)
     look = following.look()
     assert (look.state, look.snapshot.halted) == (RunState.NEW, "no search has begun yet")
     with StoreBuilder(path) as builder:
@@ -135,7 +135,7 @@ def test_a_file_that_is_still_empty_is_a_run_that_has_not_begun(tmp_path: Path, 
 
 def test_a_store_of_an_older_release_is_followed_when_it_goes_on(tmp_path: Path, hand: Hand) -> None:
     path = old_store("v1_killed", tmp_path)
-    following = Following(path, clock=hand)
+    following = StoreFollower(path, clock=hand)
     before = following.look()
     assert (before.state, before.old) == ("killed", True)
     assert before.snapshot.results == len(before.seen) > 0
@@ -165,7 +165,7 @@ def mounted(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 def test_a_store_on_a_read_only_mount(mounted: tuple[Path, Path], hand: Hand) -> None:
     folder, mount = mounted
     fill_store(folder / "a.db")
-    following = Following(mount / "a.db", clock=hand)
+    following = StoreFollower(mount / "a.db", clock=hand)
     assert (following.look().state, following.look().snapshot.results) == ("stopped", 4)
     with Store.open(folder / "a.db", write=True) as store:
         store.session_start()
@@ -177,7 +177,7 @@ def test_a_store_on_a_read_only_mount(mounted: tuple[Path, Path], hand: Hand) ->
     hand.now_s += 10
     assert following.look().state == "stopped"
     with StoreBuilder(folder / "b.db") as builder:
-        other = Following(mount / "b.db", clock=hand)
+        other = StoreFollower(mount / "b.db", clock=hand)
         builder.seed()
         assert [each.snapshot.results for each in (other.look(), other.look())] == [1, 1]
 

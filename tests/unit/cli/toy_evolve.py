@@ -5,16 +5,16 @@ import sys
 from pathlib import Path
 
 from archive.store import Store
-from evokernel.budget import stopper_from
+from evokernel.cli.display.live import make_view
+from evokernel.cli.display.snapshot import SnapshotTaker
+from evokernel.cli.display.text import stdout
 from evokernel.cli.evolve import show_end
 from evokernel.cli.group import Refused
-from evokernel.cli.live import make_view
-from evokernel.cli.session import Ended, let_go_of_stdout, run_session
-from evokernel.cli.snapshot import Watch
-from evokernel.cli.text import stdout
+from evokernel.cli.session import SessionEnd, let_go_of_stdout, run_session
+from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import EvokernelError
-from evokernel.evaluation import Evaluation
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.evaluation import Evaluation
 from evokernel.report.best import find_best
 from evokernel.report.status import run_facts
 from tests.engine import toy_config, toy_search
@@ -37,12 +37,12 @@ class SlowEvaluator(InstantEvaluator):
         return await super().evaluate(request)
 
 
-async def evolve(path: Path, seconds: float, evaluations: int) -> Ended:
+async def evolve(path: Path, seconds: float, evaluations: int) -> SessionEnd:
     config, view = toy_config(budget={"evaluations": evaluations}), make_view(stdout(), title="toy")
     source = TOY if evaluations <= FEW else WIDE_TOY
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, SlowEvaluator(seconds), source=source, heard=view)
-        watch = Watch(engine, store, stopper_from(config.budget))
+        watch = SnapshotTaker(engine, store, stopper_from(config.budget))
         with view:
             ended = await run_session(engine, view, watch.snapshot)
         best, run = find_best(store), run_facts(store)

@@ -3,7 +3,7 @@
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from evokernel.evaluate.poison import fill_poison, is_poison
+from evokernel.evaluate.numerics.canary import fill_poison, is_poison
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 N = 64

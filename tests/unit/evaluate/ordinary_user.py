@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.sandbox import detect_sandbox
+from evokernel.evaluate.sandbox.levels import detect_sandbox
 
 UID = 12345
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evokernel.evaluate.client import JudgeLost
-from evokernel.evaluate.cuda.driver import GpuFacts
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Stage, Status, Timing, Verdict
+from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.device.nvml import GpuFacts
+from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.protocols import Built
+from evokernel.records.evaluation import Stage, Status, Timing, Verdict
 from evokernel.task import Task
 from tests.fakes import H100
 
-Answer = Callable[["Judge", Mapping[str, Any]], Outcome | None]
+Answer = Callable[["Judge", Mapping[str, Any]], PhaseVerdict | None]
 """What to answer in place of the usual; None for the usual. May raise `JudgeLost`."""
 
 
@@ -54,12 +54,12 @@ class Judge:
         finally:
             self.bench.busy.discard(self)
 
-    def _usual(self, operation: str) -> Outcome:
+    def _usual(self, operation: str) -> PhaseVerdict:
         if operation == "check":
-            return Outcome(None, Stage.CORRECTNESS)
+            return PhaseVerdict(None, Stage.CORRECTNESS)
         if self.setup["final"]:
-            return Outcome(Status.OK, Stage.FINAL, timings=(timing(), timing("holdout:w")))
-        return Outcome(Status.OK, Stage.QUICK, "fine", timings=(timing(),))
+            return PhaseVerdict(Status.OK, Stage.FINAL, timings=(timing(), timing("holdout:w")))
+        return PhaseVerdict(Status.OK, Stage.QUICK, "fine", timings=(timing(),))
 
     async def close(self, *, kill: bool = False) -> None:
         self.alive = False

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.admission import admit
+from evokernel.evaluate.bench.admission import admit
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 

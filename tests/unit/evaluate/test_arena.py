@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import SPACING, HostArena
-from evokernel.evaluate.segments import Buffer
+from evokernel.evaluate.memory.arena import SPACING, HostArena
+from evokernel.evaluate.memory.segments import Buffer
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 BUFFERS = (

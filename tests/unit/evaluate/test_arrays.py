@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.arrays import bits, identical, raw_bytes, store, torch_dtype, widen
-from evokernel.evaluate.poison import draw_poison, fill_poison, is_poison, poison_like
+from evokernel.evaluate.numerics.arrays import bits, identical, raw_bytes, store, torch_dtype, widen
+from evokernel.evaluate.numerics.canary import draw_poison, fill_poison, is_poison, poison_like
 from evokernel.task import DTYPES
 
 FLOATS = [dtype for dtype in DTYPES if "float" in dtype]

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from evokernel.errors import HarnessError, WorkerTimeout
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.baseline import BaselineProcess
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluate.workers import BaselineSide
+from evokernel.evaluate.bench.baseline_timing import BaselineTimer
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
 from tests.unit.evaluate.kernels import poison
 
 N = 64
@@ -80,9 +80,12 @@ def test_what_a_waking_costs_is_known_for_each_workload(tmp_path, threads):
     def make_arena(sets):
         return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
-    grounds = [Ground(task, workload, kind, rng, make_arena=make_arena) for kind in (Kind.SEARCH, Kind.HOLDOUT)]
+    grounds = [
+        BoundWorkload(task, workload, kind, rng, make_arena=make_arena)
+        for kind in (WorkloadPurpose.SEARCH, WorkloadPurpose.HOLDOUT)
+    ]
     with BaselineProcess(str(path), threads=threads) as process:
-        side = BaselineSide(process, batch_s=0.001, first_call_s=60)
+        side = BaselineTimer(process, batch_s=0.001, first_call_s=60)
         side.anchor(grounds[0], FreshInputs(task, workload, rng), panel=("fast",), most_calls=9, room_bytes=1 << 20)
         costs = [side.wake_ns(ground) for ground in grounds]
     for ground in grounds:

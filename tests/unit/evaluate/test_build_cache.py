@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.build_cache import BuildCache, RememberingForge, default_folder, key_of
-from evokernel.evaluate.inside import bundle
-from evokernel.languages.cuda import CudaLanguage
-from evokernel.languages.gpu_python import GpuPythonLanguage
-from evokernel.languages.toolchain import Forge, Forged
-from evokernel.languages.triton import TritonLanguage
+from evokernel.evaluate.build.cache import BuildCache, CachingCompilePool, default_folder, key_of
+from evokernel.evaluate.inside.process import bundle
+from evokernel.languages.gpu.cuda import CudaLanguage
+from evokernel.languages.gpu.language import GpuPythonLanguage
+from evokernel.languages.gpu.triton import TritonLanguage
+from evokernel.languages.toolchain import CompileAnswer, PythonCompiler
 from evokernel.protocols import Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.nvrtc import needs_nvrtc
@@ -55,11 +55,11 @@ def run(x, N, y):
 class Watched:
     """A forge that remembers what it was asked, and may change the answer."""
 
-    def __init__(self, forge: Forge) -> None:
+    def __init__(self, forge: PythonCompiler) -> None:
         self._forge = forge
         self.known: list[Mapping[str, str]] = []
 
-    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         self.known.append(request["known"])
         return self._forge(program, request, timeout_s=timeout_s)
 
@@ -81,7 +81,7 @@ def build(language: GpuPythonLanguage, *hidden: int, source: str = SOURCE) -> Bu
 def test_a_source_built_for_another_shape_compiles_only_what_is_new(tmp_path: Path):
     cache = BuildCache(tmp_path)
     watched = Watched(WarmForge())
-    language = TritonLanguage(forge=RememberingForge(watched, cache))
+    language = TritonLanguage(forge=CachingCompilePool(watched, cache))
     first = build(language, 9)
     (entry,) = os.listdir(tmp_path)
     # What is not compiled again cannot be told from what is: so each of the first build's kernels gets a mark.
@@ -100,7 +100,7 @@ def test_a_source_built_for_another_shape_compiles_only_what_is_new(tmp_path: Pa
 
 @needs_triton
 def test_what_is_found_again_is_the_same(tmp_path: Path):
-    forge = RememberingForge(WarmForge(), BuildCache(tmp_path))
+    forge = CachingCompilePool(WarmForge(), BuildCache(tmp_path))
     first = build(TritonLanguage(forge=forge), 9)
     again = build(TritonLanguage(forge=forge), 9)
     other = build(TritonLanguage(forge=forge), 77)
@@ -115,7 +115,7 @@ def test_what_is_found_again_is_the_same(tmp_path: Path):
 @needs_triton
 def test_forged_kernels_reach_no_other_source(tmp_path: Path):
     watched = Watched(WarmForge())
-    language = TritonLanguage(forge=RememberingForge(watched, BuildCache(tmp_path)))
+    language = TritonLanguage(forge=CachingCompilePool(watched, BuildCache(tmp_path)))
     build(language)
     build(language, source=SOURCE + "# another text, the same program\n")
     assert [len(known) for known in watched.known] == [0, 0]
@@ -134,7 +134,7 @@ def run(x, N, y):
 @needs_nvrtc
 def test_cuda_sources_are_found_again_too(tmp_path: Path):
     cache = BuildCache(tmp_path)
-    language = CudaLanguage(forge=RememberingForge(WarmForge(), cache))
+    language = CudaLanguage(forge=CachingCompilePool(WarmForge(), cache))
     first = build(language, 9, source=CUDA)
     (entry,) = os.listdir(tmp_path)
     cache.put(entry, {name: data + bytes(8) for name, data in cache.get(entry).items()})
@@ -155,9 +155,9 @@ class Scripted:
         self._answer = answer if answer is not None else {"plans": []}
         self.known: list[Any] = []
 
-    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> Forged:
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         self.known.append(request.get("known"))
-        return Forged(self._answer, bundle.pack(self._files.pop(0)))
+        return CompileAnswer(self._answer, bundle.pack(self._files.pop(0)))
 
 
 REQUEST = {"source": "s", "environment": "e", "capability": 90, "properties": {"a": 1}, "shapes": [1], "measured": 1}
@@ -165,7 +165,7 @@ REQUEST = {"source": "s", "environment": "e", "capability": 90, "properties": {"
 
 def test_only_compiled_kernels_are_kept_and_handed_over(tmp_path: Path):
     scripted = Scripted({**FILES, "kernel.py": b"s", "plans.json": b"{}"}, {})
-    forge = RememberingForge(scripted, BuildCache(tmp_path))
+    forge = CachingCompilePool(scripted, BuildCache(tmp_path))
     for shapes in ([1], [2]):
         forge("build", {**REQUEST, "shapes": shapes}, timeout_s=1.0)
     assert scripted.known == [{}, {"cache/A/one.cubin": "Y29kZQ==", "cache/A/one.json": "e30="}]
@@ -173,7 +173,7 @@ def test_only_compiled_kernels_are_kept_and_handed_over(tmp_path: Path):
 
 def test_a_question_without_a_source_is_passed_on(tmp_path: Path):
     scripted = Scripted({})
-    RememberingForge(scripted, BuildCache(tmp_path))("build", {"tools_for": 90}, timeout_s=1.0)
+    CachingCompilePool(scripted, BuildCache(tmp_path))("build", {"tools_for": 90}, timeout_s=1.0)
     assert scripted.known == [None]
 
 
@@ -191,16 +191,16 @@ def test_an_entry_that_would_grow_too_large_begins_anew(tmp_path: Path):
         return {f"cache/{name}/k.cubin": bytes(9 << 20)}
 
     scripted = Scripted(kernel("A"), kernel("B"), {})
-    forge = RememberingForge(scripted, BuildCache(tmp_path))
+    forge = CachingCompilePool(scripted, BuildCache(tmp_path))
     for _ in range(3):
         forge("build", REQUEST, timeout_s=1.0)
     assert [list(known) for known in scripted.known] == [[], ["cache/A/k.cubin"], ["cache/B/k.cubin"]]
 
 
 def test_of_a_failed_build_nothing_is_kept(tmp_path: Path):
-    forge = RememberingForge(lambda *_, **__: Forged(None, b"", "crashed"), BuildCache(tmp_path))
+    forge = CachingCompilePool(lambda *_, **__: CompileAnswer(None, b"", "crashed"), BuildCache(tmp_path))
     forge("build", REQUEST, timeout_s=1.0)
-    forge = RememberingForge(lambda *_, **__: Forged({"plans": []}, b"no bundle"), BuildCache(tmp_path))
+    forge = CachingCompilePool(lambda *_, **__: CompileAnswer({"plans": []}, b"no bundle"), BuildCache(tmp_path))
     forge("build", REQUEST, timeout_s=1.0)
     assert os.listdir(tmp_path) == []
 
@@ -246,7 +246,7 @@ def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
 WRITER = """
 import sys
 from pathlib import Path
-from evokernel.evaluate.build_cache import BuildCache
+from evokernel.evaluate.build.cache import BuildCache
 cache = BuildCache(Path(sys.argv[1]), limit_bytes=200_000)
 for turn in range(300):
     key = f"{turn % 7}"

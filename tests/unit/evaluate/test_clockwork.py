@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.clockwork import Rejected, WorkerClock
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluation import Stage, Status
+from evokernel.evaluate.bench.paired_clock import Rejected, WorkerClock
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 CALLS = 5
@@ -164,7 +164,7 @@ def ground():
     def make_arena(sets):
         return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
 
-    made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena)
+    made = BoundWorkload(TASK, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena)
     made.resize(CALLS + 1)
     made.calls = CALLS
     yield made

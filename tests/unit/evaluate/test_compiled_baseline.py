@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.config import EvaluationConfig
-from evokernel.evaluate.baseline import panel_functions
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.entries import identify
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluations import identify
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
+from evokernel.records.evaluation import Fidelity
 from evokernel.tasks import load_task, task_hash
 from evokernel.tasks.compiled import Compiled, compiled
 from tests.contract import test_evaluator as contract
@@ -46,7 +46,7 @@ def test_a_compiler_that_nobody_needs_is_not_imported() -> None:
     """It takes seconds, in every process of a run."""
     program = """
 import sys
-from evokernel.evaluate.baseline import panel_functions
+from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.tasks import load_task
 assert len(panel_functions(load_task("softmax").on("cuda"), max_autotune=True)) == 3
 print(*(name for name in ("torch._dynamo", "torch._inductor.compile_fx") if name in sys.modules))
@@ -108,7 +108,7 @@ def test_a_winner_meets_it_where_that_was_asked_for(tmp_path: Path) -> None:
     driver = contract.Driver(LocalEvaluator(str(path), language, settings=settings, threads=1), language)
     try:
         assert set(driver.identity.baseline_us["64x64x64"]) == {"torch", "torch.compile"}  # a search does not wait
-        (final,) = driver.evaluate(contract.kernel(), budget=Budget.FINAL)
+        (final,) = driver.evaluate(contract.kernel(), budget=Fidelity.FINAL)
     finally:
         driver.close()
     assert final.ok, final.feedback

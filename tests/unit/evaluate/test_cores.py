@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.cores import Cores, share_out
+from evokernel.evaluate.device.cores import Cores, share_out
 
 
 @pytest.mark.parametrize(

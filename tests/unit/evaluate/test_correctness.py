@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.arrays import store
-from evokernel.evaluate.correctness import alike_calls, judge_output, judge_timed
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.inputs import draw
-from evokernel.evaluate.poison import fill_poison
-from evokernel.evaluate.references import native_answer
-from evokernel.evaluate.tolerance import expect
-from evokernel.evaluation import Status
+from evokernel.evaluate.numerics.arrays import store
+from evokernel.evaluate.numerics.canary import fill_poison
+from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.references import native_answer
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.numerics.tolerance import expect
+from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evokernel.evaluate.describe import describe
+from evokernel.evaluate.numerics.error_regions import describe
 
 ALL = slice(None)
 PATTERNS = {

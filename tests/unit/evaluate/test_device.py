@@ -2,8 +2,15 @@ import os
 
 import pytest
 
-from evokernel.evaluate.device import best_of, device_name, floor_of, is_impossible, longer, measure_device
-from evokernel.evaluation import Floor, Limit
+from evokernel.evaluate.device.cpu_roofline import (
+    best_of,
+    device_name,
+    floor_of,
+    is_impossible,
+    longer,
+    measure_device,
+)
+from evokernel.records.evaluation import Floor, Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 100.0,

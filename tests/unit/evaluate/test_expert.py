@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from evokernel.errors import ConfigError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.entries import identify
-from evokernel.evaluate.expert import read_expert
-from evokernel.evaluate.expert_run import EXPERT, python_baseline
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluation import Budget
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluations import identify
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
+from evokernel.records.evaluation import Fidelity
 from evokernel.task import Role, Scalar, Signature, Tensor
 from tests.contract import test_evaluator as contract
 
@@ -53,7 +53,7 @@ def test_a_winner_is_paired_with_every_baseline(driver: contract.Driver) -> None
     (quick,) = driver.evaluate(contract.kernel())
     assert quick.ok, quick.feedback
     assert {timing.baseline for timing in quick.timings} == {"torch"}  # the fastest anchors the search
-    (final,) = driver.evaluate(contract.kernel(), budget=Budget.FINAL)
+    (final,) = driver.evaluate(contract.kernel(), budget=Fidelity.FINAL)
     assert final.ok, final.feedback
     assert set(final.panel) == {"torch", EXPERT}
     for speedup in final.panel.values():

@@ -10,15 +10,21 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.forge import BLOB_LIMIT_BYTES, JSON_LIMIT_BYTES, ForgeLimits, ForgePool, Toolbox
-from evokernel.evaluate.packages import package_folders
-from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.build.compile_pool import (
+    BLOB_LIMIT_BYTES,
+    JSON_LIMIT_BYTES,
+    CompileLimits,
+    CompilePool,
+    CompilerPrograms,
+)
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.sandbox.packages import package_folders
 from tests.unit.evaluate.ordinary_user import run_as_user
 
 PROGRAMS = Path(__file__).parent / "forge_programs"
 ROOT = Path(__file__).parents[3]
-TOOLBOX = Toolbox(programs={"odd": "odd"}, preload=("numpy",), folders=(str(PROGRAMS),))
-LIMITS = ForgeLimits(memory_bytes=512 << 20, scratch_bytes=32 << 20)
+TOOLBOX = CompilerPrograms(programs={"odd": "odd"}, preload=("numpy",), folders=(str(PROGRAMS),))
+LIMITS = CompileLimits(memory_bytes=512 << 20, scratch_bytes=32 << 20)
 MARK = "86398.75"
 
 
@@ -29,16 +35,16 @@ def at(level):
     return sandbox
 
 
-@pytest.fixture(scope="module", params=list(Level))
+@pytest.fixture(scope="module", params=list(SandboxLevel))
 def forge(request):
-    forge = ForgePool(at(request.param), TOOLBOX, limits=LIMITS)
+    forge = CompilePool(at(request.param), TOOLBOX, limits=LIMITS)
     yield forge
     forge.close()
 
 
 @pytest.fixture
 def guarded(forge):
-    if forge.host.sandbox.level is Level.RLIMITS:
+    if forge.host.sandbox.level is SandboxLevel.RLIMITS:
         pytest.skip("resource limits alone do not guard files")
     return forge
 
@@ -70,7 +76,7 @@ def test_many_threads_are_answered_at_once_each_by_a_process_of_its_own(forge):
         answers = list(threads.map(lambda n: told(forge, "compute", n=n, sleep_s=0.5), range(8)))
     assert [answer["sum"] for answer in answers] == [n * (n - 1) / 2 for n in range(8)]
     assert time.monotonic() - begin < 3
-    if forge.host.sandbox.level is not Level.FULL:
+    if forge.host.sandbox.level is not SandboxLevel.FULL:
         assert len({answer["pid"] for answer in answers}) == 8
 
 
@@ -164,18 +170,18 @@ def test_programs_can_be_started_and_no_secret_is_in_their_environment(forge, mo
 
 
 def test_what_is_preloaded_is_there_before_the_first_request():
-    forge = ForgePool(detect_sandbox(), TOOLBOX)
+    forge = CompilePool(detect_sandbox(), TOOLBOX)
     assert told(forge, "imported", names=["numpy", "torch"])["names"] == ["numpy"]
 
 
 def test_an_import_that_fails_says_why():
-    forge = ForgePool(detect_sandbox(), Toolbox(programs={}, preload=("no_such_package",)))
+    forge = CompilePool(detect_sandbox(), CompilerPrograms(programs={}, preload=("no_such_package",)))
     with pytest.raises(HarnessError, match="No module named 'no_such_package'"):
         forge("odd", {}, timeout_s=5)
 
 
 def test_a_dead_zygote_is_an_error_of_ours_and_is_replaced():
-    forge = ForgePool(at(Level.RLIMITS), TOOLBOX)
+    forge = CompilePool(at(SandboxLevel.RLIMITS), TOOLBOX)
     assert_still_works(forge)
     killer = threading.Timer(0.5, lambda: os.kill(forge.host.pid, 9))
     killer.start()
@@ -185,7 +191,7 @@ def test_a_dead_zygote_is_an_error_of_ours_and_is_replaced():
 
 
 def test_it_ends_with_its_last_reference_and_leaks_no_descriptor():
-    forge = ForgePool(detect_sandbox(), TOOLBOX)
+    forge = CompilePool(detect_sandbox(), TOOLBOX)
     before = len(os.listdir("/proc/self/fd"))
     assert_still_works(forge)
     during = len(os.listdir("/proc/self/fd"))
@@ -200,13 +206,13 @@ def test_it_ends_with_its_last_reference_and_leaks_no_descriptor():
 
 
 USER_SCRIPT = """
-from evokernel.evaluate.forge import ForgeLimits, ForgePool, Toolbox
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-for level in Level:
-    forge = ForgePool(
+from evokernel.evaluate.build.compile_pool import CompileLimits, CompilePool, CompilerPrograms
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+for level in SandboxLevel:
+    forge = CompilePool(
         detect_sandbox(level),
-        Toolbox(programs={{"odd": "odd"}}, preload=("numpy",), folders=({folder!r},)),
-        limits=ForgeLimits(memory_bytes=512 << 20),
+        CompilerPrograms(programs={{"odd": "odd"}}, preload=("numpy",), folders=({folder!r},)),
+        limits=CompileLimits(memory_bytes=512 << 20),
     )
     ask = lambda what, **request: forge("odd", {{"do": what, **request}}, timeout_s=20)
     assert not forge.host.sandbox.as_root
@@ -216,7 +222,7 @@ for level in Level:
     assert "SIGSEGV" in ask("crash").error
     assert ask("hog").error == "MemoryError: "
     assert forge("odd", dict(do="linger", mark={mark!r}, orphan=False), timeout_s=0.3).timed_out
-    if level is not Level.RLIMITS:
+    if level is not SandboxLevel.RLIMITS:
         assert ask("read", paths=["/etc/passwd", "/etc/group"]).answer["opened"] == []
         assert ask("write", paths=["/tmp/evk-left", "/dev/shm/evk-left"]).answer["written"] == []
     forge.close()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.arrays import identical, raw_bytes, torch_dtype
-from evokernel.evaluate.fresh import Content, FreshInputs, _write, _write_rows
-from evokernel.evaluate.inputs import draw
+from evokernel.evaluate.numerics.arrays import identical, raw_bytes, torch_dtype
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.timed_inputs import Content, FreshInputs, _write, _write_rows
 from evokernel.task import DISTRIBUTIONS, DTYPES, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.evaluate.gate import Gate, OpenGate
+from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -15,7 +15,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 def test_those_who_share_are_together_and_the_clock_is_alone():
     async def story() -> None:
-        gate, inside, seen = Gate(), set(), []
+        gate, inside, seen = BuildLock(), set(), []
 
         async def visit(name: str, alone: bool) -> None:
             async with gate.alone() if alone else gate.shared():
@@ -35,7 +35,7 @@ def test_those_who_share_are_together_and_the_clock_is_alone():
 
 def test_nobody_overtakes_so_neither_side_starves():
     async def story() -> None:
-        gate, order = Gate(), []
+        gate, order = BuildLock(), []
 
         async def visit(name: str, alone: bool) -> None:
             async with gate.alone() if alone else gate.shared():
@@ -56,7 +56,7 @@ def test_nobody_overtakes_so_neither_side_starves():
 @settings(max_examples=60, deadline=None)
 def test_cancelled_visitors_leave_no_trace(visits: list[tuple[bool, int]]):
     async def story() -> None:
-        gate = Gate()
+        gate = BuildLock()
 
         async def visit(alone: bool) -> None:
             async with gate.alone() if alone else gate.shared():
@@ -78,7 +78,7 @@ def test_cancelled_visitors_leave_no_trace(visits: list[tuple[bool, int]]):
 
 def test_cancelled_in_the_turn_it_was_admitted():
     async def story() -> None:
-        gate = Gate()
+        gate = BuildLock()
 
         async def visit() -> None:
             async with gate.alone():
@@ -97,7 +97,7 @@ def test_cancelled_in_the_turn_it_was_admitted():
 
 def test_an_open_gate_lets_the_clock_run_beside_compilers():
     async def story() -> None:
-        gate = OpenGate()
+        gate = NoBuildLock()
         async with gate.alone(), gate.shared(), gate.alone():
             pass
 
@@ -106,7 +106,7 @@ def test_an_open_gate_lets_the_clock_run_beside_compilers():
 
 def test_an_open_gate_hides_no_failure():
     async def story(visit: str) -> None:
-        async with getattr(OpenGate(), visit)():
+        async with getattr(NoBuildLock(), visit)():
             raise LookupError(visit)
 
     for visit in ("shared", "alone"):

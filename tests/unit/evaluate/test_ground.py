@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluate.poison import is_poison
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 WORKLOAD = Workload("w", {"N": 37})
@@ -28,7 +28,7 @@ TASK = Task(
 @pytest.fixture
 def ground():
     make = partial(make_arena, TASK.signature, WORKLOAD.sizes)
-    made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make)
+    made = BoundWorkload(TASK, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make)
     made.resize(4)
     yield made
     made.close()

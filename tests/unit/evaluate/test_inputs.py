@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.arrays import torch_dtype, widen
-from evokernel.evaluate.inputs import draw
+from evokernel.evaluate.numerics.arrays import torch_dtype, widen
+from evokernel.evaluate.numerics.inputs import draw
 from evokernel.task import DISTRIBUTIONS, DTYPES, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from evokernel.errors import HarnessError, TaskError
-from evokernel.evaluate.client import JudgeClient, JudgeLost
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluate.cores import share_out
-from evokernel.evaluate.final import HOLDOUT_PREFIX, pool_finals
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Budget, Limit, Stage, Status, Timing, Verdict
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
+from evokernel.evaluate.client.pooling import HOLDOUT_PREFIX, pool_finals
+from evokernel.evaluate.device.cores import share_out
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.records.evaluation import Fidelity, Limit, Stage, Status, Timing, Verdict
 from tests.processes import descendants
 
 ROOT = Path(__file__).parents[3]
@@ -125,7 +125,7 @@ def test_a_killed_judge_is_replaced(driver: Any):
         await driver.evaluator.start()
         before = _judges()
         os.kill(before[0], signal.SIGKILL)
-        return await driver.evaluator.evaluate(driver.request(unlike_others(1), Budget.QUICK))
+        return await driver.evaluator.evaluate(driver.request(unlike_others(1), Fidelity.QUICK))
 
     found = driver.runner.run(story())
     assert found.ok, found.feedback
@@ -133,11 +133,11 @@ def test_a_killed_judge_is_replaced(driver: Any):
 
 def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
     async def story() -> Any:
-        task = asyncio.create_task(driver.evaluator.evaluate(driver.request(unlike_others(2), Budget.QUICK)))
+        task = asyncio.create_task(driver.evaluator.evaluate(driver.request(unlike_others(2), Fidelity.QUICK)))
         await asyncio.sleep(0.5)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return await driver.evaluator.evaluate(driver.request(unlike_others(3), Budget.QUICK))
+        return await driver.evaluator.evaluate(driver.request(unlike_others(3), Fidelity.QUICK))
 
     assert driver.runner.run(story()).ok
 
@@ -156,9 +156,9 @@ def test_faster_than_the_device_is_impossible(tmp_path: Path):
 def test_nothing_outlives_a_killed_engine(tmp_path: Path):
     script = (
         "import asyncio, sys\n"
-        "from evokernel.config import EvaluationConfig\n"
-        "from evokernel.evaluate.compilers import local_language\n"
-        "from evokernel.evaluate.pool import LocalEvaluator\n"
+        "from evokernel.config.run import EvaluationConfig\n"
+        "from evokernel.evaluate.build.confined_compilers import local_language\n"
+        "from evokernel.evaluate.client.evaluator import LocalEvaluator\n"
         "async def main():\n"
         "    settings = EvaluationConfig()\n"
         "    evaluator = LocalEvaluator(sys.argv[1], local_language('cpp', settings), settings=settings, threads=1)\n"
@@ -197,7 +197,7 @@ def _alive(pid: int) -> bool:
 
 
 def _judges() -> list[int]:
-    return [pid for pid in descendants() if "evokernel.evaluate.judge" in _command(pid)]
+    return [pid for pid in descendants() if "evokernel.evaluate.judge.process" in _command(pid)]
 
 
 def _command(pid: int) -> str:
@@ -213,7 +213,7 @@ def timing(workload: str, baseline: str, log_speedup: float, baseline_us: float 
 
 def test_finals_are_pooled_by_workload_and_baseline():
     outcomes = [
-        Outcome(
+        PhaseVerdict(
             Status.OK,
             Stage.FINAL,
             timings=(
@@ -241,5 +241,5 @@ def test_outcomes_survive_the_wire():
 
     known = timing("w", "b", 0.1)
     timings, panel = (known, replace(known, floor_us=None, limit=None)), {"b": (1.0, 0.9, 1.1)}
-    outcome = Outcome(Status.OK, Stage.QUICK, "text", timings, True, {"x_s": 1.0}, panel)
-    assert Outcome.from_message(json.loads(json.dumps(outcome.as_message()))) == outcome
+    outcome = PhaseVerdict(Status.OK, Stage.QUICK, "text", timings, True, {"x_s": 1.0}, panel)
+    assert PhaseVerdict.from_message(json.loads(json.dumps(outcome.as_message()))) == outcome

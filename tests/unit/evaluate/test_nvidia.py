@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from evokernel.evaluate.nvidia import LIBRARY, cuda_library_folders, nvidia_nodes
+from evokernel.evaluate.device.nodes import LIBRARY, cuda_library_folders, nvidia_nodes
 
 
 def test_only_the_nodes_that_computing_needs_are_named():

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.config import EvaluationConfig
+from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError
-from evokernel.evaluate.client import JudgeLost
-from evokernel.evaluate.pool import LocalEvaluator
-from evokernel.evaluate.wire import Outcome
-from evokernel.evaluation import Budget, Evaluation, Mode, Stage, Status
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.protocols import EvaluationRequest
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status
 from tests.unit.evaluate.scripted_judge import Judge, Judges, ShapedLanguage, gpus, timing
 
 SETTINGS = EvaluationConfig().on("cuda")
@@ -44,11 +44,11 @@ def tell(
     return found
 
 
-def request(source: str, budget: Budget = Budget.QUICK) -> EvaluationRequest:
+def request(source: str, budget: Fidelity = Fidelity.QUICK) -> EvaluationRequest:
     return EvaluationRequest(Candidate(source, "triton"), source, budget)
 
 
-def judging(*sources: str, budget: Budget = Budget.QUICK) -> Story:
+def judging(*sources: str, budget: Fidelity = Fidelity.QUICK) -> Story:
     """Judge sources at the same time."""
 
     async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
@@ -58,7 +58,7 @@ def judging(*sources: str, budget: Budget = Budget.QUICK) -> Story:
     return story
 
 
-def one_by_one(*sources: str, budget: Budget = Budget.QUICK) -> Story:
+def one_by_one(*sources: str, budget: Fidelity = Fidelity.QUICK) -> Story:
     async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
         return [await evaluator.evaluate(request(source, budget)) for source in sources]
 
@@ -96,7 +96,7 @@ def test_all_judges_of_a_run_have_the_hidden_shapes_and_the_sheet_of_the_first()
 def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere(caplog: pytest.LogCaptureFixture):
     lost: list[Judge] = []
 
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         if judge.candidate == "bad" and not lost:
             lost.append(judge)
             raise JudgeLost("a sticky error")
@@ -153,7 +153,7 @@ def test_the_others_go_on_while_a_judge_is_being_replaced():
 
 
 def test_a_candidate_that_loses_two_judges_is_a_fault_of_ours():
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         raise JudgeLost("gone")
 
     judges = Judges(answer)
@@ -202,7 +202,7 @@ def test_a_gpu_of_another_model_judges_nothing():
 
 def test_a_winner_is_measured_on_several_gpus_at_a_time():
     judges, language = Judges(), ShapedLanguage()
-    (found,) = tell(judges, judging("a", budget=Budget.FINAL), count=3, language=language)
+    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=3, language=language)
     assert found.ok
     assert found.stage is Stage.FINAL
     finals = [judge for judge in judges.started if judge.setup["final"]]
@@ -215,42 +215,42 @@ def test_a_winner_is_measured_on_several_gpus_at_a_time():
 def test_on_one_gpu_one_process_comes_after_the_other_and_none_beside_the_search():
     alive: list[int] = []
 
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         alive.append(len(judge.bench.alive))
         return None
 
     judges = Judges(answer)
-    (found,) = tell(judges, judging("a", budget=Budget.FINAL), count=1)
+    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=1)
     assert found.ok
     assert len([judge for judge in judges.started if judge.setup["final"]]) == SETTINGS.final_processes
     assert set(alive) == {1}
 
 
 def test_a_winner_that_one_process_refutes_is_refuted():
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         if message["op"] == "check" and judge.gpu == "GPU-1":
-            return Outcome(Status.HOLDOUT_FAILED, Stage.CORRECTNESS, "failed on held-out inputs")
+            return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.CORRECTNESS, "failed on held-out inputs")
         return None
 
-    (found,) = tell(Judges(answer), judging("a", budget=Budget.FINAL), count=2)
+    (found,) = tell(Judges(answer), judging("a", budget=Fidelity.FINAL), count=2)
     assert found.status is Status.HOLDOUT_FAILED
 
 
 # ---------------------------------------------------------------------------------------------------- modes
 
 
-def in_worker_mode(judge: Judge, message: Any) -> Outcome | None:
+def in_worker_mode(judge: Judge, message: Any) -> PhaseVerdict | None:
     """Judge what says so in worker mode."""
     if "strided" not in judge.candidate:
         return None
     if message["op"] == "check":
-        return Outcome(None, Stage.CORRECTNESS, mode="worker")
+        return PhaseVerdict(None, Stage.CORRECTNESS, mode="worker")
     timings = (timing(), timing("holdout:w")) if judge.setup["final"] else (timing(),)
-    return Outcome(Status.OK, Stage.QUICK, "not recorded: a strided copy", timings=timings, mode="worker")
+    return PhaseVerdict(Status.OK, Stage.QUICK, "not recorded: a strided copy", timings=timings, mode="worker")
 
 
-@pytest.mark.parametrize("budget", [Budget.QUICK, Budget.FINAL])
-def test_an_evaluation_says_how_its_candidate_was_run(budget: Budget):
+@pytest.mark.parametrize("budget", [Fidelity.QUICK, Fidelity.FINAL])
+def test_an_evaluation_says_how_its_candidate_was_run(budget: Fidelity):
     async def story(evaluator: LocalEvaluator) -> Any:
         identity = await evaluator.start()
         return identity, [await evaluator.evaluate(request(source, budget)) for source in ("plain", "strided")]
@@ -277,33 +277,33 @@ def test_what_was_not_recorded_is_measured_each_time():
 
 @pytest.mark.parametrize("profiled", [True, False])
 def test_what_is_timed_precisely_is_profiled_where_somebody_reads_that(profiled: bool) -> None:
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         if not message.get("profile"):
             return None
         profile = "bottleneck: device memory: it is busy 91 % of the time"
         metrics = {"profiled_dram_pct": 91.0}
-        return Outcome(Status.OK, Stage.PRECISE, "w: 10 us", timings=(timing(),), remarks=profile, metrics=metrics)
+        return PhaseVerdict(Status.OK, Stage.PRECISE, "w: 10 us", timings=(timing(),), remarks=profile, metrics=metrics)
 
     asked = {}
-    for budget in Budget:
+    for budget in Fidelity:
         (found,) = tell(Judges(answer), judging("a", budget=budget), count=1, profiled=profiled)
         asked[budget] = "bottleneck: " in found.feedback
         assert asked[budget] == ("profiled_dram_pct" in found.metrics)
-    assert asked == {Budget.QUICK: False, Budget.PRECISE: profiled, Budget.FINAL: False}
+    assert asked == {Fidelity.QUICK: False, Fidelity.PRECISE: profiled, Fidelity.FINAL: False}
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_winner_meets_the_sanitizers_once(count: int) -> None:
     remark = "not checked by compute-sanitizer: it is not installed"
 
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         if message["op"] != "check":
             return None
         metrics = {"sanitized": float(message["sanitize"])}
-        return Outcome(None, Stage.CORRECTNESS, metrics=metrics, remarks=remark * message["sanitize"])
+        return PhaseVerdict(None, Stage.CORRECTNESS, metrics=metrics, remarks=remark * message["sanitize"])
 
     judges = Judges(answer)
-    (found,) = tell(judges, judging("a", budget=Budget.FINAL), count=count)
+    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=count)
     assert found.feedback.endswith(f"\n{remark}")
     assert found.feedback.count(remark) == 1
     assert found.metrics["sanitized"] == 1.0
@@ -312,11 +312,11 @@ def test_a_winner_meets_the_sanitizers_once(count: int) -> None:
 
 
 def test_what_the_sanitizers_find_in_a_winner_is_its_verdict() -> None:
-    def answer(judge: Judge, message: Any) -> Outcome | None:
-        found = Outcome(Status.SANITIZER, Stage.SANITIZER, "race on shared memory")
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        found = PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, "race on shared memory")
         return found if message.get("sanitize") else None
 
-    (found,) = tell(Judges(answer), judging("a", budget=Budget.FINAL), count=1)
+    (found,) = tell(Judges(answer), judging("a", budget=Fidelity.FINAL), count=1)
     assert (found.status, found.stage, found.feedback) == (
         Status.SANITIZER,
         Stage.SANITIZER,
@@ -327,11 +327,11 @@ def test_what_the_sanitizers_find_in_a_winner_is_its_verdict() -> None:
 def test_a_builds_own_word_does_not_pass_for_a_clean_check() -> None:
     """Two sources that say they are built to the same: that the first was checked is not said of the second."""
 
-    def answer(judge: Judge, message: Any) -> Outcome | None:
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
         if message["op"] != "check":
             return None
         first = message["source"].startswith("a # 1")
-        return Outcome(None, Stage.CORRECTNESS, metrics={"sanitized": float(first)}, artifact=message["source"])
+        return PhaseVerdict(None, Stage.CORRECTNESS, metrics={"sanitized": float(first)}, artifact=message["source"])
 
     one, two = tell(Judges(answer), one_by_one("a # 1", "a # 2"), count=1)
     assert one.artifact_hash != two.artifact_hash
@@ -340,9 +340,9 @@ def test_a_builds_own_word_does_not_pass_for_a_clean_check() -> None:
 
 def test_feedback_has_sixty_lines_and_remarks_come_first() -> None:
     timings, remarks = "\n".join(map(str, range(100))), "first\nlast"
-    told = Outcome(Status.OK, Stage.PRECISE, timings, remarks=remarks).told.split("\n")
+    told = PhaseVerdict(Status.OK, Stage.PRECISE, timings, remarks=remarks).told.split("\n")
     assert len(told) == 60
     assert told[56:] == ["56", "57", "first", "last"]
-    assert len(Outcome(Status.OK, Stage.PRECISE, "a", remarks=timings).told.split("\n")) == 60
-    assert Outcome(Status.OK, Stage.PRECISE, remarks=remarks).told == remarks
-    assert Outcome(Status.OK, Stage.PRECISE, "a").told == "a"
+    assert len(PhaseVerdict(Status.OK, Stage.PRECISE, "a", remarks=timings).told.split("\n")) == 60
+    assert PhaseVerdict(Status.OK, Stage.PRECISE, remarks=remarks).told == remarks
+    assert PhaseVerdict(Status.OK, Stage.PRECISE, "a").told == "a"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evokernel.evaluate.probes import probe_workloads
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.task import Workload, WorkloadSet
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.references import high_answer, native_answer, strict_torch
+from evokernel.evaluate.numerics.references import high_answer, native_answer, strict_torch
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 WORKLOAD = Workload("w", {"N": 8, "f": 0.1})

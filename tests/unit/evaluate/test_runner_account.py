@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.runner import OWN_WAITS, Account
+from evokernel.evaluate.sandbox.timed_process import OWN_WAITS, SchedulerUsage
 
-BEFORE = Account(ran_ns=5_000_000, queued_ns=1_000, waits=7)
+BEFORE = SchedulerUsage(ran_ns=5_000_000, queued_ns=1_000, waits=7)
 TIMES = st.integers(0, 10**10)
 
 
@@ -25,13 +25,13 @@ TIMES = st.integers(0, 10**10)
     ],
 )
 def test_what_counts(ran_ns: int, queued_ns: int, waits: int, expected: int) -> None:
-    now = Account(BEFORE.ran_ns + ran_ns, BEFORE.queued_ns + queued_ns, BEFORE.waits + waits)
+    now = SchedulerUsage(BEFORE.ran_ns + ran_ns, BEFORE.queued_ns + queued_ns, BEFORE.waits + waits)
     assert now.time_since(BEFORE, 1_000_000) == expected
 
 
 @given(TIMES, TIMES, st.integers(0, 9), st.integers(1, 10**10))
 def test_a_batch_takes_time_and_no_less_than_the_account(ran_ns: int, queued_ns: int, waits: int, elapsed: int) -> None:
-    found = Account(ran_ns, queued_ns, waits).time_since(Account(), elapsed)
+    found = SchedulerUsage(ran_ns, queued_ns, waits).time_since(SchedulerUsage(), elapsed)
     assert found > 0
     assert found >= ran_ns
     assert found in (ran_ns, elapsed)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.confined import Limits, Paths, read_product, run_confined
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.seccomp import Children
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, read_product, run_confined
+from evokernel.evaluate.sandbox.seccomp import Children
 
 SECRET = "EVK_TEST_API_KEY"
 MARK = "86399.25"
@@ -25,14 +25,14 @@ def at(level):
     return sandbox
 
 
-@pytest.fixture(params=list(Level))
+@pytest.fixture(params=list(SandboxLevel))
 def sandbox(request):
     return at(request.param)
 
 
 @pytest.fixture
 def guarded(sandbox):
-    if sandbox.level is Level.RLIMITS:
+    if sandbox.level is SandboxLevel.RLIMITS:
         pytest.skip("resource limits alone do not guard files")
     return sandbox
 
@@ -44,15 +44,15 @@ def shell(text, sandbox, **options):
 def test_the_level_is_the_strongest_allowed_and_says_what_it_leaves_open(sandbox):
     assert sandbox.level in sandbox.describe()
     assert "\n" not in sandbox.describe()
-    assert detect_sandbox().level is Level.FULL or sandbox.level is not Level.FULL
+    assert detect_sandbox().level is SandboxLevel.FULL or sandbox.level is not SandboxLevel.FULL
     assert sandbox.holes()
 
 
 def test_weaker_levels_have_more_holes():
-    full, landlock, rlimits = (set(detect_sandbox(level).holes()) for level in Level)
+    full, landlock, rlimits = (set(detect_sandbox(level).holes()) for level in SandboxLevel)
     assert full <= landlock & rlimits
     assert any("files" in hole for hole in rlimits)
-    bare = replace(detect_sandbox(Level.RLIMITS), seccomp=False)
+    bare = replace(detect_sandbox(SandboxLevel.RLIMITS), seccomp=False)
     assert any("network" in hole for hole in bare.holes())
 
 
@@ -99,7 +99,7 @@ def test_files_outside_can_neither_be_read_nor_written(guarded, tmp_path):
 
 
 def test_a_program_sees_no_process_but_its_own(sandbox):
-    if sandbox.level is not Level.FULL:
+    if sandbox.level is not SandboxLevel.FULL:
         pytest.skip("only namespaces hide processes")
     assert shell("echo /proc/[0-9]*", sandbox).stdout.split() == ["/proc/1", "/proc/2"]
 
@@ -123,10 +123,10 @@ def test_given_paths_are_seen_and_products_come_back(sandbox, tmp_path):
     done = shell(
         f"cp {source} copy; echo no > {source}",
         sandbox,
-        paths=Paths(read_only=(source,), writable=(scratch,), folder=scratch),
+        paths=VisiblePaths(read_only=(source,), writable=(scratch,), folder=scratch),
     )
     assert read_product(scratch / "copy", limit_bytes=100) == b"hello", done
-    if sandbox.as_root or sandbox.level is not Level.RLIMITS:
+    if sandbox.as_root or sandbox.level is not SandboxLevel.RLIMITS:
         assert source.read_text() == "hello"
 
 
@@ -135,14 +135,14 @@ def test_the_compiler_works_and_cannot_include_what_is_outside(sandbox, tmp_path
     folder.mkdir(mode=0o755)
     (folder / "a.cpp").write_text('#include <vector>\nextern "C" void run() { std::vector<int> v(3); }\n')
     (folder / "b.cpp").write_text('#include "/etc/passwd"\n')
-    paths = Paths(writable=(folder,), folder=folder)
+    paths = VisiblePaths(writable=(folder,), folder=folder)
     try:
         built = run_confined(["g++", "-shared", "-fPIC", "-o", "a.so", "a.cpp"], sandbox=sandbox, paths=paths)
         stolen = run_confined(["g++", "-c", "b.cpp"], sandbox=sandbox, paths=paths)
         assert built.ok, built.stderr
         assert read_product(folder / "a.so", limit_bytes=1 << 20)[:4] == b"\x7fELF"
         assert not stolen.ok
-        assert sandbox.level is Level.RLIMITS or "root:" not in stolen.stderr
+        assert sandbox.level is SandboxLevel.RLIMITS or "root:" not in stolen.stderr
     finally:
         subprocess.run(["rm", "-rf", folder], check=True)
 
@@ -152,12 +152,12 @@ def test_a_sanitizer_build_runs_and_tells(sandbox):
     (folder / "a.cpp").write_text("int main(int n, char**) { volatile int* p = new int[4]; p[3 + n] = 1; }\n")
     build = ["g++", "-fsanitize=address", "-o", "a", "a.cpp"]
     try:
-        built = run_confined(build, sandbox=sandbox, paths=Paths(writable=(folder,), folder=folder))
+        built = run_confined(build, sandbox=sandbox, paths=VisiblePaths(writable=(folder,), folder=folder))
         ran = run_confined(
             [str(folder / "a")],
             sandbox=sandbox,
-            paths=Paths(read_only=(folder,)),
-            limits=Limits(memory_bytes=None),
+            paths=VisiblePaths(read_only=(folder,)),
+            limits=ProcessLimits(memory_bytes=None),
             environment={"ASAN_OPTIONS": "detect_leaks=0:symbolize=0"},
         )
     finally:
@@ -170,7 +170,9 @@ def test_a_sanitizer_build_runs_and_tells(sandbox):
 
 def test_time_runs_out_for_the_whole_tree(sandbox):
     begin = time.monotonic()
-    done = shell(f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=Limits(timeout_s=0.3))
+    done = shell(
+        f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=ProcessLimits(timeout_s=0.3)
+    )
     assert done.timed_out
     assert time.monotonic() - begin < 5
     assert gone(MARK)
@@ -200,24 +202,26 @@ def _text(path):
 
 
 def test_endless_output_is_cut_and_drained(sandbox):
-    done = run_confined(["head", "-c", "3000000", "/dev/zero"], sandbox=sandbox, limits=Limits(output_bytes=1000))
-    if sandbox.level is Level.LANDLOCK:
+    done = run_confined(
+        ["head", "-c", "3000000", "/dev/zero"], sandbox=sandbox, limits=ProcessLimits(output_bytes=1000)
+    )
+    if sandbox.level is SandboxLevel.LANDLOCK:
         assert "Permission denied" in done.stderr  # no device but /dev/null
-        done = shell("yes | head -c 3000000", sandbox, limits=Limits(output_bytes=1000))
+        done = shell("yes | head -c 3000000", sandbox, limits=ProcessLimits(output_bytes=1000))
     assert done.ok
     assert len(done.stdout) == 1000
 
 
 def test_memory_and_file_size_are_bounded(sandbox):
     text = "a=x; while :; do a=$a$a; done"
-    done = shell(text, sandbox, limits=Limits(memory_bytes=256 << 20, timeout_s=10))
+    done = shell(text, sandbox, limits=ProcessLimits(memory_bytes=256 << 20, timeout_s=10))
     assert not done.ok
     assert not done.timed_out
     big = run_confined(
         ["sh", "-c", "yes > big"],
         sandbox=sandbox,
-        limits=Limits(file_bytes=1 << 20, timeout_s=10),
-        paths=Paths(writable=(folder := _scratch(sandbox),), folder=folder),
+        limits=ProcessLimits(file_bytes=1 << 20, timeout_s=10),
+        paths=VisiblePaths(writable=(folder := _scratch(sandbox),), folder=folder),
     )
     size = (folder / "big").stat().st_size
     subprocess.run(["rm", "-rf", folder], check=True)
@@ -226,7 +230,7 @@ def test_memory_and_file_size_are_bounded(sandbox):
 
 def test_memory_in_use_is_bounded_where_addresses_cannot_be(sandbox):
     text = "a=xxxxxxxx; while [ ${#a} -lt 2000000000 ]; do a=$a$a; done; echo alive"
-    limits = Limits(memory_bytes=None, resident_bytes=256 << 20, timeout_s=20)
+    limits = ProcessLimits(memory_bytes=None, resident_bytes=256 << 20, timeout_s=20)
     done = shell(text, sandbox, limits=limits)
     assert done.signal == signal.SIGKILL
     assert not done.timed_out
@@ -263,14 +267,15 @@ def test_a_planted_link_is_not_followed(tmp_path):
 
 
 def test_a_program_that_kills_its_supervisor_is_its_own_victim(sandbox):
-    done = shell("kill -9 $PPID; sleep 0.2; echo alive", sandbox, limits=Limits(timeout_s=5))
+    done = shell("kill -9 $PPID; sleep 0.2; echo alive", sandbox, limits=ProcessLimits(timeout_s=5))
     assert done.ok or done.signal == signal.SIGKILL
 
 
 def test_a_killed_judge_takes_the_program_along(sandbox):
     code = (
-        "from evokernel.evaluate.sandbox import *; from evokernel.evaluate.confined import *; import sys\n"
-        f"run_confined(['sleep', '{MARK}1'], sandbox=detect_sandbox(Level('{sandbox.level}')))"
+        "from evokernel.evaluate.sandbox.levels import *\n"
+        "from evokernel.evaluate.sandbox.run_once import *\n"
+        f"run_confined(['sleep', '{MARK}1'], sandbox=detect_sandbox(SandboxLevel('{sandbox.level}')))"
     )
     judge = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     for _ in range(200):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate import seccomp
-from evokernel.evaluate.inside.seal import OWN_PROCESS
-from evokernel.evaluate.seccomp import Children
+from evokernel.evaluate.inside.process.seal import OWN_PROCESS
+from evokernel.evaluate.sandbox import seccomp
+from evokernel.evaluate.sandbox.seccomp import Children
 
 HEADERS = {
     "x86_64": (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), r"#define __NR_(\w+) (\d+)"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from evokernel.errors import HarnessError, WorkerDied
-from evokernel.evaluate.spare import Spare
+from evokernel.evaluate.sandbox.standby import StandbyProcess
 
 
 class Scripted:
@@ -26,7 +26,7 @@ class Scripted:
         self.closed = True
 
 
-def spare_of(*fails: bool) -> tuple[Spare[Scripted], list[Scripted]]:
+def spare_of(*fails: bool) -> tuple[StandbyProcess[Scripted], list[Scripted]]:
     started: list[Scripted] = []
     script: Iterator[bool] = iter(fails)
 
@@ -34,7 +34,7 @@ def spare_of(*fails: bool) -> tuple[Spare[Scripted], list[Scripted]]:
         started.append(Scripted(len(started) + 1, fails=next(script)))
         return started[-1]
 
-    return Spare(start, "worker"), started
+    return StandbyProcess(start, "worker"), started
 
 
 def test_one_in_waiting_is_given_out_settled_and_only_once() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
-from evokernel.evaluate.verdicts import failure
-from evokernel.evaluation import Stage, Status
+from evokernel.evaluate.bench.feedback import failure
+from evokernel.records.evaluation import Stage, Status
 
 FAULTS = [
     (KernelFault("ValueError: N is 137", "host", 137), Status.HOST_EXCEPTION, "raised"),

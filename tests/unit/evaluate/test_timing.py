@@ -2,21 +2,21 @@ import math
 
 import pytest
 
-from evokernel.evaluate.timing import (
-    Block,
-    Plan,
+from evokernel.evaluate.numerics.statistics import (
+    CounterbalancedBlock,
+    StoppingRule,
     estimate,
     measure,
     pool,
     t_quantile,
     verdict_of,
 )
-from evokernel.evaluation import Z95, Verdict
+from evokernel.records.evaluation import Z95, Verdict
 
 
-def block(speedup: float, clock_s: float = 0.01, second: float | None = None) -> Block:
+def block(speedup: float, clock_s: float = 0.01, second: float | None = None) -> CounterbalancedBlock:
     other = speedup if second is None else second
-    return Block((1000.0 * speedup, 1000.0 * other), (1000.0, 1000.0), clock_s)
+    return CounterbalancedBlock((1000.0 * speedup, 1000.0 * other), (1000.0, 1000.0), clock_s)
 
 
 def test_student_quantiles_match_the_tables():
@@ -28,7 +28,7 @@ def test_student_quantiles_match_the_tables():
 def test_a_drift_within_a_block_cancels():
     # times grow by 1 % with every batch: baseline first gains in one pair what it loses in the other
     drift = [1000.0 * 1.01**position for position in range(4)]
-    found = estimate([Block((drift[0], drift[3]), (drift[1], drift[2]), 0.01)] * 2)
+    found = estimate([CounterbalancedBlock((drift[0], drift[3]), (drift[1], drift[2]), 0.01)] * 2)
     assert found.log_speedup == pytest.approx(0.0, abs=1e-9)
 
 
@@ -38,7 +38,9 @@ def test_one_spike_in_ten_pairs_does_not_move_the_mean():
 
 
 def test_what_the_second_of_a_pair_gains_cancels_even_beside_a_spike():
-    blocks = [Block((1050.0, 1000.0), (1000.0, 1050.0), 0.01)] * 4 + [Block((1050.0, 1000.0), (1000.0, 9000.0), 0.01)]
+    blocks = [CounterbalancedBlock((1050.0, 1000.0), (1000.0, 1050.0), 0.01)] * 4 + [
+        CounterbalancedBlock((1050.0, 1000.0), (1000.0, 9000.0), 0.01)
+    ]
     found = estimate(blocks)
     assert found.log_speedup == pytest.approx(0.0, abs=1e-9)
     assert found.log_error == pytest.approx(0.0, abs=1e-9)
@@ -71,32 +73,32 @@ def test_verdicts(log_speedup: float, error: float, verdict: Verdict):
 
 def test_stops_when_narrow_and_not_before_ten_pairs():
     taken = []
-    found = measure(lambda: taken.append(1) or block(1.5), Plan(budget_s=100.0))
+    found = measure(lambda: taken.append(1) or block(1.5), StoppingRule(budget_s=100.0))
     assert found.pairs == 2 * len(taken) == 10
 
 
 def test_stops_when_the_budget_is_spent():
     values = iter([0.5, 2.0, 1.0] * 100)
-    found = measure(lambda: block(next(values), clock_s=1.0), Plan(budget_s=8.0))
+    found = measure(lambda: block(next(values), clock_s=1.0), StoppingRule(budget_s=8.0))
     assert found.pairs == 16
 
 
 def test_a_very_slow_candidate_takes_two_blocks():
-    assert measure(lambda: block(0.01, clock_s=30.0), Plan(budget_s=0.06)).pairs == 4
+    assert measure(lambda: block(0.01, clock_s=30.0), StoppingRule(budget_s=0.06)).pairs == 4
 
 
 def test_the_budget_may_be_overrun_to_reach_ten_pairs_but_not_more_than_twice():
     values = iter([0.9, 1.1] * 100)
-    assert measure(lambda: block(next(values), clock_s=0.3), Plan(budget_s=1.0)).pairs == 10
-    assert measure(lambda: block(next(values), clock_s=0.5), Plan(budget_s=1.0)).pairs == 8
+    assert measure(lambda: block(next(values), clock_s=0.3), StoppingRule(budget_s=1.0)).pairs == 10
+    assert measure(lambda: block(next(values), clock_s=0.5), StoppingRule(budget_s=1.0)).pairs == 8
 
 
 def test_leaves_early_when_more_than_twice_as_slow_as_the_incumbent():
-    hopeless = measure(lambda: block(1.0), Plan(budget_s=1.0, incumbent=2.1))
+    hopeless = measure(lambda: block(1.0), StoppingRule(budget_s=1.0, incumbent=2.1))
     assert hopeless.stopped_early
     assert hopeless.pairs == 4
-    assert not measure(lambda: block(1.0), Plan(budget_s=1.0, incumbent=1.9)).stopped_early
-    assert not measure(lambda: block(1.0), Plan(budget_s=1.0)).stopped_early
+    assert not measure(lambda: block(1.0), StoppingRule(budget_s=1.0, incumbent=1.9)).stopped_early
+    assert not measure(lambda: block(1.0), StoppingRule(budget_s=1.0)).stopped_early
 
 
 def test_the_spread_between_processes_enters_the_error():

@@ -4,8 +4,8 @@ import subprocess
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.trampoline import build_trampoline, trampoline_source
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.worker_mode.trampoline import build_trampoline, trampoline_source
 from evokernel.task import Role, Scalar, Signature, Tensor
 from tests.unit.evaluate.kernels import poison, unwritten
 

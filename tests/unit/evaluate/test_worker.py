@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.trampoline import build_trampoline
-from evokernel.evaluate.worker_pool import LoadFailed, WorkerLimits, WorkerPool
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed, WorkerLimits, WorkerPool
+from evokernel.evaluate.worker_mode.trampoline import build_trampoline
 from tests.processes import descendants
 from tests.unit.evaluate.kernels import SCALARS, SETS, SIGNATURE, N, build_all, load, poison, run, unwritten
 from tests.unit.evaluate.ordinary_user import run_as_user
@@ -37,7 +37,7 @@ def trampoline(folder):
     return build_trampoline(SIGNATURE, folder)
 
 
-@pytest.fixture(scope="module", params=list(Level))
+@pytest.fixture(scope="module", params=list(SandboxLevel))
 def pool(request, trampoline):
     sandbox = detect_sandbox(request.param)
     if sandbox.level is not request.param:
@@ -201,7 +201,7 @@ def test_no_thread_can_be_started_in_a_single_threaded_worker(pool, artifacts, a
     assert run(pool, artifacts, "thread", arena)[0] == 0
 
 
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", list(SandboxLevel))
 def test_daemons_are_gone_even_where_nothing_forbids_them(trampoline, artifacts, arena, level):
     sandbox = replace(detect_sandbox(level), seccomp=False)
     with WorkerPool(trampoline, sandbox=sandbox, limits=WorkerLimits(threads=16)) as pool:
@@ -256,7 +256,7 @@ def test_an_out_of_bounds_write_is_seen_by_the_guard_bars(pool, artifacts, arena
 
 def test_no_secret_reaches_the_worker(trampoline, artifacts, arena, monkeypatch):
     monkeypatch.setenv("EVK_TEST_API_KEY", "top-secret")
-    for level in Level:
+    for level in SandboxLevel:
         with WorkerPool(trampoline, sandbox=detect_sandbox(level)) as pool:
             assert run(pool, artifacts, "secret", arena)[0] == 0
 
@@ -271,7 +271,7 @@ def test_no_file_outside_opens(pool, artifacts, arena):
     result = run(pool, artifacts, "read_file", arena)[:6].tolist()
     Path("/tmp/evk-left").unlink(missing_ok=True)
     Path("/dev/shm/evk-left").unlink(missing_ok=True)
-    if pool.sandbox.level is Level.RLIMITS:
+    if pool.sandbox.level is SandboxLevel.RLIMITS:
         pytest.skip("resource limits alone do not guard files")
     assert result == [-1] * 6
 
@@ -381,19 +381,19 @@ def test_the_pool_outlives_the_thread_that_started_it(trampoline, artifacts, are
         assert number
 
 
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", list(SandboxLevel))
 def test_nothing_survives_a_killed_judge(trampoline, folder, artifacts, level):
     (folder / "loop.so").write_bytes(artifacts["loop"])
     text = f"""
 import sys
 from pathlib import Path
 from tests.unit.evaluate.kernels import *
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.worker_pool import WorkerPool
-from evokernel.evaluate.trampoline import build_trampoline
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.worker_mode.cpu_pool import WorkerPool
+from evokernel.evaluate.worker_mode.trampoline import build_trampoline
 arena = HostArena.for_signature(SIGNATURE, {{"N": N}}, sets=SETS)
-pool = WorkerPool(build_trampoline(SIGNATURE, Path({str(folder)!r})), sandbox=detect_sandbox(Level("{level}")))
+pool = WorkerPool(build_trampoline(SIGNATURE, Path({str(folder)!r})), sandbox=detect_sandbox(SandboxLevel("{level}")))
 pool.__enter__()
 workers = [load(pool, {{"loop": Path({str(folder)!r}, "loop.so").read_bytes()}}, "loop", arena) for _ in range(2)]
 workers[0].prepare("w", first_set=0, calls=1, timeout_s=15)
@@ -438,12 +438,12 @@ import os
 from pathlib import Path
 from tests.unit.evaluate.kernels import *
 from evokernel.errors import WorkerTimeout
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.confined import run_confined
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.worker_pool import WorkerPool
-from evokernel.evaluate.trampoline import build_trampoline
-for level in Level:
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.sandbox.run_once import run_confined
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.worker_mode.cpu_pool import WorkerPool
+from evokernel.evaluate.worker_mode.trampoline import build_trampoline
+for level in SandboxLevel:
     sandbox = detect_sandbox(level)
     print(level, sandbox.level, sandbox.as_root, os.getuid())
     with WorkerPool(build_trampoline(SIGNATURE, Path({folder!r})), sandbox=sandbox) as pool:
@@ -458,7 +458,7 @@ for level in Level:
                 pass
             assert run(pool, read, "privileges", arena)[:7].tolist() == [-1] * 7
             tool = run_confined(["sh", "-c", "cat /etc/passwd; id -u"], sandbox=sandbox)
-            if level is not Level.RLIMITS:
+            if level is not SandboxLevel.RLIMITS:
                 assert tool.stdout == "12345\\n", tool
                 assert run(pool, read, "read_file", arena)[:6].tolist() == [-1] * 6
 print("all well")

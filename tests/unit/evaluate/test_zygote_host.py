@@ -4,24 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from evokernel.evaluate import seccomp
-from evokernel.evaluate.sandbox import Level, detect_sandbox
-from evokernel.evaluate.worker_pool import WorkerLimits
-from evokernel.evaluate.zygote_host import ZygoteHost
-from tests.unit.evaluate.test_forge import LIMITS, TOOLBOX, ForgePool, at, told
+from evokernel.evaluate.sandbox import seccomp
+from evokernel.evaluate.sandbox.fork_server import ForkServer
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.worker_mode.cpu_pool import WorkerLimits
+from tests.unit.evaluate.test_forge import LIMITS, TOOLBOX, CompilePool, at, told
 
 DEVICE = "/dev/full"
 
 
-@pytest.mark.parametrize("level", [Level.FULL, Level.LANDLOCK])
+@pytest.mark.parametrize("level", [SandboxLevel.FULL, SandboxLevel.LANDLOCK])
 def test_a_device_is_seen_only_where_it_is_given_and_with_it_a_process_may_name_its_threads(level):
     sandbox = at(level)
     paths = [DEVICE, "/proc/self/comm"]
-    forge = ForgePool(sandbox, TOOLBOX, limits=LIMITS)
-    assert told(forge, "write", paths=paths)["written"] == ([] if level is Level.LANDLOCK else paths[1:])
+    forge = CompilePool(sandbox, TOOLBOX, limits=LIMITS)
+    assert told(forge, "write", paths=paths)["written"] == ([] if level is SandboxLevel.LANDLOCK else paths[1:])
     forge.close()
     restrictions = sandbox.restrictions(seccomp.tool_filter(), limits=LIMITS.rlimits(sandbox), devices=(DEVICE,))
-    forge.host = ZygoteHost(sandbox, replace(forge.host.plan, devices=(DEVICE,), restrictions=restrictions))
+    forge.host = ForkServer(sandbox, replace(forge.host.plan, devices=(DEVICE,), restrictions=restrictions))
     try:
         assert told(forge, "write", paths=paths)["written"] == paths
     finally:
@@ -37,7 +37,7 @@ def test_a_worker_may_have_its_address_space_open_and_more_files():
 
 
 def test_what_was_forgotten_or_never_was_has_no_ending_and_nobody_waits_for_it():
-    host = ZygoteHost(detect_sandbox(), ForgePool(detect_sandbox(), TOOLBOX).host.plan)
+    host = ForkServer(detect_sandbox(), CompilePool(detect_sandbox(), TOOLBOX).host.plan)
     assert host.pid is None
     assert host.ending(7, 60) is None
     assert host.forget(7) is None

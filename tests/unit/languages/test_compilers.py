@@ -4,7 +4,7 @@ import pytest
 
 from evokernel.errors import LanguageError
 from evokernel.languages import make_language
-from evokernel.languages.compilers import Compiler, cpu_digest, find_compiler, find_objdump
+from evokernel.languages.cpp.compilers import Compiler, cpu_digest, find_compiler, find_objdump
 from evokernel.languages.toolchain import run_plain
 
 

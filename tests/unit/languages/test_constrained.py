@@ -2,7 +2,7 @@
 
 import pytest
 
-from evokernel.config import ConstraintsConfig, parse_config
+from evokernel.config.run import ConstraintsConfig, parse_config
 from evokernel.errors import ConfigError
 from evokernel.languages.constrained import constrained, in_words
 from evokernel.protocols import BuildFailure, Built

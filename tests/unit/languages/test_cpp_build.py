@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.languages.cpp import CppLanguage
-from evokernel.languages.toolchain import Completed, run_plain
+from evokernel.languages.cpp.language import CppLanguage
+from evokernel.languages.toolchain import ProcessExit, run_plain
 from evokernel.protocols import BuildFailure, Built
 
 HEAD = "#include <cstdint>\n"
@@ -167,7 +167,7 @@ def test_odd_text_is_a_failure(cpp: CppLanguage):
 def test_time_limit_leaves_nobody_behind():
     folders: list[Path] = []
 
-    def watched(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> Completed:
+    def watched(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
         folders.append(workdir)
         return run_plain(argv, workdir=workdir, timeout_s=timeout_s, memory_bytes=memory_bytes)
 

@@ -1,4 +1,4 @@
-from evokernel.languages.cpp_guide import entry_signature, guide
+from evokernel.languages.cpp.guide import entry_signature, guide
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 SIGNATURE = Signature(

@@ -1,4 +1,4 @@
-from evokernel.languages.cpp_messages import LINE_LIMIT, digest_errors, without_paths
+from evokernel.languages.cpp.messages import LINE_LIMIT, digest_errors, without_paths
 
 ONE = "kernel.cpp:{n}:9: error: what {n}\n    {n} | int x = /a/b;\n      |         ^\n"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from evokernel.candidate import SIZE_LIMIT_BYTES
-from evokernel.languages.cpp_static import static_check
+from evokernel.languages.cpp.static_check import static_check
+from evokernel.records.candidate import SIZE_LIMIT_BYTES
 
 GOOD = '#include <cstdint>\nextern "C" void run(const float* x, int64_t N, float* y) {}\n'
 

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from evokernel.candidate import SIZE_LIMIT_BYTES
-from evokernel.languages.cpp_tokens import program_hash, tokens
+from evokernel.languages.cpp.tokens import program_hash, tokens
+from evokernel.records.candidate import SIZE_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(

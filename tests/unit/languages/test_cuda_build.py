@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.evaluate.artifact.cubin import inspect, refusal, refuse_misfits
-from evokernel.evaluate.artifact.plan import BufferFacts, PlanLimits, read_plans
-from evokernel.evaluate.inside import bundle
-from evokernel.evaluate.inside.cuda_cache import CACHE, file_of
-from evokernel.evaluate.inside.nvrtc import CompileError, find_nvrtc
+from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
+from evokernel.evaluate.artifact_mode.plan import BufferFacts, PlanLimits, read_plans
+from evokernel.evaluate.inside.driver.nvrtc import CompileError, find_nvrtc
+from evokernel.evaluate.inside.process import bundle
+from evokernel.evaluate.inside.untrusted.cuda_cache import CACHE, file_of
 from evokernel.languages import make_language
-from evokernel.languages.cuda import CudaLanguage
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.toolchain import Forged, forge_plain, run_plain
+from evokernel.languages.gpu.cuda import CudaLanguage
+from evokernel.languages.toolchain import CompileAnswer, forge_plain, run_plain
 from evokernel.protocols import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
@@ -210,12 +210,12 @@ def test_a_fresh_process_will_do():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Forged(None, error="it crashed"), "it crashed"),
-        (Forged({"missing": "NVRTC is not here"}), "NVRTC is not here"),
-        (Forged({"version": "13.0", "target": "sm_90a", "headers": True, "disassembler": False}), "cuobjdump"),
+        (CompileAnswer(None, error="it crashed"), "it crashed"),
+        (CompileAnswer({"missing": "NVRTC is not here"}), "NVRTC is not here"),
+        (CompileAnswer({"version": "13.0", "target": "sm_90a", "headers": True, "disassembler": False}), "cuobjdump"),
     ],
 )
-def test_what_is_missing_is_said_at_the_start(answer: Forged, words: str):
+def test_what_is_missing_is_said_at_the_start(answer: CompileAnswer, words: str):
     with pytest.raises(LanguageError, match=words):
         CudaLanguage(forge=lambda program, request, timeout_s: answer)
 
@@ -232,8 +232,8 @@ def test_the_compiler_repeats_itself_and_keeps_an_empty_log_apart():
 
 
 def test_sources_find_the_helper_where_evokernel_is_not_installed():
-    evaluate = str(Path(bundle.__file__).parents[1])
-    script = f"import sys; sys.path.append({evaluate!r}); from inside.cuda_cache import provide; provide(); "
+    evaluate = str(Path(bundle.__file__).parents[2])
+    script = f"import sys; sys.path.append({evaluate!r}); from inside.untrusted.cuda_cache import provide; provide(); "
     script += "from evokernel.cuda import Module; print(Module.__module__)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
-    assert done.stdout == "inside.cuda_module\n", done.stderr
+    assert done.stdout == "inside.driver.cuda_module\n", done.stderr

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.cuda import Module
-from evokernel.evaluate.inside import cuda_module
-from evokernel.evaluate.inside.cuda_module import Geometry, Kernel
-from evokernel.evaluate.inside.nvrtc import target_of
+from evokernel.evaluate.inside.driver import cuda_module
+from evokernel.evaluate.inside.driver.cuda_module import Geometry, Kernel
+from evokernel.evaluate.inside.driver.nvrtc import target_of
 
 ANY = Module("text")
 

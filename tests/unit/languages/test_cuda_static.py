@@ -1,8 +1,8 @@
 import pytest
 
-from evokernel.languages.cuda_messages import digest_failure
-from evokernel.languages.cuda_static import static_check
-from evokernel.languages.triton_tokens import program_hash
+from evokernel.languages.gpu.cuda_messages import digest_failure
+from evokernel.languages.gpu.cuda_static_check import static_check
+from evokernel.languages.gpu.python_tokens import program_hash
 
 HEAD = "from evokernel.cuda import Module\n"
 RUN = '\nk = Module("")\n\ndef run(x):\n    k.f[1, 32](x)\n'
@@ -30,7 +30,7 @@ def test_honest_sources_pass(source: str):
         ("import evokernel.cuda\n" + HEAD + RUN, "line 1: write it as"),
         (RUN + "    " + HEAD, "at the top level"),
         ("import triton\n" + HEAD + RUN, "import of triton is not allowed"),
-        ("from evokernel import search\n" + HEAD + RUN, "import of evokernel.search is not allowed"),
+        ("from evokernel.engine import search\n" + HEAD + RUN, "import of evokernel.engine.search is not allowed"),
         ("import ctypes\n" + HEAD + RUN, "import of ctypes is not allowed"),
         (HEAD + RUN + "    Module.launcher = None\n", "assigning to .launcher"),
         (HEAD + RUN + "    k._source\n", "_source is not allowed"),

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.languages import make_language
-from evokernel.languages.elf import read_shared_object
+from evokernel.languages.cpp.elf import read_shared_object
 from evokernel.languages.toolchain import run_plain
 from evokernel.protocols import Built
 

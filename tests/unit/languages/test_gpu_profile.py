@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu_profile import read_answer
-from evokernel.languages.triton_messages import digest_failure
+from evokernel.languages.gpu.profile import read_answer
+from evokernel.languages.gpu.triton_messages import digest_failure
 
 FACTS = {"registers": 64, "local_bytes": 8, "static_shared_bytes": 0, "tensor_cores": 2, "tma": 1, "local_accesses": 3}
 FACTS |= {"in_loop": 1, "instructions": 90, "tensor": 8, "fma": 0, "arithmetic": 3, "special": 0, "conversions": 0}

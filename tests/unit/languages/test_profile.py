@@ -1,10 +1,10 @@
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.languages.disassembly import Instruction, read_disassembly
-from evokernel.languages.isa import X86, Arm64, isa_of
-from evokernel.languages.loops import regions
-from evokernel.languages.profile import profile
+from evokernel.languages.cpp.disassembly import Instruction, read_disassembly
+from evokernel.languages.cpp.isa import X86, Arm64, isa_of
+from evokernel.languages.cpp.natural_loops import regions
+from evokernel.languages.cpp.profile import profile
 
 X86_NEST = """
 0000000000001100 <run>:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from evokernel.evaluate.inside.cuda_kernel import Shape
-from evokernel.evaluate.inside.recording import Recorder, RepetitionError, record
-from evokernel.evaluate.inside.triton_params import Parameter
+from evokernel.evaluate.inside.driver.kernel_parameters import Parameter
+from evokernel.evaluate.inside.driver.loaded_kernel import Shape
+from evokernel.evaluate.inside.untrusted.recording import Recorder, RepetitionError, record
 
 PROPERTIES = {"multiprocessor_count": 132, "max_shared_mem": 232448, "max_num_regs": 65536, "max_threads": 2048}
 ONE = Shape((1, 1, 1), (128, 1, 1), 1, 0, False, False)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.languages.toolchain import OUTPUT_LIMIT_BYTES, Completed, run_plain
+from evokernel.languages.toolchain import OUTPUT_LIMIT_BYTES, ProcessExit, run_plain
 
 
-def shell(script: str, folder: Path, *, timeout_s: float = 20.0, memory_bytes: int = 1 << 30) -> Completed:
+def shell(script: str, folder: Path, *, timeout_s: float = 20.0, memory_bytes: int = 1 << 30) -> ProcessExit:
     return run_plain(["/bin/sh", "-c", script], workdir=folder, timeout_s=timeout_s, memory_bytes=memory_bytes)
 
 
@@ -27,7 +27,7 @@ def alive_in(folder: Path) -> list[str]:
 
 def test_exit_code_and_output(tmp_path: Path):
     done = shell("pwd; echo wrong >&2; exit 3", tmp_path)
-    assert done == Completed(3, None, f"{tmp_path}\n", "wrong\n", False)
+    assert done == ProcessExit(3, None, f"{tmp_path}\n", "wrong\n", False)
     assert not done.ok
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.evaluate.artifact.cubin import inspect, refuse_misfits
-from evokernel.evaluate.artifact.plan import BufferFacts, PlanLimits, read_plans
-from evokernel.evaluate.inside import bundle
+from evokernel.evaluate.artifact_mode.cubin import inspect, refuse_misfits
+from evokernel.evaluate.artifact_mode.plan import BufferFacts, PlanLimits, read_plans
+from evokernel.evaluate.inside.process import bundle
 from evokernel.languages import make_language
-from evokernel.languages.toolchain import Forged, forge_plain, run_plain
-from evokernel.languages.triton import TritonLanguage
+from evokernel.languages.gpu.triton import TritonLanguage
+from evokernel.languages.toolchain import CompileAnswer, forge_plain, run_plain
 from evokernel.protocols import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
@@ -87,8 +87,8 @@ REPLAY = """
 import importlib.util, json, sys
 folder, evaluate, shape = sys.argv[1:]
 sys.path.append(evaluate)
-from inside.recording import Recorder
-from inside.triton_driver import RecordingDriver, activate, use_cache
+from inside.untrusted.recording import Recorder
+from inside.untrusted.triton_driver import RecordingDriver, activate, use_cache
 from triton import knobs
 
 hits = []
@@ -135,7 +135,7 @@ def unpacked(blob: bytes, folder: Path) -> Path:
 
 
 def replay(folder: Path, size: int) -> dict[str, object]:
-    evaluate = str(Path(bundle.__file__).parents[1])
+    evaluate = str(Path(bundle.__file__).parents[2])
     argv = [sys.executable, "-I", "-B", "-c", REPLAY, str(folder), evaluate, str(size)]
     answer: dict[str, object] = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
     return answer
@@ -331,7 +331,7 @@ def test_a_fresh_process_will_do():
     [None, 7, [], {}, {"stage": "resources", "required": math.inf, "limit": 1}, {"stage": ["run"], "type": "T"}],
 )
 def test_a_failure_made_up_by_the_candidate_is_a_failure(failure: object):
-    language = TritonLanguage(forge=lambda program, request, timeout_s: Forged({"failure": failure}, b""))
+    language = TritonLanguage(forge=lambda program, request, timeout_s: CompileAnswer({"failure": failure}, b""))
     made = language.build("", TASK)
     assert isinstance(made, BuildFailure)
     assert made.message.startswith("the build was tampered with")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.inside.bundle import FILE_LIMIT, MAGIC, pack, unpack
+from evokernel.evaluate.inside.process.bundle import FILE_LIMIT, MAGIC, pack, unpack
 
 _SEGMENT = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,6}", fullmatch=True)
 _FILES = st.dictionaries(_SEGMENT.map(lambda name: f"cache/{name}"), st.binary(max_size=40), max_size=6)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evokernel.evaluate.inside.triton_params import Packed, Packing, Parameter, TensorMap
+from evokernel.evaluate.inside.driver.kernel_parameters import Packed, Packing, Parameter, TensorMap
 
 
 @dataclass

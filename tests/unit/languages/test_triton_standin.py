@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from evokernel.evaluate.inside.buffers import Buffers
-from evokernel.evaluate.inside.triton_standin import LaunchesOnly, hosted, stand_in
+from evokernel.evaluate.inside.untrusted.buffers import Buffers
+from evokernel.evaluate.inside.untrusted.stand_in_tensors import LaunchesOnly, hosted, stand_in
 
 PROPERTIES = {"multiprocessor_count": 132, "max_shared_mem": 232448, "max_num_regs": 65536, "max_threads": 2048}
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.languages.triton_tokens import program_hash
+from evokernel.languages.gpu.python_tokens import program_hash
 
 SOURCE = '''\
 """What it does."""

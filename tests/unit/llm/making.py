@@ -6,15 +6,15 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evokernel.config_models import ModelConfig
-from evokernel.conversation import Message, ModelRequest, Origin
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import EarlierReplies, Models, Rules
+from evokernel.config.models import ModelConfig
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import EarlierReplies, EnsembleSettings, ModelEnsemble
 from evokernel.llm.redact import Redactor
-from evokernel.llm.seat import Seat
-from evokernel.llm.transport import Answer, Price
+from evokernel.llm.transport import Price, TransportReply
 from evokernel.llm.waiting import Clock
 from evokernel.protocols import CallLog
+from evokernel.records.llm import Message, ModelRequest, Origin
 
 
 class Time:
@@ -42,19 +42,19 @@ class Time:
             heapq.heapify(self._waiting)
 
 
-Deed = Answer | Exception | Callable[[], Any]
+Deed = TransportReply | Exception | Callable[[], Any]
 
 
 class Actor:
     """A transport that plays a list of deeds, the last one for ever: answers, errors, or functions that may wait."""
 
     def __init__(self, *deeds: Deed) -> None:
-        self.deeds = deeds or (Answer("yes", prompt_tokens=10, completion_tokens=5),)
+        self.deeds = deeds or (TransportReply("yes", prompt_tokens=10, completion_tokens=5),)
         self.sent: list[tuple[ModelRequest, Mapping[str, Any]]] = []
         self.running = 0
         self.most = 0
 
-    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> Answer:
+    async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         deed = self.deeds[min(len(self.sent), len(self.deeds) - 1)]
         self.sent.append((request, parameters))
         self.running += 1
@@ -64,7 +64,7 @@ class Actor:
                 deed = await deed()
             if isinstance(deed, Exception):
                 raise type(deed)(*deed.args, *vars(deed).values())
-            assert isinstance(deed, Answer)
+            assert isinstance(deed, TransportReply)
             return deed
         finally:
             self.running -= 1
@@ -79,7 +79,7 @@ class Ensemble:
     def __init__(
         self,
         *seats: tuple[ModelConfig, Actor],
-        rules: Rules | None = None,
+        rules: EnsembleSettings | None = None,
         log: CallLog | None = None,
         older: Sequence[EarlierReplies] = (),
         price: Price | None = None,
@@ -90,8 +90,8 @@ class Ensemble:
         self.told: list[str] = []
         self.time = Time()
         clock = clock or self.time
-        self.models = Models(
-            [Seat.of(config, actor, price=price, clock=clock) for config, actor in seats],
+        self.models = ModelEnsemble(
+            [ConfiguredModel.of(config, actor, price=price, clock=clock) for config, actor in seats],
             log=self.log,
             rules=rules,
             older=older,

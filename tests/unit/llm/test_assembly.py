@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import evokernel
-from evokernel.config import RunConfig, parse_config
-from evokernel.conversation import Reply
+from evokernel.config.run import RunConfig, parse_config
 from evokernel.errors import BudgetSpent, ConfigError, ModelsUnavailable
-from evokernel.llm.assembly import make_models
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.recorded import write_recording
-from evokernel.llm.scripted import Scripted
+from evokernel.llm.assemble import make_models
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.recordings import write_recording
+from evokernel.llm.scripted import ScriptedTransport
+from evokernel.records.llm import Reply
 from tests.unit.llm.endpoint import echoes_key, endpoint, says
 from tests.unit.llm.making import Time, request
 
@@ -97,7 +97,7 @@ def test_a_missing_key_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recording(folder: Path) -> dict[str, Any]:
     log = MemoryLog()
-    asyncio.run(Scripted(lambda asked: "recorded", log=log).complete(request(0)))
+    asyncio.run(ScriptedTransport(lambda asked: "recorded", log=log).complete(request(0)))
     write_recording(folder / "demo.jsonl", log.calls)
     return {"name": "demo", "replay": str(folder / "demo.jsonl")}
 
@@ -115,10 +115,10 @@ def test_a_recording_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
 WITHOUT_LITELLM = """
 import sys
 sys.modules["litellm"] = None  # what importing a package that is not installed comes to
-from evokernel.config import parse_config
+from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError
-from evokernel.llm.assembly import make_models
-from evokernel.llm.memory_log import MemoryLog
+from evokernel.llm.assemble import make_models
+from evokernel.llm.call_log import MemoryLog
 raw = {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "north", "operators": {"tune": 1}}]}
 def make(**model):
     make_models(parse_config({**raw, "models": [{"name": "one", **model}]}, "test"), log=MemoryLog(), tell=print)

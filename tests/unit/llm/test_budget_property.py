@@ -5,12 +5,12 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.conversation import Call
 from evokernel.errors import BudgetSpent, ModelsUnavailable
-from evokernel.llm.ledger import Limits
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import Rules
-from evokernel.llm.transport import Answer, Passing, Price, RateLimited, prompt_bound_tokens
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.ensemble import EnsembleSettings
+from evokernel.llm.ledger import SpendingLimits
+from evokernel.llm.transport import Price, RateLimited, TemporaryFailure, TransportReply, prompt_bound_tokens
+from evokernel.records.llm import ModelCall
 from tests.unit.llm.making import Actor, Ensemble, model, request
 
 LONGEST = 64
@@ -20,11 +20,11 @@ BOUND = prompt_bound_tokens(request().messages)
 class Watched(MemoryLog):
     """A log that looks at the budget after every entry."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SpendingLimits) -> None:
         super().__init__()
         self._limits = limits
 
-    def begin(self, call: Call) -> int:
+    def begin(self, call: ModelCall) -> int:
         number = super().begin(call)
         self.check()
         return number
@@ -38,16 +38,16 @@ class Watched(MemoryLog):
 
 outcomes = st.one_of(
     st.builds(
-        Answer,
+        TransportReply,
         st.just("yes"),
         prompt_tokens=st.one_of(st.none(), st.integers(0, BOUND)),
         completion_tokens=st.one_of(st.none(), st.integers(0, LONGEST)),
     ),
-    st.builds(Passing, st.just("trouble"), st.booleans()),
+    st.builds(TemporaryFailure, st.just("trouble"), st.booleans()),
     st.builds(RateLimited, st.just("429"), st.one_of(st.none(), st.floats(0, 5))),
 )
 limits = st.builds(
-    Limits,
+    SpendingLimits,
     dollars=st.one_of(st.none(), st.floats(0.01, 20)),
     tokens=st.one_of(st.none(), st.integers(1, 3000)),
     calls=st.one_of(st.none(), st.integers(1, 15)),
@@ -63,7 +63,7 @@ limits = st.builds(
     waits=st.lists(st.integers(0, 5), min_size=1, max_size=5),
 )
 def test_no_budget_is_passed(
-    limits: Limits, price: Price, deeds: list[Answer], concurrency: int, requests: int, waits: list[int]
+    limits: SpendingLimits, price: Price, deeds: list[TransportReply], concurrency: int, requests: int, waits: list[int]
 ) -> None:
     begun = 0
 
@@ -78,7 +78,7 @@ def test_no_budget_is_passed(
     log = Watched(limits)
     config = model(max_tokens=LONGEST, concurrency=concurrency, retries=1)
     actor = Actor(deed)
-    ensemble = Ensemble((config, actor), rules=Rules(limits=limits, patience_s=40), log=log, price=price)
+    ensemble = Ensemble((config, actor), rules=EnsembleSettings(limits=limits, patience_s=40), log=log, price=price)
 
     async def scenario() -> list[object]:
         tasks = (ensemble.models.complete(request(step)) for step in range(requests))

@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from evokernel.conversation import CallStatus, Reply
 from evokernel.errors import ConfigError, ModelError, ModelsUnavailable
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import ModelEnsemble
 from evokernel.llm.litellm_transport import LitellmTransport, listed_price, load_litellm
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import Models
 from evokernel.llm.redact import Redactor, guard_logs
-from evokernel.llm.seat import Seat
-from evokernel.llm.transport import Answer, HopelessModel, HopelessRequest, Passing, Price, RateLimited
+from evokernel.llm.transport import (
+    HopelessModel,
+    HopelessRequest,
+    Price,
+    RateLimited,
+    TemporaryFailure,
+    TransportReply,
+)
+from evokernel.records.llm import CallStatus, Reply
 from tests.unit.llm.endpoint import (
     Behaviour,
     Endpoint,
@@ -43,10 +50,10 @@ def transport(url: str, **settings: Any) -> LitellmTransport:
     return LitellmTransport(model(api_base=url, key="STUB_KEY", **{"timeout_s": 20, **settings}))
 
 
-def send(behaviour: Behaviour, **settings: Any) -> Answer:
+def send(behaviour: Behaviour, **settings: Any) -> TransportReply:
     """Make one attempt at an endpoint that behaves like that."""
 
-    async def scenario(url: str) -> Answer:
+    async def scenario(url: str) -> TransportReply:
         sender = transport(url, **settings)
         try:
             return await sender.send(request(), PARAMETERS)
@@ -61,7 +68,7 @@ def send(behaviour: Behaviour, **settings: Any) -> Answer:
 
 
 def test_what_is_sent_and_what_comes_back() -> None:
-    async def scenario(served: Endpoint) -> Answer:
+    async def scenario(served: Endpoint) -> TransportReply:
         sender = transport(served.url)
         try:
             return await sender.send(request(text="hello"), {**PARAMETERS, "top_p": 0.9})
@@ -69,7 +76,7 @@ def test_what_is_sent_and_what_comes_back() -> None:
             await sender.close()
 
     with endpoint(says("hi")) as served:
-        assert asyncio.run(scenario(served)) == Answer("hi", CallStatus.OK, 10, 5, None)
+        assert asyncio.run(scenario(served)) == TransportReply("hi", CallStatus.OK, 10, 5, None)
     (asked,) = served.asked
     assert asked == {
         "model": "stub",
@@ -84,18 +91,18 @@ def test_what_is_sent_and_what_comes_back() -> None:
 @pytest.mark.parametrize(
     ("behaviour", "answer"),
     [
-        (says(""), Answer("", CallStatus.OK, 10, 5)),
-        (says(None), Answer("", CallStatus.OK, 10, 5)),
-        (says("x", usage=None), Answer("x")),
-        (says("x", finish="length"), Answer("x", CallStatus.TRUNCATED, 10, 5)),
-        (says("x", finish="content_filter"), Answer("x", CallStatus.REFUSED, 10, 5)),
-        (says("x", finish="mystery"), Answer("x", CallStatus.OK, 10, 5)),
-        (says(None, refusal="I will not"), Answer("I will not", CallStatus.REFUSED, 10, 5)),
-        (says("x" * 2_500_000), Answer("x" * 2_500_000, CallStatus.OK, 10, 5)),
+        (says(""), TransportReply("", CallStatus.OK, 10, 5)),
+        (says(None), TransportReply("", CallStatus.OK, 10, 5)),
+        (says("x", usage=None), TransportReply("x")),
+        (says("x", finish="length"), TransportReply("x", CallStatus.TRUNCATED, 10, 5)),
+        (says("x", finish="content_filter"), TransportReply("x", CallStatus.REFUSED, 10, 5)),
+        (says("x", finish="mystery"), TransportReply("x", CallStatus.OK, 10, 5)),
+        (says(None, refusal="I will not"), TransportReply("I will not", CallStatus.REFUSED, 10, 5)),
+        (says("x" * 2_500_000), TransportReply("x" * 2_500_000, CallStatus.OK, 10, 5)),
     ],
     ids=["empty", "null", "no usage", "length", "filtered", "unknown finish", "refusal", "2.5 MB"],
 )
-def test_odd_replies_are_read_as_what_they_are(behaviour: Behaviour, answer: Answer) -> None:
+def test_odd_replies_are_read_as_what_they_are(behaviour: Behaviour, answer: TransportReply) -> None:
     assert send(behaviour) == answer
 
 
@@ -118,7 +125,7 @@ def test_odd_replies_are_read_as_what_they_are(behaviour: Behaviour, answer: Ans
     ],
 )
 def test_what_may_pass_is_told_apart_by_whether_it_may_be_charged_for(behaviour: Behaviour, billed: bool) -> None:
-    with pytest.raises(Passing) as caught:
+    with pytest.raises(TemporaryFailure) as caught:
         send(behaviour)
     assert caught.value.billed is billed
     assert caught.value.__context__ is None  # litellm's own error may hold anything
@@ -129,13 +136,13 @@ def test_what_may_pass_is_told_apart_by_whether_it_may_be_charged_for(behaviour:
 def test_a_request_whose_connection_broke_is_not_sent_again_by_any_provider(
     behaviour: Behaviour, provider: str
 ) -> None:
-    with pytest.raises(Passing) as caught:
+    with pytest.raises(TemporaryFailure) as caught:
         send(behaviour, model=f"{provider}/stub")  # counts what was sent
     assert caught.value.billed
 
 
 def test_an_endpoint_that_hangs_is_left_after_the_time_out() -> None:
-    with pytest.raises(Passing) as caught:
+    with pytest.raises(TemporaryFailure) as caught:
         send(hangs, timeout_s=0.3)
     assert caught.value.billed
 
@@ -143,7 +150,7 @@ def test_an_endpoint_that_hangs_is_left_after_the_time_out() -> None:
 def test_an_endpoint_that_does_not_listen_cannot_charge() -> None:
     async def scenario() -> None:
         sender = transport("http://127.0.0.1:1/v1")
-        with pytest.raises(Passing) as caught:
+        with pytest.raises(TemporaryFailure) as caught:
             await sender.send(request(), PARAMETERS)
         assert not caught.value.billed
         await sender.close()
@@ -199,15 +206,15 @@ def test_what_will_never_work_is_told_apart_by_whose_fault_it_is(behaviour: Beha
         send(behaviour)
 
 
-def through_models(served: Endpoint, use: Callable[[Models], Any], **settings: Any) -> tuple[Any, MemoryLog]:
+def through_models(served: Endpoint, use: Callable[[ModelEnsemble], Any], **settings: Any) -> tuple[Any, MemoryLog]:
     """Use an ensemble of the endpoint alone; return what that gave, and the record."""
     log, clock = MemoryLog(), Time()
     config = model(api_base=served.url, key="STUB_KEY", max_tokens=100, **{"timeout_s": 20, **settings})
 
     async def scenario() -> Any:
         redactor = Redactor.of_environment(["STUB_KEY"])
-        seat = Seat.of(config, LitellmTransport(config), price=Price(1e-3, 1e-3), clock=clock)
-        models = Models([seat], log=log, redactor=redactor, clock=clock)
+        seat = ConfiguredModel.of(config, LitellmTransport(config), price=Price(1e-3, 1e-3), clock=clock)
+        models = ModelEnsemble([seat], log=log, redactor=redactor, clock=clock)
         try:
             return await use(models)
         finally:
@@ -233,7 +240,7 @@ def test_a_search_gets_its_reply_through_every_trouble_and_each_attempt_is_in_th
 def test_a_reply_of_more_than_2_mb_is_cut_and_the_search_goes_on() -> None:
     with endpoint(says("x" * 2_500_000), says("short")) as served:
 
-        async def use(models: Models) -> list[Reply]:
+        async def use(models: ModelEnsemble) -> list[Reply]:
             return [await models.complete(request(step)) for step in range(2)]
 
         replies, _ = through_models(served, use)
@@ -246,7 +253,7 @@ def test_a_key_that_is_echoed_reaches_neither_replies_nor_errors_nor_the_record_
 ) -> None:
     with endpoint(echoes_key(500), echoes_key(), echoes_key(401)) as served:
 
-        async def use(models: Models) -> tuple[Reply, str]:
+        async def use(models: ModelEnsemble) -> tuple[Reply, str]:
             reply = await models.complete(request(1))
             with pytest.raises(ModelsUnavailable) as caught:
                 await models.complete(request(2))
@@ -271,7 +278,7 @@ def test_a_key_that_is_echoed_reaches_neither_replies_nor_errors_nor_the_record_
 def test_an_endpoint_of_one_s_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    async def scenario(served: Endpoint) -> Answer:
+    async def scenario(served: Endpoint) -> TransportReply:
         sender = LitellmTransport(model(api_base=served.url))
         try:
             return await sender.send(request(), PARAMETERS)
@@ -300,7 +307,7 @@ def test_prices_come_from_the_list_or_are_unknown() -> None:
 
 
 def test_a_model_that_has_no_temperature_is_asked_without_one() -> None:
-    async def scenario(served: Endpoint) -> list[Answer]:
+    async def scenario(served: Endpoint) -> list[TransportReply]:
         sender = transport(served.url, model="openai/gpt-5")
         try:
             return await asyncio.gather(*(sender.send(request(), PARAMETERS) for _ in range(2)))

@@ -3,23 +3,23 @@ from collections import Counter
 
 import pytest
 
-from evokernel.conversation import CallStatus, ModelRequest, Reply
 from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.ledger import Limits
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import Rules
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.ensemble import EnsembleSettings
+from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.transport import (
-    Answer,
     HopelessModel,
     HopelessRequest,
-    Passing,
     Price,
     RateLimited,
+    TemporaryFailure,
+    TransportReply,
     prompt_bound_tokens,
 )
+from evokernel.records.llm import CallStatus, ModelRequest, Reply
 from tests.unit.llm.making import Actor, Ensemble, model, request
 
-YES = Answer("yes", prompt_tokens=10, completion_tokens=5)
+YES = TransportReply("yes", prompt_tokens=10, completion_tokens=5)
 DOLLAR_A_TOKEN = Price(1.0, 1.0)
 KEY = "sk-0123456789abcdef"
 
@@ -46,7 +46,7 @@ def calls(ensemble: Ensemble) -> MemoryLog:
 def test_a_call_is_written_down_before_it_is_made_and_after() -> None:
     seen: list[CallStatus] = []
 
-    async def look() -> Answer:
+    async def look() -> TransportReply:
         seen.extend(statuses(ensemble))
         return YES
 
@@ -72,7 +72,7 @@ def test_the_settings_of_a_model_decide_over_those_of_an_operator() -> None:
 def test_what_was_answered_for_a_step_is_never_paid_again() -> None:
     first = Ensemble((model(), Actor()), price=DOLLAR_A_TOKEN)
     (paid,) = ask(first)
-    actor = Actor(Answer("another"))
+    actor = Actor(TransportReply("another"))
     again = Ensemble((model("two"), actor), log=first.log, price=DOLLAR_A_TOKEN)
     (reply,) = ask(again)
     assert reply == Reply(paid.text, paid.usage, paid.status, reused=True)
@@ -81,9 +81,9 @@ def test_what_was_answered_for_a_step_is_never_paid_again() -> None:
 
 
 def test_what_an_earlier_run_was_told_costs_nothing_and_is_a_call_of_this_run() -> None:
-    earlier = Ensemble((model(), Actor(YES, Answer("second", prompt_tokens=3, completion_tokens=4))))
+    earlier = Ensemble((model(), Actor(YES, TransportReply("second", prompt_tokens=3, completion_tokens=4))))
     ask(earlier, request(1), request(2))
-    actor = Actor(Answer("new", prompt_tokens=1, completion_tokens=1))
+    actor = Actor(TransportReply("new", prompt_tokens=1, completion_tokens=1))
     later = Ensemble((model(), actor), older=[calls(earlier)], price=DOLLAR_A_TOKEN)
     replies = ask(later, request(7), request(8), request(9))
     assert [reply.text for reply in replies] == ["yes", "second", "new"]  # sampling stays sampling
@@ -104,7 +104,7 @@ def test_equal_questions_asked_at_once_are_different_samples() -> None:
 
 
 def test_every_attempt_is_a_call_and_all_are_the_same_sample() -> None:
-    ensemble = Ensemble((model(), Actor(Passing("500"), RateLimited("429"), YES)))
+    ensemble = Ensemble((model(), Actor(TemporaryFailure("500"), RateLimited("429"), YES)))
     (reply,) = ask(ensemble)
     assert reply.text == "yes"
     assert statuses(ensemble) == [CallStatus.FAILED, CallStatus.FAILED, CallStatus.OK]
@@ -112,7 +112,7 @@ def test_every_attempt_is_a_call_and_all_are_the_same_sample() -> None:
 
 
 def test_what_a_provider_may_charge_for_counts_with_what_was_reserved() -> None:
-    troubles = (Passing("500"), Passing("no reply", True), RateLimited("429"), Answer("ok"))
+    troubles = (TemporaryFailure("500"), TemporaryFailure("no reply", True), RateLimited("429"), TransportReply("ok"))
     ensemble = Ensemble((model(max_tokens=100), Actor(*troubles)), price=DOLLAR_A_TOKEN)
     ask(ensemble)
     worst = prompt_bound_tokens(request().messages) + 100.0
@@ -133,7 +133,7 @@ def test_models_are_drawn_by_weight_and_the_same_way_every_time() -> None:
 
 def test_role_and_island_decide_who_may_answer() -> None:
     seats = ((model("coder", roles=("code",)), Actor()), (model("thinker", roles=("think",)), Actor()))
-    ensemble = Ensemble(*seats, rules=Rules(islands={"north": ("thinker",), "south": ()}))
+    ensemble = Ensemble(*seats, rules=EnsembleSettings(islands={"north": ("thinker",), "south": ()}))
     (reply,) = ask(ensemble, request(role="think"))
     assert reply.usage.model == "thinker"
     with pytest.raises(ModelsUnavailable, match=r"role 'code'.*'north'") as caught:
@@ -176,7 +176,7 @@ def test_a_request_that_nobody_can_answer_fails_and_nothing_else_does() -> None:
 
 
 def test_a_model_that_fails_too_often_rests_and_another_takes_over() -> None:
-    bad, good = Actor(Passing("500")), Actor()
+    bad, good = Actor(TemporaryFailure("500")), Actor()
     ensemble = Ensemble((model("bad", weight=1000, retries=2), bad), (model("good", weight=0.001), good))
     (reply, second) = ask(ensemble, request(1), request(2))
     assert reply.usage.model == second.usage.model == "good"
@@ -185,7 +185,7 @@ def test_a_model_that_fails_too_often_rests_and_another_takes_over() -> None:
 
 
 def test_rests_grow_and_an_answer_ends_them() -> None:
-    trouble = Passing("500")
+    trouble = TemporaryFailure("500")
     deeds = (trouble, trouble, trouble, trouble, YES, trouble, trouble, YES)
     ensemble = Ensemble((model(retries=1), Actor(*deeds)))
     ask(ensemble, request(1), request(2))
@@ -194,7 +194,7 @@ def test_rests_grow_and_an_answer_ends_them() -> None:
 
 
 def test_where_no_model_answers_for_minutes_that_is_said_and_is_not_final() -> None:
-    ensemble = Ensemble((model(retries=1), Actor(Passing("500"))), rules=Rules(patience_s=100))
+    ensemble = Ensemble((model(retries=1), Actor(TemporaryFailure("500"))), rules=EnsembleSettings(patience_s=100))
     with pytest.raises(ModelsUnavailable, match="one") as caught:
         ask(ensemble)
     assert not caught.value.final
@@ -213,7 +213,7 @@ def test_a_long_pause_that_the_provider_asks_for_is_spent_with_another_model() -
 def test_a_short_pause_is_waited_for_by_everybody() -> None:
     moments = []
 
-    async def answer() -> Answer:
+    async def answer() -> TransportReply:
         moments.append(ensemble.time.now)
         return YES
 
@@ -229,7 +229,7 @@ def test_hush_wakes_who_waits_and_lets_finish_what_is_under_way() -> None:
     async def scenario() -> None:
         gate = asyncio.Event()
 
-        async def slow() -> Answer:
+        async def slow() -> TransportReply:
             await gate.wait()
             return YES
 
@@ -260,7 +260,7 @@ class Forever:
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("trouble", [Passing("500"), RateLimited("429", 30.0)])
+@pytest.mark.parametrize("trouble", [TemporaryFailure("500"), RateLimited("429", 30.0)])
 def test_hush_ends_pauses_between_attempts(trouble: Exception) -> None:
     async def scenario() -> None:
         ensemble = Ensemble((model(), Actor(trouble)), clock=Forever())
@@ -279,7 +279,7 @@ def test_hush_ends_pauses_between_attempts(trouble: Exception) -> None:
 
 def test_a_call_that_is_given_up_is_closed_and_counts_with_what_was_reserved() -> None:
     async def scenario() -> None:
-        async def slow() -> Answer:
+        async def slow() -> TransportReply:
             await asyncio.Event().wait()
             return YES
 
@@ -297,20 +297,20 @@ def test_a_call_that_is_given_up_is_closed_and_counts_with_what_was_reserved() -
 
 
 def test_an_empty_reply_and_a_refusal_are_given_as_what_they_are() -> None:
-    ensemble = Ensemble((model(), Actor(Answer(" \n"), Answer("I will not", CallStatus.REFUSED))))
+    ensemble = Ensemble((model(), Actor(TransportReply(" \n"), TransportReply("I will not", CallStatus.REFUSED))))
     empty, refused = ask(ensemble, request(1), request(2))
     assert (empty.status, refused.status) == (CallStatus.EMPTY, CallStatus.REFUSED)
 
 
 def test_a_reply_of_more_than_2_mb_is_cut_and_counts_as_truncated() -> None:
-    ensemble = Ensemble((model(), Actor(Answer("é" * 1_500_000))))
+    ensemble = Ensemble((model(), Actor(TransportReply("é" * 1_500_000))))
     (reply,) = ask(ensemble)
     assert reply.truncated
     assert len(reply.text) == 1_000_000
 
 
 def test_keys_reach_neither_the_record_nor_anybody() -> None:
-    deeds = (Passing(f"who is {KEY}?"), HopelessRequest(f"not {KEY}"), Answer(f"you are {KEY}"))
+    deeds = (TemporaryFailure(f"who is {KEY}?"), HopelessRequest(f"not {KEY}"), TransportReply(f"you are {KEY}"))
     settings = {"user": KEY, KEY: [KEY]}
     actor = Actor(*deeds)
     ensemble = Ensemble((model(parameters=settings, retries=1), actor), secrets=[KEY])
@@ -326,14 +326,14 @@ def test_keys_reach_neither_the_record_nor_anybody() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(dollars=400), r"^budget of \$400 used: \$15\.00 spent, the next call could cost \$392\.00$"),
-        (Limits(tokens=400), "^budget of 400 tokens used: 15 spent, the next call could take 392$"),
-        (Limits(calls=1), "^budget of 1 calls used$"),
+        (SpendingLimits(dollars=400), r"^budget of \$400 used: \$15\.00 spent, the next call could cost \$392\.00$"),
+        (SpendingLimits(tokens=400), "^budget of 400 tokens used: 15 spent, the next call could take 392$"),
+        (SpendingLimits(calls=1), "^budget of 1 calls used$"),
     ],
 )
-def test_a_call_that_could_cost_more_than_is_left_is_not_made(limits: Limits, words: str) -> None:
+def test_a_call_that_could_cost_more_than_is_left_is_not_made(limits: SpendingLimits, words: str) -> None:
     actor = Actor()
-    ensemble = Ensemble((model(max_tokens=300), actor), rules=Rules(limits=limits), price=DOLLAR_A_TOKEN)
+    ensemble = Ensemble((model(max_tokens=300), actor), rules=EnsembleSettings(limits=limits), price=DOLLAR_A_TOKEN)
     ask(ensemble, request(1))
     with pytest.raises(BudgetSpent, match=words):
         ask(ensemble, request(2))
@@ -342,9 +342,9 @@ def test_a_call_that_could_cost_more_than_is_left_is_not_made(limits: Limits, wo
 
 def test_where_only_calls_under_way_are_in_the_way_the_next_one_waits_for_them() -> None:
     async def scenario() -> None:
-        limits = Limits(dollars=prompt_bound_tokens(request().messages) + 100 + 3 * 15)
+        limits = SpendingLimits(dollars=prompt_bound_tokens(request().messages) + 100 + 3 * 15)
         actor = Actor()
-        ensemble = Ensemble((model(max_tokens=100), actor), rules=Rules(limits=limits), price=DOLLAR_A_TOKEN)
+        ensemble = Ensemble((model(max_tokens=100), actor), rules=EnsembleSettings(limits=limits), price=DOLLAR_A_TOKEN)
         await asyncio.gather(*(ensemble.models.complete(request(step)) for step in range(4)))
         assert len(actor.sent) == 4
         assert actor.most == 1
@@ -360,8 +360,10 @@ def test_a_call_that_was_open_when_its_engine_was_killed_stays_paid_for() -> Non
     ask(first)
     log.begin(log.calls[0].call)
     worst = log.calls[0].call.reserved_usd
-    limits = Limits(dollars=2 * worst)
-    again = Ensemble((model(max_tokens=100), Actor()), log=log, rules=Rules(limits=limits), price=DOLLAR_A_TOKEN)
+    limits = SpendingLimits(dollars=2 * worst)
+    again = Ensemble(
+        (model(max_tokens=100), Actor()), log=log, rules=EnsembleSettings(limits=limits), price=DOLLAR_A_TOKEN
+    )
     with pytest.raises(BudgetSpent):
         ask(again, request(2))
 

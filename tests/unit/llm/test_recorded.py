@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Usage
-from evokernel.conversation import CallResult, CallStatus, Message, ModelRequest, Reply, StoredCall
 from evokernel.errors import ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.memory_log import MemoryLog
-from evokernel.llm.models import Models
-from evokernel.llm.recorded import RecordedTransport, Recording, write_recording
-from evokernel.llm.scripted import Scripted
-from evokernel.llm.seat import Seat
+from evokernel.llm.call_log import MemoryLog
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import ModelEnsemble
+from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
+from evokernel.llm.scripted import ScriptedTransport
 from evokernel.llm.transport import FREE
+from evokernel.records.candidate import Usage
+from evokernel.records.llm import CallStatus, Message, ModelCallResult, ModelRequest, Reply, StoredCall
 from tests.unit.llm.making import Time, model, request
 
 
@@ -30,7 +30,7 @@ def campaign(*requests: ModelRequest) -> tuple[StoredCall, ...]:
             await scripted.complete(each)
 
     log = MemoryLog()
-    scripted = Scripted(script, log=log)
+    scripted = ScriptedTransport(script, log=log)
     asyncio.run(scenario())
     return log.calls
 
@@ -40,9 +40,9 @@ def play(path: Path, *requests: ModelRequest) -> tuple[list[Reply], list[str], M
     log = MemoryLog()
 
     async def scenario() -> list[Reply]:
-        player = RecordedTransport(Recording.load(path), name="model demo", tell=told.append)
-        seat = Seat.of(model("demo", model="", replay=str(path)), player, price=FREE, clock=Time())
-        models = Models([seat], log=log)
+        player = RecordedTransport(ReplyRecording.load(path), name="model demo", tell=told.append)
+        seat = ConfiguredModel.of(model("demo", model="", replay=str(path)), player, price=FREE, clock=Time())
+        models = ModelEnsemble([seat], log=log)
         try:
             return [await models.complete(each) for each in requests]
         finally:
@@ -81,12 +81,12 @@ def test_a_step_that_was_not_recorded_fails_alone(tmp_path: Path) -> None:
 def test_failed_and_open_calls_are_left_out_and_the_newest_reply_of_a_place_counts(tmp_path: Path) -> None:
     (first,) = campaign(request(1))
     assert first.result is not None
-    failed = StoredCall(1, first.call, CallResult(CallStatus.FAILED, "500", Usage()))
+    failed = StoredCall(1, first.call, ModelCallResult(CallStatus.FAILED, "500", Usage()))
     newer = StoredCall(2, first.call, replace(first.result, text="newer"))
     still = StoredCall(3, first.call, None)
     path = tmp_path / "demo.jsonl"
     assert write_recording(path, [still, newer, failed, first]) == 1
-    found = Recording.load(path).at((1, "code", 0))
+    found = ReplyRecording.load(path).at((1, "code", 0))
     assert found is not None
     assert found.text == "newer"
 
@@ -114,15 +114,15 @@ def test_a_file_that_is_no_recording_is_refused_with_the_line(tmp_path: Path, te
     path = tmp_path / "demo.jsonl"
     path.write_text(text)
     with pytest.raises(ConfigError, match=words):
-        Recording.load(path)
+        ReplyRecording.load(path)
 
 
 def test_a_line_with_the_least_is_enough_and_a_missing_file_is_said(tmp_path: Path) -> None:
     path = tmp_path / "demo.jsonl"
     path.write_text(HEAD + GOOD + "\n")
-    assert len(Recording.load(path)) == 1
+    assert len(ReplyRecording.load(path)) == 1
     with pytest.raises(ConfigError, match="cannot read the recording"):
-        Recording.load(tmp_path / "missing.jsonl")
+        ReplyRecording.load(tmp_path / "missing.jsonl")
     with pytest.raises(ConfigError, match="cannot write the recording"):
         write_recording(tmp_path / "no" / "folder.jsonl", [])
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from evokernel.candidate import Candidate
-from evokernel.conversation import Insight, InsightKind, KnownInsight
-from evokernel.evaluation import (
-    Budget,
+from evokernel.languages.cpp import guide
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu import triton_guide
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import (
     Evaluation,
     EvaluationKey,
+    Fidelity,
     Limit,
     Mode,
     Stage,
@@ -20,13 +22,12 @@ from evokernel.evaluation import (
     Verdict,
     combined_speedup,
 )
-from evokernel.fitness import Elite, Fitness
-from evokernel.languages import cpp_guide, triton_guide
-from evokernel.languages.device_limits import DeviceLimits
-from evokernel.steps import Attempt, Context, Failure, Selection, Sibling, Want
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.llm import Insight, InsightKind, KnownInsight
+from evokernel.records.step import Attempt, Context, ContextNeed, Failure, Selection, Sibling
+from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from evokernel.tunables import read_tunables, skeleton_hash, with_values
 
 SEEDS = Path(__file__).parents[3] / "evokernel" / "tasks" / "gemm" / "seeds"
 H100_SHEET = {
@@ -54,7 +55,7 @@ ZEN_SHEET = {
     "l2_bytes": 1048576.0,
     "l3_bytes": 33554432.0,
 }
-_KEY = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Budget.PRECISE)
+_KEY = EvaluationKey("p", "t", "d", "e", "1", Mode.ARTIFACT, Fidelity.PRECISE)
 
 
 def evaluation(
@@ -282,24 +283,24 @@ def cpu() -> Context:
         broken,
         device="AMD EPYC 9R14",
         device_sheet=ZEN_SHEET,
-        guide=cpp_guide.guide(task, threads=1, flags="g++ 12.2.0 -std=c++20 -O3 -march=native"),
+        guide=guide.guide(task, threads=1, flags="g++ 12.2.0 -std=c++20 -O3 -march=native"),
         foreign=(Candidate((SEEDS / "plain.py").read_text(), "triton"),),
     )
 
 
-def for_operator(context: Context, name: str, *, parents: int, wants: frozenset[Want]) -> Context:
+def for_operator(context: Context, name: str, *, parents: int, wants: frozenset[ContextNeed]) -> Context:
     """The part of a context that the search would give to an operator: its parents, what is broken, what it is told."""
     chosen = context.parents[: max(parents, 0)]
-    if Want.LADDER in wants:
+    if ContextNeed.LADDER in wants:
         chosen = tuple(sorted(context.parents, key=lambda each: each.fitness.value))[:parents]
     told = insights(context.parents[0].candidate.id)
     strategies = told[InsightKind.STRATEGY]
     said = [*told[InsightKind.DIAGNOSIS], *told[InsightKind.LESSON]]
-    if Want.STRATEGIES in wants:
+    if ContextNeed.STRATEGIES in wants:
         said = [*strategies, *said]
-    elif Want.STRATEGY in wants:
+    elif ContextNeed.STRATEGY in wants:
         said = [strategies[0], *said]
-    broken = context.broken if Want.BROKEN in wants else None
+    broken = context.broken if ContextNeed.BROKEN in wants else None
     selection = Selection(
         context.step,
         context.island,

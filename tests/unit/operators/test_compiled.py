@@ -1,6 +1,6 @@
 """What a prompt says of compiled code: the limiter of the occupancy, the instructions of the hot loop, and no noise."""
 
-from operators.compiled import compiled
+from operators.llm.compiler_text import compiled
 
 METRICS = {"compile_ms": 120.0, "recordable": 1.0, "hold_s": 1.0, "num_warps": 8.0, "blocks_by_registers": 1.0}
 METRICS |= {"blocks_by_shared_memory": 2.0, "blocks_by_warps": 8.0, "blocks_by_slots": 32.0}

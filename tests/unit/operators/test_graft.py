@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
-from evokernel.languages.static_text import check_text
-from evokernel.regions import outside, read_regions
-from evokernel.steps import Context, Draft
-from evokernel.tunables import read_tunables, skeleton_hash
-from operators.graft import Graft
-from operators.splicing import grafts
+from evokernel.languages.text_checks import check_text
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.step import Context, Draft
+from evokernel.source.regions import outside, read_regions
+from evokernel.source.tunables import read_tunables, skeleton_hash
+from operators.rules.graft import Graft
+from operators.rules.grafting import grafts
 from tests.engine import TASK
 from tests.skeletons import CUDA, PLAIN_TILES, ROWS, SPLIT, TILES
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from operators.patches import Edit, PatchError, apply_edits, apply_hunks, read_edits, read_hunks
+from operators.llm.replies.patches import PatchError, SearchReplace, apply_edits, apply_hunks, read_edits, read_hunks
 
 LINES = st.lists(
     st.sampled_from(["a", "b", "  c", "", "}", "-x", "+x", "@at", "d ", "d", "\u2028", "=" * 6]), max_size=14
@@ -30,27 +30,27 @@ def outcome(apply: Callable[[], str]) -> str:
         return next((words for words in ("places", "same lines") if words in str(error)), str(error))
 
 
-def blocks(before: list[str], after: list[str]) -> list[Edit]:
+def blocks(before: list[str], after: list[str]) -> list[SearchReplace]:
     """SEARCH/REPLACE blocks as a careful author would write them: each place widened until it is the only one."""
-    made: list[Edit] = []
+    made: list[SearchReplace] = []
     for tag, i, j, k, m in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag != "equal":
             made.append(_widened(before, after, i, j, k, m))
     return made
 
 
-def _widened(before: list[str], after: list[str], i: int, j: int, k: int, m: int) -> Edit:
+def _widened(before: list[str], after: list[str], i: int, j: int, k: int, m: int) -> SearchReplace:
     while True:
         wanted = before[i:j]
         count = sum(before[at : at + len(wanted)] == wanted for at in range(len(before) - len(wanted) + 1))
         if count == 1 and any(line.strip() for line in wanted):
-            return Edit(tuple(wanted), tuple(after[k:m]))
+            return SearchReplace(tuple(wanted), tuple(after[k:m]))
         if i > 0 and k > 0 and before[i - 1] == after[k - 1]:
             i, k = i - 1, k - 1
         elif j < len(before) and m < len(after) and before[j] == after[m]:
             j, m = j + 1, m + 1
         else:
-            return Edit(tuple(before), tuple(after))
+            return SearchReplace(tuple(before), tuple(after))
 
 
 @given(LINES, LINES, st.sampled_from([0, 1, 3]))
@@ -83,7 +83,7 @@ def test_blocks_made_of_two_texts_make_the_second_of_the_first(before: list[str]
 @given(LINES, LINES)
 def test_blocks_are_read_as_they_are_written(search: list[str], replace: list[str]) -> None:
     written = text(["<<<<<<< SEARCH", *search, "=======", *replace, ">>>>>>> REPLACE"])
-    assert read_edits(f"some words\n{written}\n{written}") == 2 * [Edit(tuple(search), tuple(replace))]
+    assert read_edits(f"some words\n{written}\n{written}") == 2 * [SearchReplace(tuple(search), tuple(replace))]
 
 
 def test_a_line_that_only_lends_its_place_keeps_the_blanks_at_its_end() -> None:
@@ -99,8 +99,8 @@ def test_nothing_is_removed_when_lines_are_added_at_a_number() -> None:
 
 
 def test_a_block_that_deletes_leaves_no_empty_line() -> None:
-    assert apply_edits("a\nb\nc\n", [Edit(("b",), ())]) == "a\nc\n"
-    assert apply_edits("a\nb\nc\n", [Edit(("b",), ("",))]) == "a\n\nc\n"
+    assert apply_edits("a\nb\nc\n", [SearchReplace(("b",), ())]) == "a\nc\n"
+    assert apply_edits("a\nb\nc\n", [SearchReplace(("b",), ("",))]) == "a\n\nc\n"
 
 
 def test_a_kernel_in_a_thousand_pieces_is_refused() -> None:

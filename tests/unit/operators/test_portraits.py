@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.evaluation import Limit
-from operators.portraits import portrait
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Limit
+from operators.llm.kernel_text import portrait
 from tests.unit.operators.specimen import elite, evaluation
 
 KERNEL = Candidate("void run() {}", "cpp")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.conversation import Message
-from evokernel.fitness import Elite
-from evokernel.steps import Context, Want
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import Message
+from evokernel.records.step import Context, ContextNeed
+from operators.llm.operator import TemplateOperator
+from operators.llm.templates import Template, load_templates
 from operators.quoting import fence, one_line
-from operators.templates import Template, load_templates
-from operators.thinkers import Thinker
 from tests.unit.operators.specimen import cpu, for_operator, gpu
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -27,8 +27,8 @@ def context_for(template: Template, context: Context) -> Context:
     return for_operator(context, template.name, parents=settings.parents, wants=frozenset(settings.wants))
 
 
-def thinker(name: str, *, prompt_tokens: int = 100_000) -> Thinker:
-    return Thinker(TEMPLATES[name], prompt_tokens=prompt_tokens)
+def thinker(name: str, *, prompt_tokens: int = 100_000) -> TemplateOperator:
+    return TemplateOperator(TEMPLATES[name], prompt_tokens=prompt_tokens)
 
 
 def told(name: str, context: Context, *, prompt_tokens: int = 100_000) -> str:
@@ -78,7 +78,7 @@ def test_a_prompt_with_nothing_but_what_must_be_has_no_empty_headings(name: str)
         full, inspirations=(), failures=(), hints=(), constraints=(), device_sheet={}, device="", tried=frozenset(),
         attempts=(),
         best=None, verdicts={}, guide="", siblings=(),
-        insights=full.insights if Want.STRATEGY in TEMPLATES[name].settings.wants else (),
+        insights=full.insights if ContextNeed.STRATEGY in TEMPLATES[name].settings.wants else (),
     )  # fmt: skip
     text = thinker(name).prompt(bare)[1].text
     assert "\0" not in text

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evokernel.tasks import load_task
-from operators.references import CHARACTERS, reference_source
+from operators.llm.reference_text import CHARACTERS, reference_source
 from tests.engine import TASK
 
 OPERATION = """import torch
@@ -21,7 +21,7 @@ HEAD = """from pathlib import Path
 
 import torch
 
-from evokernel.scaffold.source import load_source
+from evokernel.scaffold.user_file import load_source
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 source = load_source(Path(__file__).parent / "operation.py")

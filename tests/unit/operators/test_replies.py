@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.task import Role, Scalar, Signature, Tensor
-from operators.replies import (
-    Unread,
+from operators.llm.replies import (
+    UnreadableReply,
     ends_open,
     join,
     read_idea,
@@ -17,9 +17,9 @@ from operators.replies import (
     read_prediction,
     tidy,
 )
-from operators.replies.entry import entry_problem
-from operators.replies.kernels import Wanted
-from operators.replies.words import split
+from operators.llm.replies.entry import entry_problem
+from operators.llm.replies.kernels import ReplyExpectation
+from operators.llm.replies.words import split
 
 SIGNATURE = Signature((Tensor("x", ("N",)),), (Scalar("N"),), (Tensor("y", ("N",), role=Role.OUTPUT),))
 CPP = """\
@@ -44,13 +44,13 @@ def run(x, N, y):
 def read(
     reply: str, *, language: str = "cpp", original: str | None = CPP, whole: bool = True, edits: bool = True
 ) -> str:
-    return read_kernel(tidy(reply), Wanted(language, SIGNATURE, original, whole=whole, edits=edits))
+    return read_kernel(tidy(reply), ReplyExpectation(language, SIGNATURE, original, whole=whole, edits=edits))
 
 
 def reason(
     reply: str, *, language: str = "cpp", original: str | None = CPP, edits: bool = True, whole: bool = True
 ) -> str:
-    with pytest.raises(Unread) as caught:
+    with pytest.raises(UnreadableReply) as caught:
         read(reply, language=language, original=original, edits=edits, whole=whole)
     return str(caught.value)
 
@@ -295,7 +295,7 @@ def test_notes() -> None:
         ("I cannot help.\nSorry.", "declines"),
         ("*", "no title"),
     ]:
-        with pytest.raises(Unread, match=why):
+        with pytest.raises(UnreadableReply, match=why):
             read_note(text)
 
 
@@ -342,7 +342,7 @@ def outcome(made: Callable[[], str]) -> str:
     """What came of it: the text, or the reason why there is none."""
     try:
         return made()
-    except Unread as unread:
+    except UnreadableReply as unread:
         return f"refused: {unread}"
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from evokernel.errors import ConfigError
 from evokernel.languages import make_language
-from evokernel.languages.cpp import CppLanguage
+from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import forge_plain, run_plain
 from evokernel.protocols import Built
-from evokernel.steps import Want
+from evokernel.records.step import ContextNeed
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from operators import OPERATORS
-from operators.templates import BUILT_IN, ReplyKind, load_templates
-from operators.thinkers import Thinker
+from operators.llm.operator import TemplateOperator
+from operators.llm.templates import BUILT_IN, ReplyKind, load_templates
 from tests.nvrtc import needs_nvrtc
 from tests.unit.operators.specimen import for_operator, gpu
 
@@ -55,14 +55,14 @@ def test_all_thirteen_are_built_in_and_none_has_the_name_of_a_rule() -> None:
 def test_who_thinks_and_who_writes_code() -> None:
     for template in load_templates().values():
         assert template.settings.role == ("code" if template.settings.reply.is_kernel else "think")
-    assert load_templates()["repair"].settings.wants == (Want.BROKEN,)
+    assert load_templates()["repair"].settings.wants == (ContextNeed.BROKEN,)
     assert load_templates()["draft"].settings.reply is ReplyKind.CODE
 
 
 def test_a_file_in_a_folder_is_an_operator(tmp_path: Path) -> None:
     template = load_templates(write(tmp_path))["shrink"]
     context = for_operator(gpu(), "shrink", parents=1, wants=frozenset())
-    system, user = Thinker(template).prompt(context)
+    system, user = TemplateOperator(template).prompt(context)
     assert "expert in the performance" in system.text
     assert "Use less shared memory in kernel 1." in user.text
     assert "multiple of the multiprocessors" in user.text
@@ -74,7 +74,7 @@ def test_a_file_with_a_built_in_name_replaces_that_operator_and_parts_can_be_rep
     (tmp_path / "_system.md.j2").write_text("Answer in verse.")
     found = load_templates(str(tmp_path))
     context = for_operator(gpu(), "mutate", parents=1, wants=frozenset())
-    system, user = Thinker(found["mutate"]).prompt(context)
+    system, user = TemplateOperator(found["mutate"]).prompt(context)
     assert system.text == "Answer in verse."
     assert "Use less shared memory" in user.text
     assert "refine" in found

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from evokernel.candidate import Candidate, Usage
-from evokernel.conversation import CallStatus, InsightKind, ModelRequest, Reply
 from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
-from evokernel.steps import Answer, Context, Draft, Noted, Unusable
-from operators.templates import load_templates
-from operators.thinkers import GO_ON, Thinker
+from evokernel.records.candidate import Candidate, Usage
+from evokernel.records.llm import CallStatus, InsightKind, ModelRequest, Reply
+from evokernel.records.step import Answer, Context, Draft, InsightReply, UnusableReply
+from operators.llm.operator import GO_ON, TemplateOperator
+from operators.llm.templates import load_templates
 from tests.unit.operators.specimen import TILED, cpu, for_operator
 
 TEMPLATES = load_templates()
@@ -61,7 +61,7 @@ def ask(
     name: str, *replies: Reply | Exception | str, context: Context | None = None
 ) -> tuple[Answer | None, Sequence[ModelRequest]]:
     model = Script(*replies)
-    answer = asyncio.run(Thinker(TEMPLATES[name], model).propose(context or context_for(name)))
+    answer = asyncio.run(TemplateOperator(TEMPLATES[name], model).propose(context or context_for(name)))
     return answer, model.asked
 
 
@@ -86,7 +86,7 @@ def test_operators_on_kernels_make_a_candidate_with_its_lineage(name: str) -> No
     assert request.ordinal == 0
     assert request.origin == context.selection.origin  # type: ignore[union-attr]
     assert request.temperature == TEMPLATES[name].settings.temperature
-    assert request.messages == Thinker(TEMPLATES[name]).prompt(context)
+    assert request.messages == TemplateOperator(TEMPLATES[name]).prompt(context)
 
 
 def test_edits_apply_to_the_first_parent() -> None:
@@ -143,7 +143,7 @@ def test_a_kernel_is_simpler_only_where_it_is_shorter() -> None:
     shorter = TILED.replace("    for (int64_t i = 0; i < M; ++i)\n        for (int64_t j", "    for (int64_t j", 1)
     assert draft("simplify", f"IDEA: one loop\n```cpp\n{shorter}```").source == shorter
     longer = ask("simplify", f"IDEA: x\n```cpp\n{TILED}// more words\n```")[0]
-    assert isinstance(longer, Unusable)
+    assert isinstance(longer, UnusableReply)
     assert "did not become simpler" in longer.reason
 
 
@@ -154,7 +154,7 @@ def test_exposing_must_give_a_new_tunable() -> None:
     assert "U = 4" in draft("expose", tunable).source
     for reply, why in [(EDIT, "no number became a tunable"), (tunable.replace("U = 4", "BLOCK = 4"), "declared twice")]:
         answer = ask("expose", reply)[0]
-        assert isinstance(answer, Unusable)
+        assert isinstance(answer, UnusableReply)
         assert why in answer.reason
 
 
@@ -169,7 +169,7 @@ def test_exposing_must_give_a_new_tunable() -> None:
 def test_operators_that_think_leave_words(name: str, kind: InsightKind, sources: tuple[int, ...]) -> None:
     context = context_for(name)
     answer, asked = ask(name, NOTE)
-    assert isinstance(answer, Noted)
+    assert isinstance(answer, InsightReply)
     assert asked[0].role == "think"
     insight = answer.insight
     assert (insight.kind, insight.title, insight.text) == (kind, "Pack b", "1. Copy b into panels.\n2. Read panels.")
@@ -189,12 +189,12 @@ def test_nothing_is_asked_where_something_is_missing() -> None:
 def test_a_kernel_that_is_known_is_no_proposal() -> None:
     context = context_for("mutate")
     answer = ask("mutate", f"```cpp\n{context.inspirations[0].candidate.source}```")[0]
-    assert isinstance(answer, Unusable)
+    assert isinstance(answer, UnusableReply)
     assert "which was shown to the model" in answer.reason
     made = draft("mutate", EDIT)
     from_before = replace(context, known=frozenset({_id(made.source)}))
     again = ask("mutate", EDIT, context=from_before)[0]
-    assert isinstance(again, Unusable)
+    assert isinstance(again, UnusableReply)
     assert "which was tried before" in again.reason
     assert again.usage == USAGE
 
@@ -227,7 +227,7 @@ def test_a_reply_that_is_cut_off_twice_counts_where_its_code_is_whole() -> None:
     assert isinstance(answer, Draft)
     assert len(asked) == 2
     lost = ask("mutate", cut(FILE[:200]), cut(FILE[200:300]))[0]
-    assert isinstance(lost, Unusable)
+    assert isinstance(lost, UnusableReply)
     assert "cut off twice" in lost.reason
 
 
@@ -235,9 +235,9 @@ def test_a_reply_that_is_cut_off_twice_counts_where_its_code_is_whole() -> None:
 
 
 def test_a_call_that_fails_for_good_is_an_unusable_step() -> None:
-    assert ask("mutate", ModelError("400: too long"))[0] == Unusable("no usable reply: 400: too long")
+    assert ask("mutate", ModelError("400: too long"))[0] == UnusableReply("no usable reply: 400: too long")
     later = ask("mutate", cut(FILE[:100]), ModelError("gone"))[0]
-    assert isinstance(later, Unusable)
+    assert isinstance(later, UnusableReply)
     assert later.usage.cost_usd == 0.01
 
 
@@ -259,13 +259,13 @@ def test_what_concerns_the_whole_search_is_passed_on(error: Exception) -> None:
 )
 def test_replies_of_no_use_are_told_with_what_they_cost(reply: Reply | str, why: str) -> None:
     answer = ask("mutate", reply)[0]
-    assert isinstance(answer, Unusable)
+    assert isinstance(answer, UnusableReply)
     assert why in answer.reason
     assert answer.usage == USAGE
 
 
 def test_without_a_model_prompts_are_made_and_replies_read_and_nobody_can_be_asked() -> None:
-    context, mutate = context_for("mutate"), Thinker(TEMPLATES["mutate"])
+    context, mutate = context_for("mutate"), TemplateOperator(TEMPLATES["mutate"])
     assert mutate.prompt(context)
     assert isinstance(mutate.read(EDIT, context), Draft)
     with pytest.raises(ConfigError, match="asks a model, and there is none"):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.store import Store
-from evokernel.candidate import Candidate
-from evokernel.evaluation import Budget, Evaluation, Speedup, Status, floor_share
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Status, floor_share
 from evokernel.report.best import BestKernel, find_best, seeds
-from evokernel.report.verdicts import Holdout, Kind, Verdicts, over_baselines, quotient
+from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
 from tests.stores import StoreBuilder, fill_store
 
 
@@ -24,11 +24,11 @@ def test_a_crowned_kernel_reports_its_final_measurement(tmp_path: Path) -> None:
     ids = fill_store(tmp_path / "a.db")
     best = best_of(tmp_path / "a.db")
     assert best is not None
-    assert (best.candidate.id, best.kind, best.holdout) == (ids["best"], Kind.FINAL, Holdout.PASSED)
+    assert (best.candidate.id, best.kind, best.holdout) == (ids["best"], MeasurementKind.FINAL, Holdout.PASSED)
     assert best.speedup.value == pytest.approx(4.9)
     assert list(best.baselines) == ["compiled", "torch"]
     assert best.over_seed is not None
-    assert (best.over_seed.kind, best.over_seed.candidate) == (Kind.FINAL, ids["seed"])
+    assert (best.over_seed.kind, best.over_seed.candidate) == (MeasurementKind.FINAL, ids["seed"])
     assert best.over_seed.speedup.value == pytest.approx(49.0)
     assert best.contender is None
 
@@ -37,10 +37,10 @@ def test_without_a_crown_search_numbers_are_said_to_be_such(tmp_path: Path) -> N
     ids = fill_store(tmp_path / "a.db", crowned=False)
     best = best_of(tmp_path / "a.db")
     assert best is not None
-    assert (best.candidate.id, best.kind, best.holdout) == (ids["best"], Kind.SEARCH, Holdout.PENDING)
+    assert (best.candidate.id, best.kind, best.holdout) == (ids["best"], MeasurementKind.SEARCH, Holdout.PENDING)
     assert best.baselines["torch"].value == pytest.approx(6.0)
     assert best.over_seed is not None
-    assert best.over_seed.kind is Kind.SEARCH
+    assert best.over_seed.kind is MeasurementKind.SEARCH
     assert best.over_seed.speedup.value == pytest.approx(60.0)
 
 
@@ -54,7 +54,7 @@ def test_a_crowned_kernel_comes_before_a_fitter_one(tmp_path: Path) -> None:
     assert best is not None
     assert (best.candidate.id, best.contender) == (crowned, fitter)
     assert best.over_seed is not None
-    assert best.over_seed.kind is Kind.SEARCH  # the seed has no final measurement to compare with
+    assert best.over_seed.kind is MeasurementKind.SEARCH  # the seed has no final measurement to compare with
     assert best.over_seed.speedup.value == pytest.approx(20.0)
 
 
@@ -126,7 +126,7 @@ def make_evaluation(tmp_path: Path, **details: object) -> Evaluation:
 
 def test_a_larger_budget_speaks_and_our_own_faults_do_not(tmp_path: Path) -> None:
     quick = make_evaluation(tmp_path, speedup=3.0)
-    precise = make_evaluation(tmp_path, speedup=2.0, budget=Budget.PRECISE)
+    precise = make_evaluation(tmp_path, speedup=2.0, budget=Fidelity.PRECISE)
     fault = make_evaluation(tmp_path, speedup=None, status=Status.HARNESS_ERROR)
     verdicts = Verdicts.of([precise, quick, fault])
     assert verdicts.search == precise

@@ -6,13 +6,13 @@ import pytest
 
 from archive.fork import fork
 from archive.store import Store
-from evokernel.candidate import Usage
-from evokernel.conversation import CallStatus, Insight, InsightKind
-from evokernel.evaluation import Budget
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Fidelity
+from evokernel.records.llm import CallStatus, Insight, InsightKind
 from evokernel.report.effort import best_gains
 from evokernel.report.hints import hints_in_force
+from evokernel.report.lineage import portrait, story
 from evokernel.report.status import RunStatus, read_status
-from evokernel.report.story import portrait, story
 from tests.stores import StoreBuilder
 
 PLAN = Insight(InsightKind.STRATEGY, "pack b", "Pack B into panels.", predicted_speedup=2.0)
@@ -104,7 +104,7 @@ def test_gains_are_those_the_story_tells(tmp_path: Path) -> None:
         first = builder.add("// first\n", speedup=2.0, parents=(seed,))
         lucky = builder.add("// lucky\n", speedup=9.0, parents=(first,))
         store, candidate = builder.store, builder.store.candidate(lucky).candidate
-        store.add_evaluation(builder.evaluation(candidate, speedup=5.0, budget=Budget.PRECISE))
+        store.add_evaluation(builder.evaluation(candidate, speedup=5.0, budget=Fidelity.PRECISE))
         store.add_evaluation(builder.evaluation(candidate, speedup=8.0))  # the longer measurement speaks
         assert best_gains(store)["rewrite"] == pytest.approx(2.5)
         assert story(store, lucky)[-1].gain == pytest.approx(2.5)

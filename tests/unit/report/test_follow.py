@@ -8,12 +8,12 @@ import pytest
 
 from archive.fork import fork
 from archive.store import Store
-from evokernel.budget import stopper_from
-from evokernel.cli.following import Following as Watching
-from evokernel.cli.snapshot import Snapshot, Watch
-from evokernel.evaluation import Status
+from evokernel.cli.display.following import StoreFollower as Watching
+from evokernel.cli.display.snapshot import Snapshot, SnapshotTaker
+from evokernel.engine.stoppers import stopper_from
 from evokernel.protocols import Event
-from evokernel.report.follow import Follower
+from evokernel.records.evaluation import Status
+from evokernel.report.follower import RunFollower
 from evokernel.report.points import leads, points_of
 from tests.engine import Heard, toy_config, toy_search
 from tests.fakes import WIDE_TOY, InstantEvaluator
@@ -26,34 +26,34 @@ class Following(Heard):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self.follower: Follower | None = None
+        self.follower: RunFollower | None = None
         self.seen = 0
 
     def hear(self, event: Event) -> None:
         super().hear(event)
         if self.follower is None:
-            self.follower = Follower(Store.open(self._path, write=False))
+            self.follower = RunFollower(Store.open(self._path, write=False))
         self.seen += len(self.follower.advance())
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> tuple[Following, Snapshot, Follower, list[float]]:
+def followed(tmp_path: Path) -> tuple[Following, Snapshot, RunFollower, list[float]]:
     """A toy search of 80 candidates: who followed it, its last snapshot, and who reads the store afterwards."""
     path, config = tmp_path / "a.db", toy_config(budget={"evaluations": 80}, reset_after=None, migration={"every": 999})
     heard = Following(path)
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator(), source=WIDE_TOY, heard=heard)
         asyncio.run(engine.run())
-        snapshot = Watch(engine, store, stopper_from(config.budget)).snapshot()
+        snapshot = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
         points = points_of(store)
         led = [points[place].speedup or 0.0 for place in leads(points)]
-    afterwards = Follower(Store.open(path, write=False))
+    afterwards = RunFollower(Store.open(path, write=False))
     afterwards.advance()
     return heard, snapshot, afterwards, led
 
 
 def test_what_is_followed_is_what_the_search_knows(
-    followed: tuple[Following, Snapshot, Follower, list[float]],
+    followed: tuple[Following, Snapshot, RunFollower, list[float]],
 ) -> None:
     heard, snapshot, afterwards, led = followed
     assert heard.follower is not None
@@ -72,7 +72,7 @@ def test_what_is_followed_is_what_the_search_knows(
         assert populations == {name: (n, pytest.approx(best), stale) for name, (n, best, stale) in islands.items()}
 
 
-def test_nothing_is_seen_twice(followed: tuple[Following, Snapshot, Follower, list[float]]) -> None:
+def test_nothing_is_seen_twice(followed: tuple[Following, Snapshot, RunFollower, list[float]]) -> None:
     heard, snapshot, afterwards, _ = followed
     assert heard.follower is not None
     assert heard.seen + len(heard.follower.advance()) == snapshot.results
@@ -80,11 +80,11 @@ def test_nothing_is_seen_twice(followed: tuple[Following, Snapshot, Follower, li
 
 
 def test_a_long_run_is_taken_in_bit_by_bit(
-    followed: tuple[Following, Snapshot, Follower, list[float]], tmp_path: Path
+    followed: tuple[Following, Snapshot, RunFollower, list[float]], tmp_path: Path
 ) -> None:
     _, _, afterwards, _ = followed
     with Store.open(tmp_path / "a.db", write=False) as store:
-        slowly, seen = Follower(store), 0
+        slowly, seen = RunFollower(store), 0
         while slowly.seq < store.last_seq():
             found = slowly.advance(most=7)
             assert len(found) <= 7
@@ -98,7 +98,7 @@ def test_a_leader_that_does_not_hold_gives_way(tmp_path: Path) -> None:
         seed = builder.seed(speedup=0.1)
         second = builder.add("// second\n", speedup=2.0, parents=(seed,))
         first = builder.add("// first\n", speedup=3.0, parents=(seed,))
-        follower = Follower(builder.store)
+        follower = RunFollower(builder.store)
         assert [seen.improved for seen in follower.advance()] == [True, True, True]
         assert follower.lead is not None
         assert follower.lead.candidate == first
@@ -115,7 +115,7 @@ def test_what_went_wrong_with_us_counts_for_nothing(tmp_path: Path) -> None:
         seed = builder.seed(speedup=0.1)
         builder.add("// ours\n", speedup=None, parents=(seed,), status=Status.HARNESS_ERROR)
         builder.add("// wrong\n", speedup=None, parents=(seed,))
-        follower = Follower(builder.store)
+        follower = RunFollower(builder.store)
         statuses = [(seen.status, seen.speedup) for seen in follower.advance()]
     assert statuses == [("ok", pytest.approx(0.1)), ("harness_error", None), ("numerical", None)]
     assert (follower.results, follower.correct, follower.since_improvement) == (3, 1, 1)
@@ -132,7 +132,7 @@ def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator())
         asyncio.run(engine.run())
-        own = Watch(engine, store, stopper_from(config.budget)).snapshot()
+        own = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
     other = Watching(path).look().snapshot
     for snapshot in (own, other):
         assert snapshot.results > snapshot.progress.evaluations == 5

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import yaml
 
-from evokernel.evaluation import Status
-from evokernel.report.changes import CHANGED_LINES, LINE_CHARACTERS, changes
+from evokernel.records.evaluation import Status
 from evokernel.report.failures import failures_of, nothing_of
 from evokernel.report.niches import niche_maps
 from evokernel.report.points import points_of
+from evokernel.report.source_diff import CHANGED_LINES, LINE_CHARACTERS, changes
 from tests.stores import StoreBuilder
 
 AXES = {"vector_bits": [128.0, 256.0, 512.0], "spills": [1.0]}

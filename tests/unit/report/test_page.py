@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from archive.identity import RunIdentity
 from archive.store import Store
-from evokernel.evaluation import Status
+from evokernel.records.evaluation import Status
 from evokernel.report import html
 from evokernel.report.html import SCRIPTS, PageRefused, data_text, page_of, report_page, write_page
-from evokernel.report.whole import harmless, rationale_width, report_document
+from evokernel.report.page_data import harmless, rationale_width, report_document
 from evokernel.serve.site import INDEX_SCRIPTS, RUN_SCRIPTS
 from tests.stores import IDENTITY, StoreBuilder, fill_store
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.candidate import Usage
-from evokernel.evaluation import Status
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Status
 from evokernel.report.points import NOT_JUDGED, Point, lanes, leads, points_of
 from tests.stores import StoreBuilder, fill_store
 

@@ -17,9 +17,9 @@ import evokernel
 from archive.fork import fork
 from archive.store import Store
 from evokernel import Run, open_store
-from evokernel.candidate import Usage
 from evokernel.errors import StoreError
-from evokernel.evaluation import Status
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Status
 from evokernel.report.frame import COLUMNS
 from tests.stores import IDENTITY, StoreBuilder, fill_store
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.candidate import Usage
 from evokernel.errors import StoreError
-from evokernel.evaluation import Mode
+from evokernel.records.candidate import Usage
+from evokernel.records.evaluation import Mode
+from evokernel.report.lineage import portrait, story
 from evokernel.report.status import RunState, read_status
-from evokernel.report.story import portrait, story
 from tests.stores import StoreBuilder, fill_store
 
 

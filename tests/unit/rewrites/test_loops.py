@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from operators.loops.affine import Poly
-from operators.loops.dependence import facts
-from operators.loops.ir import For
-from operators.loops.paths import paths
-from operators.loops.reader import ReadError, read
-from operators.loops.reductions import reduction_of
-from operators.loops.writer import write, write_expr
+from operators.rewrites.cpp.ir.affine import Poly
+from operators.rewrites.cpp.ir.dependence import facts
+from operators.rewrites.cpp.ir.paths import paths
+from operators.rewrites.cpp.ir.reader import UnreadableCpp, read
+from operators.rewrites.cpp.ir.reductions import reduction_of
+from operators.rewrites.cpp.ir.syntax import For
+from operators.rewrites.cpp.ir.writer import write, write_expr
 from tests.unit.rewrites.nests import NESTS, Nest
 
 ODDITIES = """#include <cmath>
@@ -64,7 +64,7 @@ def test_text_that_is_not_understood_survives() -> None:
 
 @pytest.mark.parametrize("text", ["", "int main() {}", "void run(int) {", "\x00", 'extern "C" void run(float*) {}'])
 def test_unreadable_text_is_refused(text: str) -> None:
-    with pytest.raises(ReadError):
+    with pytest.raises(UnreadableCpp):
         read(text)
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.languages.cpp_static import static_check
-from evokernel.regions import only_whole, read_regions
-from operators.loops.reader import read
-from operators.loops.writer import write
-from operators.rewrite import Rewrite
-from operators.rewrites import apply, moves
-from operators.triton_rewrites import apply as apply_triton
-from operators.triton_rewrites import moves as moves_of
+from evokernel.languages.cpp.static_check import static_check
+from evokernel.records.candidate import Candidate
+from evokernel.source.regions import only_whole, read_regions
+from operators.rewrites.cpp import apply, moves
+from operators.rewrites.cpp.ir.reader import read
+from operators.rewrites.cpp.ir.writer import write
+from operators.rewrites.triton import apply as apply_triton
+from operators.rewrites.triton import moves as moves_of
+from operators.rules.rewrite import Rewrite
 from tests.skeletons import ROWS, SPLIT
 from tests.unit.operators.test_graft import context
 from tests.unit.operators.triton.sources import GEMM

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.rewrites import REWRITES, Move, apply, moves
+from operators.rewrites.cpp import REWRITES, RewriteMove, apply, moves
 from tests.unit.rewrites.nests import BY_NAME, check, compiled
 
 # Each rewrite on at least two nests, alone or behind the moves that make it possible.
@@ -42,7 +42,7 @@ CASES = (
 )
 
 
-def first(source: str, step: str) -> Move:
+def first(source: str, step: str) -> RewriteMove:
     rewrite, _, index = step.partition(":")
     found = [move for move in moves(source, threads=2) if move.rewrite == rewrite]
     assert len(found) > int(index or 0), f"no {step} on\n{source}"
@@ -74,9 +74,9 @@ def test_moves_are_deterministic_and_picklable() -> None:
 
 def test_a_foreign_move_is_refused() -> None:
     with pytest.raises(ValueError, match="no move"):
-        apply(BY_NAME["gemm"].source, Move("register_tile", "loop q", 0))
+        apply(BY_NAME["gemm"].source, RewriteMove("register_tile", "loop q", 0))
     with pytest.raises(ValueError, match="no move"):
-        apply("not C++ at all", Move("restrict", "a", 0))
+        apply("not C++ at all", RewriteMove("restrict", "a", 0))
 
 
 @pytest.mark.parametrize("text", ["", "@#!", 'extern "C" void run() {}', "def f(): pass", "void run(" * 50])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.scaffold.write import Project, init_project
+from evokernel.scaffold.project import Project, init_project
 
 OPERATIONS = """
 import torch

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config import load_config
+from evokernel.config.run import load_config
 from evokernel.errors import TaskError
-from evokernel.scaffold.write import Project, init_project
-from operators.loops.reader import read
+from evokernel.scaffold.project import Project, init_project
+from operators.rewrites.cpp.ir.reader import read
 
 Init = Callable[..., Project]
 

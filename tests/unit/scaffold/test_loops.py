@@ -10,9 +10,9 @@ import torch
 from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
-from evokernel.scaffold.emit import Emitter
-from evokernel.scaffold.plan import make_plan
-from evokernel.scaffold.sizes import NotGeneral, Sizes
+from evokernel.scaffold.cpp_writer import CppWriter
+from evokernel.scaffold.loop_nests import make_plan
+from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.trace import to_graph, trace
 
 Shapes = Mapping[str, tuple[str | int, ...]]
@@ -69,12 +69,12 @@ def dimensions(shapes: Shapes) -> tuple[str, ...]:
 
 def generate(name: str) -> str:
     function, shapes = CASES[name]
-    sizes = Sizes(dimensions(shapes))
+    sizes = SymbolicSizes(dimensions(shapes))
     first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
     graphs = trace(lambda given: function(**given), {key: (first[key], second[key]) for key in shapes}, sizes)
     traced = to_graph(*graphs, sizes)
     outputs = tuple(f"out{place}" for place in range(len(traced.outputs)))
-    body = Emitter(
+    body = CppWriter(
         make_plan(traced.outputs, outputs, sizes), arguments=list(shapes), taken=[*sizes.names, *outputs]
     ).body()
     parameters = [f"const float* {key}" for key in shapes]
@@ -110,7 +110,7 @@ def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> N
 
 
 def test_an_operation_without_a_loop_is_named() -> None:
-    sizes = Sizes(("N",))
+    sizes = SymbolicSizes(("N",))
     graphs = trace(lambda given: torch.cumsum(given["x"], 0), {"x": ((1009,), (1109,))}, sizes)
     with pytest.raises(NotGeneral, match=r"aten\.cumsum has no naive loop yet"):
         to_graph(*graphs, sizes)
@@ -121,4 +121,4 @@ def test_a_reference_that_changes_with_the_size_is_refused() -> None:
         return given["x"] + 1 if given["x"].shape[0] == 1009 else given["x"].exp() * 2
 
     with pytest.raises(NotGeneral, match="differently at different sizes"):
-        trace(odd, {"x": ((1009,), (1109,))}, Sizes(("N",)))
+        trace(odd, {"x": ((1009,), (1109,))}, SymbolicSizes(("N",)))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.dims import derive_layout
-from evokernel.scaffold.subject import find_subject, parse_inputs
+from evokernel.scaffold.dimensions import derive_layout
+from evokernel.scaffold.user_operation import find_subject, parse_inputs
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config import EvaluationConfig
+from evokernel.config.run import EvaluationConfig
 from evokernel.errors import TaskError
-from evokernel.evaluate.compilers import local_language
-from evokernel.evaluation import Stage
-from evokernel.languages.compilers import find_compiler
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.languages.cpp.compilers import find_compiler
+from evokernel.records.evaluation import Stage
 from evokernel.self_test.exhibits import CLASSES, Exhibit, all_exhibits
 from evokernel.self_test.knowledge import NEEDS
-from evokernel.self_test.wrapping import Pace, wrap
+from evokernel.self_test.wrapping import CallCounts, wrap
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, WorkloadSet
 from tests.unit.self_test.mixed_task import task as mixed
 
@@ -88,7 +88,7 @@ def test_every_known_hole_is_in_the_docs():
 def test_it_can_be_made_for_any_signature(exhibit: Exhibit, tmp_path: Path):
     task = strange_task()
     results = 1 + len(task.signature.outputs)
-    source = wrap(kernel_of(task), exhibit, task=task, paces=[Pace(2, 1)], bias=[1e-6] * results)
+    source = wrap(kernel_of(task), exhibit, task=task, paces=[CallCounts(2, 1)], bias=[1e-6] * results)
     assert local_language("cpp", EvaluationConfig()).static_check(source) is None
     (tmp_path / "kernel.cpp").write_text(source, encoding="utf-8")
     argv = [*find_compiler().argv, "-std=c++20", "-march=native", "-fPIC", "-fsyntax-only", "-w", "kernel.cpp"]
@@ -101,11 +101,11 @@ def test_sizes_that_no_scalar_passes_on_must_not_vary():
     task = strange_task()
     varying = replace(task.workloads["cpu"], probe={"N": (2, 9), "K": (1, 4)})
     with pytest.raises(TaskError, match="no scalar of the signature passes K on"):
-        wrap("", exhibit, task=replace(task, workloads={"cpu": varying}), paces=[Pace(2, 1)], bias=[1e-6] * 7)
+        wrap("", exhibit, task=replace(task, workloads={"cpu": varying}), paces=[CallCounts(2, 1)], bias=[1e-6] * 7)
 
 
 def test_a_size_that_cpp_cannot_say_is_refused():
     exhibit = next(exhibit for exhibit in EVERY if exhibit.name == "zeros")
     odd = replace(mixed.signature, outputs=(Tensor("y", ("R", "C < 3"), role=Role.OUTPUT),))
     with pytest.raises(TaskError, match="cannot write the size 'C < 3'"):
-        wrap("", exhibit, task=replace(mixed, signature=odd), paces=[Pace(2, 1)], bias=[1e-6] * 2)
+        wrap("", exhibit, task=replace(mixed, signature=odd), paces=[CallCounts(2, 1)], bias=[1e-6] * 2)

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 from evokernel.serve.server import Server
-from evokernel.serve.site import Site
+from evokernel.serve.site import ServedStores
 from tests.serving import ask, wait_until
 
 TOUCHES = (
@@ -31,7 +31,7 @@ def main(paths: list[Path]) -> None:
             touched.append(f"{event} {arguments}")
 
     sys.addaudithook(heard)
-    with Site(paths) as site, Server(site) as server:
+    with ServedStores(paths) as site, Server(site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for feed in site.feeds:
             wait_until(lambda feed=feed: feed.edition)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archive.store import Store, set_aside
-from evokernel.serve.feed import Feed, Pace, Pulse
+from evokernel.serve.feed import Feed, FeedState, PollingLimits
 from tests.serving import QUICK, SAFETY_NET_S
 from tests.stores import StoreBuilder, fill_store
 
@@ -172,7 +172,7 @@ def test_nobody_looks_at_a_store_that_nobody_watches(tmp_path: Path, watcher: Wa
 
 
 def test_documents_take_their_share_of_a_core_and_no_more() -> None:
-    pace = Pace(least_s=1.0, share=0.05)
+    pace = PollingLimits(least_s=1.0, share=0.05)
     assert pace.pause_s(0.001) == 1.0
     for took in (1.0, 20.0):
         assert took / (took + pace.pause_s(took)) == pytest.approx(0.05)
@@ -184,5 +184,5 @@ def test_closing_ends_the_thread_at_once_and_twice_is_once(tmp_path: Path) -> No
     feed.start()
     feed.close()
     feed.close()
-    assert feed.pulse == Pulse() or feed.pulse.state == "stopped"
+    assert feed.pulse == FeedState() or feed.pulse.state == "stopped"
     assert not [each for each in threading.enumerate() if each.name == "feed of a.db"]

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evokernel.errors import ConfigError
-from evokernel.serve.access import TOKEN_VARIABLE, Access, access_for, bearer, cookie_value
-from evokernel.serve.server import Limits, Server
-from evokernel.serve.site import Site
+from evokernel.serve.access import TOKEN_VARIABLE, AccessPolicy, access_for, bearer, cookie_value
+from evokernel.serve.server import Server, ServerLimits
+from evokernel.serve.site import ServedStores
 from tests.serving import Listener, ask, connect, everything, exchange, reply_of, serving, wait_until
 from tests.stores import fill_store
 
@@ -222,7 +222,7 @@ def test_the_right_token_under_a_wrong_name_is_refused(locked: Server) -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_only_the_token_itself_is_admitted(one: str, other: str) -> None:
-    access = Access(frozenset(), numbers=False, token=one or "x")
+    access = AccessPolicy(frozenset(), numbers=False, token=one or "x")
     assert access.admits(other) == (other == (one or "x"))
     assert access.admits(None) is False
     assert cookie_value([f"{other}; name={one}"], "name") is not None or ";" in one or "=" in other
@@ -245,7 +245,7 @@ def test_too_much_is_not_read(server: Server) -> None:
 
 
 def test_who_does_not_say_what_they_want_is_hung_up_on(folder: Path) -> None:
-    with serving(folder / "one.db", limits=Limits(head_s=0.2)) as server:
+    with serving(folder / "one.db", limits=ServerLimits(head_s=0.2)) as server:
         with connect(server.server_port) as silent, connect(server.server_port) as slow:
             slow.sendall(b"GET /0 HTTP/1.1\r\n")
             assert (everything(silent), everything(slow)) == (b"", b"")
@@ -253,7 +253,7 @@ def test_who_does_not_say_what_they_want_is_hung_up_on(folder: Path) -> None:
 
 
 def test_who_does_not_read_is_hung_up_on(folder: Path) -> None:
-    with serving(folder / "one.db", limits=Limits(send_s=0.2)) as server:
+    with serving(folder / "one.db", limits=ServerLimits(send_s=0.2)) as server:
         reader = socket.socket()
         with reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -265,7 +265,7 @@ def test_who_does_not_read_is_hung_up_on(folder: Path) -> None:
 
 
 def test_too_many_connections_are_turned_away_and_room_is_made_again(folder: Path) -> None:
-    with serving(folder / "one.db", limits=Limits(connections=3, streams=1, keepalive_s=0.1)) as server:
+    with serving(folder / "one.db", limits=ServerLimits(connections=3, streams=1, keepalive_s=0.1)) as server:
         port = server.server_port
         with Listener(port) as stream:
             assert stream.status == 200
@@ -281,7 +281,10 @@ def test_too_many_connections_are_turned_away_and_room_is_made_again(folder: Pat
 
 
 def test_a_silent_stream_says_that_it_is_there(folder: Path) -> None:
-    with serving(folder / "one.db", limits=Limits(keepalive_s=0.1)) as server, connect(server.server_port) as stream:
+    with (
+        serving(folder / "one.db", limits=ServerLimits(keepalive_s=0.1)) as server,
+        connect(server.server_port) as stream,
+    ):
         stream.sendall(b"GET /0/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         got = b""
         while b": still here\n\n" not in got:
@@ -297,7 +300,7 @@ def test_closing_ends_streams(folder: Path) -> None:
 
 
 def test_a_port_that_is_taken_and_a_host_that_is_nowhere_are_refused(server: Server, folder: Path) -> None:
-    with Site([folder / "one.db"]) as site:
+    with ServedStores([folder / "one.db"]) as site:
         for host, port in (("127.0.0.1", server.server_port), ("no-such-host.invalid", 0), ("a" * 300, 0)):
             with pytest.raises(ConfigError, match="cannot listen"):
                 Server(site, host=host, port=port)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluation import Budget, Status
+from evokernel.records.evaluation import Fidelity, Status
 from tests.stores import StoreBuilder
 
 SAME = "Make it faster.\n\u2028 ünïcode </script>"
@@ -46,7 +46,7 @@ def fill(path: Path) -> dict[str, str]:
     return ids
 
 
-def remeasure(path: Path, name: str, speedup: float | None, *, budget: Budget = Budget.FINAL) -> None:
+def remeasure(path: Path, name: str, speedup: float | None, *, budget: Fidelity = Fidelity.FINAL) -> None:
     """Evaluate a candidate of the run once more; without a speed-up it fails."""
     with StoreBuilder(path, begin=False) as builder:
         candidate = builder.store.candidate(name).candidate

@@ -10,10 +10,10 @@ import pytest
 
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.evaluation import Budget
+from evokernel.records.evaluation import Fidelity
 from evokernel.training.checking import check_file
 from evokernel.training.dataset import write_dataset
-from evokernel.training.rows import KINDS, Choice, row_id
+from evokernel.training.rows import KINDS, ReplyChoice, row_id
 from tests.stores import fill_store
 from tests.unit.training.conftest import fill, remeasure
 
@@ -29,7 +29,7 @@ def folder(path: Path, ids: dict[str, str], tmp_path: Path) -> Path:
 def write(folder: Path, *paths: Path, **choice: Any) -> dict[str, int]:
     with ExitStack() as stack:
         stores = [stack.enter_context(Store.open(path, write=False)) for path in paths]
-        return write_dataset(folder, stores, Choice(**choice)).rows
+        return write_dataset(folder, stores, ReplyChoice(**choice)).rows
 
 
 def complaints(file: Path, path: Path) -> list[str]:
@@ -106,7 +106,7 @@ def test_it_says_what_differs(folder: Path, path: Path) -> None:
 
 
 def test_rows_stay_sound_while_the_run_goes_on(folder: Path, path: Path, ids: dict[str, str]) -> None:
-    remeasure(path, ids["fast"], 1.0, budget=Budget.PRECISE)
+    remeasure(path, ids["fast"], 1.0, budget=Fidelity.PRECISE)
     remeasure(path, ids["finer"], 2.5)
     assert [complaints(folder / f"{kind}.jsonl", path) for kind in KINDS] == [[], [], []]
 

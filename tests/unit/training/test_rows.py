@@ -8,9 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from archive.store import Store
-from evokernel.evaluation import Budget, EvaluationKey
+from evokernel.records.evaluation import EvaluationKey, Fidelity
 from evokernel.training.dataset import schema_text
-from evokernel.training.rows import Choice, rows_of
+from evokernel.training.rows import ReplyChoice, rows_of
 from evokernel.training.turns import discounted
 from tests.stores import StoreBuilder
 from tests.unit.training.conftest import SAME, remeasure
@@ -20,7 +20,7 @@ Rows = list[dict[str, Any]]
 
 def read(path: Path, kind: str = "", **choice: Any) -> Rows:
     with Store.open(path, write=False) as store:
-        rows = [row for row in rows_of(store, Choice(**choice)) if kind in ("", row["kind"])]
+        rows = [row for row in rows_of(store, ReplyChoice(**choice)) if kind in ("", row["kind"])]
     return [json.loads(json.dumps(row)) for row in rows]
 
 
@@ -68,10 +68,10 @@ def test_each_reply_is_held_against_the_nearest_faster_one_and_the_fastest(path:
 
 
 def test_the_largest_budget_that_both_were_given_decides(path: Path, ids: dict[str, str]) -> None:
-    remeasure(path, ids["fast"], 1.0, budget=Budget.PRECISE)  # what looked fast is not
+    remeasure(path, ids["fast"], 1.0, budget=Fidelity.PRECISE)  # what looked fast is not
     (row,) = read(path, "preference")
     assert names([row], ids, "chosen_facts") + names([row], ids, "rejected_facts") == ["near", "slow"]
-    remeasure(path, ids["near"], 2.0, budget=Budget.PRECISE)
+    remeasure(path, ids["near"], 2.0, budget=Fidelity.PRECISE)
     rows = {name: row for row in read(path, "preference") for name in names([row], ids, "rejected_facts")}
     assert rows["fast"]["compared"]["budget"] == "precise"
     assert rows["slow"]["compared"]["budget"] == "quick"

@@ -24,7 +24,7 @@ MEANT = """{
     for (int apart = 16; apart; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
     if (threadIdx.x == 0) y[blockIdx.x] = sum;
 }"""
-compiler = next(each for name, each in getattr(torch, "sys").modules.items() if name.endswith("inside.nvrtc"))
+compiler = next(each for name, each in getattr(torch, "sys").modules.items() if name.endswith("inside.driver.nvrtc"))
 usual = compiler.Nvrtc.compile
 
 

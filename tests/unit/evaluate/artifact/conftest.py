@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evokernel.evaluate.artifact.runner import ArtifactRunner
+from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner
 from tests.unit.evaluate.artifact.stand_in_runner import StandInHost
 
 

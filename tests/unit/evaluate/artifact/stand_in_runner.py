@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied
-from evokernel.evaluate.artifact.runner import ArtifactRunner, Batch
-from evokernel.evaluate.sandbox import INSIDE
-from evokernel.evaluate.zygote_host import Ending, Fork
+from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch
+from evokernel.evaluate.sandbox.fork_server import Fork, ForkExit
+from evokernel.evaluate.sandbox.levels import INSIDE
 
 PATIENCE_S = 30.0
 NS_PER_CALL = 1500.0  # as the stand-in says
@@ -25,10 +25,10 @@ import json, os, signal, socket, sys, time
 
 folder, channel, page, plan = sys.argv[1:]
 sys.path.append(folder)
-from inside.bundle import unpack
-from inside.flags import Flags
+from inside.process.bundle import unpack
+from inside.process.shared_flag import SharedFlags
 
-channel, flags, plan = socket.socket(fileno=int(channel)), Flags(int(page)), json.loads(plan)
+channel, flags, plan = socket.socket(fileno=int(channel)), SharedFlags(int(page)), json.loads(plan)
 
 
 def come(event):
@@ -109,14 +109,14 @@ class StandInHost:
         self.processes[number] = process
         return Fork(number, os.pidfd_open(process.pid))
 
-    def ending(self, number: int, timeout_s: float) -> Ending | None:
+    def ending(self, number: int, timeout_s: float) -> ForkExit | None:
         try:
             code = self.processes[number].wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
-        return Ending(-code if code < 0 else code << 8, 0, 0)
+        return ForkExit(-code if code < 0 else code << 8, 0, 0)
 
-    def forget(self, number: int) -> Ending | None:
+    def forget(self, number: int) -> ForkExit | None:
         ended = self.ending(number, PATIENCE_S)
         del self.processes[number]
         return ended

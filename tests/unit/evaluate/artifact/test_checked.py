@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from evokernel.evaluate.artifact.checked import PLANS, Checked, Target, read_artifact
-from evokernel.evaluate.artifact.plan import PlanLimits
-from evokernel.evaluate.inside.bundle import pack, unpack
-from evokernel.evaluate.worker_pool import LoadFailed
+from evokernel.evaluate.artifact_mode.checked_build import PLANS, CheckedBuild, Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
+from evokernel.evaluate.inside.process.bundle import pack, unpack
+from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.triton import TritonLanguage
+from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.protocols import Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.warm_forge import WarmForge
@@ -97,7 +97,7 @@ def bundles() -> Bundles:
     return Bundles(right=build(SOURCE, 90), older=build(SOURCE, 80), unrecordable=build(UNRECORDABLE, 90))
 
 
-def read(artifact: bytes, *, target: Target = TARGET) -> Checked:
+def read(artifact: bytes, *, target: Target = TARGET) -> CheckedBuild:
     return read_artifact(artifact, TASK, workloads=WORKLOADS, target=target)
 
 

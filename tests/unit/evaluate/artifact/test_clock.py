@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.artifact.clock import ArtifactClock, Loaded
-from evokernel.evaluate.artifact.runner import Fired
-from evokernel.evaluate.artifact.verifier import Verifier
-from evokernel.evaluate.clockwork import Rejected, confirmed
-from evokernel.evaluate.fresh import FreshInputs
-from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluation import Stage, Status
+from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact_mode.runner_pool import BatchTimes
+from evokernel.evaluate.artifact_mode.verifier import Verifier
+from evokernel.evaluate.bench.paired_clock import Rejected, confirmed
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 CALLS, SETS, BLOCKS = 8, 12, 4
@@ -51,10 +51,10 @@ class Honest:
     def fire(self, timeout_s):
         order = self.batches[-1].sets
         if not order:
-            return Fired(1e2, 1e2 + Honest.overhead_ns)
+            return BatchTimes(1e2, 1e2 + Honest.overhead_ns)
         self.contents.append([self.ground.views(number)["x"].clone() for number in order])
         self.run(order)
-        return Fired(self.device_ns(len(order)), self.device_ns(len(order)) + self.overhead_ns)
+        return BatchTimes(self.device_ns(len(order)), self.device_ns(len(order)) + self.overhead_ns)
 
     def run(self, order):
         for number in order:
@@ -214,7 +214,7 @@ class LiarWhileInterrupted(Honest):
         fired = super().fire(timeout_s)
         if not self.batches[-1].sets or len(self.contents) % 8 in (1, 2):
             return fired
-        return Fired(fired.device_ns / 3, fired.outer_ns + 5e7, interrupted=True)
+        return BatchTimes(fired.device_ns / 3, fired.outer_ns + 5e7, interrupted=True)
 
 
 class LiarUntilWatched(Honest):
@@ -251,7 +251,9 @@ def ground():
     def make_arena(sets):
         return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
 
-    made = Ground(TASK, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS)
+    made = BoundWorkload(
+        TASK, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS
+    )
     made.calls = CALLS
     yield made
     made.close()
@@ -381,14 +383,16 @@ def test_contents_of_in_out_tensors_are_written_again_between_the_two():
         def fire(self, timeout_s):
             for number in self.batches[-1].sets:
                 self.ground.views(number)["y"].mul_(2)
-            return Fired(8e3, 3e5)
+            return BatchTimes(8e3, 3e5)
 
     class GrowAll(Baseline):
         def run(self):
             for number in range(self.ground.sets):
                 self.ground.views(number)["y"].mul_(2)
 
-    made = Ground(task, WORKLOAD, Kind.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS)
+    made = BoundWorkload(
+        task, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS
+    )
     made.calls = CALLS
     runner = Grow()
     runner.bind(made)

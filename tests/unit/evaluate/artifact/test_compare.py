@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.artifact.compare import KINDS, SOURCE
-from evokernel.evaluate.inside.nvrtc import find_nvrtc
+from evokernel.evaluate.artifact_mode.row_comparison import KINDS, SOURCE
+from evokernel.evaluate.inside.driver.nvrtc import find_nvrtc
 from tests.nvrtc import needs_nvrtc
 
 HEADER = Path(__file__).parents[3] / "cuda_on_cpu.h"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.evaluate.artifact.cubin import inspect, refusal, refuse_misfits
-from evokernel.evaluate.artifact.parameters import Place
-from evokernel.evaluate.artifact.plan import Launch, Plan, PlanError, PlanLimits, Plans
-from evokernel.evaluate.inside.cubin_facts import CubinFacts, KernelFacts
-from evokernel.evaluate.inside.triton_params import Parameter, TensorMap
+from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
+from evokernel.evaluate.artifact_mode.parameters import Place
+from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, PlanError, PlanLimits, RecordedLaunch
+from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts, KernelFacts
+from evokernel.evaluate.inside.driver.kernel_parameters import Parameter, TensorMap
 
 _TRITON = importlib.util.find_spec("triton")
 needs_triton = pytest.mark.skipif(_TRITON is None, reason="triton, which brings the assembler, is not installed")
@@ -162,10 +162,10 @@ MAP = TensorMap(Place("x", 0), 7, 0, (4,), (), (4,), False)
 PARAMETERS = (Parameter("ptr", None), Parameter("i32", 1), Parameter("bf16", 0.5), Parameter("map", MAP))
 
 
-def plans(**changes: Any) -> Plans:
+def plans(**changes: Any) -> LaunchPlans:
     fields: dict[str, Any] = {"kernel": "k", "cubin": "c", "grid": (1, 1, 1), "block": (128, 1, 1), "cluster": 1}
     fields |= {"shared_bytes": 0, "cooperative": False, "programmatic": False, "parameters": PARAMETERS}
-    return Plans("", (Plan({}, (Launch(**{**fields, **changes}),)),))
+    return LaunchPlans("", (LaunchPlan({}, (RecordedLaunch(**{**fields, **changes}),)),))
 
 
 def test_a_launch_that_fits_its_kernel():

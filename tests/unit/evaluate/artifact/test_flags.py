@@ -6,14 +6,14 @@ import sys
 import threading
 import time
 
-from evokernel.evaluate.inside.flags import Flags, interruptions
+from evokernel.evaluate.inside.process.shared_flag import SharedFlags, interruptions
 
 PATIENCE_S = 60.0
 
 
 def test_what_one_side_says_the_other_reads():
-    descriptor = Flags.make()
-    mine, theirs = Flags(descriptor), Flags(descriptor)
+    descriptor = SharedFlags.make()
+    mine, theirs = SharedFlags(descriptor), SharedFlags(descriptor)
     os.close(descriptor)
     theirs.finish(3, device_ns=1.5e3, interruptions=2)
     assert (mine.done, mine.device_ns, mine.interruptions) == (3, 1.5e3, 2)

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.artifact.plan import BufferFacts, Copy, Fill, Launch, PlanError, PlanLimits, Plans, read_plans
+from evokernel.evaluate.artifact_mode.plan import (
+    BufferFacts,
+    Copy,
+    Fill,
+    LaunchPlans,
+    PlanError,
+    PlanLimits,
+    RecordedLaunch,
+    read_plans,
+)
 
 CUBIN = "ab" * 32
 BUFFERS = {"x": BufferFacts(4096, writable=False), "y": BufferFacts(4096, writable=True)}
@@ -45,12 +54,12 @@ COPY = {"buffer": "y", "offset": 0, "source": "x", "source_offset": 96, "bytes":
 SHAPE = {"scratch": {"scratch0": 256, "launch0": 512}, "steps": [{"fill": FILL}, {"copy": COPY}, {"launch": LAUNCH}]}
 
 
-def read(*shapes: Any, **changes: Any) -> Plans:
+def read(*shapes: Any, **changes: Any) -> LaunchPlans:
     document = {"unrecordable": None, "shapes": list(shapes), **changes}
     return read_plans(json.dumps(document).encode(), buffers=[BUFFERS] * 2, cubins={CUBIN}, limits=LIMITS)
 
 
-def read_shape(**changes: Any) -> Plans:
+def read_shape(**changes: Any) -> LaunchPlans:
     return read(SHAPE, {**SHAPE, **changes})
 
 
@@ -58,7 +67,7 @@ def test_an_honest_plan_is_what_it_was():
     plans = read(SHAPE, {**SHAPE, "steps": [{"launch": LAUNCH}]})
     assert plans.unrecordable == ""
     first, second = plans.shapes
-    assert [type(step) for step in first.steps] == [Fill, Copy, Launch]
+    assert [type(step) for step in first.steps] == [Fill, Copy, RecordedLaunch]
     assert first.as_message() == SHAPE
     assert second.launches[0].grid == (4, 2, 1)
     assert json.loads(json.dumps(second.as_message()))["steps"] == [{"launch": LAUNCH}]
@@ -71,7 +80,7 @@ def test_a_nan_is_a_number():
 
 def test_what_cannot_be_recorded_has_a_reason_and_no_plans():
     plans = read(unrecordable="run() copies between tensors that are not laid out alike")
-    assert plans == Plans("run() copies between tensors that are not laid out alike", ())
+    assert plans == LaunchPlans("run() copies between tensors that are not laid out alike", ())
     for reason in ("", "x" * 201, "two\nlines", "\x1b[2J", 5, True, []):
         with pytest.raises(PlanError, match="the reason"):
             read(unrecordable=reason)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from evokernel.errors import HarnessError, KernelFault, WorkerDied, WorkerError, WorkerTimeout
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.artifact.runner import ArtifactRunner, Batch
-from evokernel.evaluate.worker_pool import LoadFailed
+from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
 from evokernel.task import Role, Signature, Tensor
 from tests.unit.evaluate.artifact.stand_in_runner import (
     CUBINS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evokernel.errors import HarnessError, KernelFault, WorkerError
-from evokernel.evaluate.artifact.runner import CANDIDATES_PER_RUNNER, RunnerPool
+from evokernel.evaluate.artifact_mode.runner_pool import CANDIDATES_PER_RUNNER, RunnerPool
 from tests.unit.evaluate.artifact.stand_in_runner import (
     NS_PER_CALL,
     WRONG,

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evokernel.evaluate.arena import HostArena
-from evokernel.evaluate.arrays import raw_bytes
-from evokernel.evaluate.artifact.checked import Checked
-from evokernel.evaluate.artifact.plan import Launch, Plan, Plans
-from evokernel.evaluate.artifact.session import ArtifactSession
-from evokernel.evaluate.ground import Ground, Kind
-from evokernel.evaluate.instruments.inspected import Inspected
-from evokernel.evaluate.instruments.recording import RecordedCall
-from evokernel.evaluation import Timing, Verdict
+from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
+from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, RecordedLaunch
+from evokernel.evaluate.artifact_mode.session import ArtifactSession
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.instruments.inspection import Inspection
+from evokernel.evaluate.instruments.tool_run import RecordedCall
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.arrays import raw_bytes
+from evokernel.records.evaluation import Timing, Verdict
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 SEARCH = (Workload("large", {"N": 4096}), Workload("small", {"N": 64}), Workload("slow", {"N": 256}))
@@ -34,9 +34,11 @@ TASK = Task(
 )
 
 
-def plan(number: int) -> Plan:
+def plan(number: int) -> LaunchPlan:
     """Return one of its own for each shape: its grid and its cubin tell them apart."""
-    return Plan({}, (Launch("k", str(number) * 64, (number + 1, 1, 1), (32, 1, 1), 1, 0, False, False, ()),))
+    return LaunchPlan(
+        {}, (RecordedLaunch("k", str(number) * 64, (number + 1, 1, 1), (32, 1, 1), 1, 0, False, False, ()),)
+    )
 
 
 class Instrument:
@@ -46,13 +48,13 @@ class Instrument:
         self.calls: list[RecordedCall] = []
         self.tools: list[str] = []
 
-    def profile(self, call: RecordedCall) -> Inspected:
+    def profile(self, call: RecordedCall) -> Inspection:
         self.calls.append(call)
-        return Inspected(remarks="profiled")
+        return Inspection(remarks="profiled")
 
-    def check(self, work: Sequence[tuple[Any, RecordedCall]]) -> Inspected:
+    def check(self, work: Sequence[tuple[Any, RecordedCall]]) -> Inspection:
         self.tools, self.calls = [tool.name for tool, _ in work], [call for _, call in work]
-        return Inspected(complete=True)
+        return Inspection(complete=True)
 
 
 def make_arena(workload: Workload, sets: int) -> HostArena:
@@ -66,10 +68,10 @@ def instrument() -> Instrument:
 
 @pytest.fixture
 def session(instrument: Instrument) -> Iterator[ArtifactSession]:
-    kinds = [*((Kind.PROBE, each) for each in HIDDEN), *((Kind.SEARCH, each) for each in SEARCH)]
-    kinds.append((Kind.HOLDOUT, HELD_OUT))
+    kinds = [*((WorkloadPurpose.PROBE, each) for each in HIDDEN), *((WorkloadPurpose.SEARCH, each) for each in SEARCH)]
+    kinds.append((WorkloadPurpose.HOLDOUT, HELD_OUT))
     rng = np.random.default_rng(0)
-    grounds = tuple(Ground(TASK, each, kind, rng, make_arena=partial(make_arena, each)) for kind, each in kinds)
+    grounds = tuple(BoundWorkload(TASK, each, kind, rng, make_arena=partial(make_arena, each)) for kind, each in kinds)
     plans = [plan(number) for number in range(len(kinds))]
     cubins = {str(number) * 64: b"code %d" % number for number in range(len(kinds))}
     runner = SimpleNamespace(load=lambda *_, **__: None)
@@ -83,7 +85,7 @@ def session(instrument: Instrument) -> Iterator[ArtifactSession]:
         profiler=instrument,
         sanitizer=instrument,
     )
-    yield ArtifactSession(bench, Checked(Plans("", tuple(plans)), cubins, stateful=False))
+    yield ArtifactSession(bench, CheckedBuild(LaunchPlans("", tuple(plans)), cubins, stateful=False))
     for ground in grounds:
         ground.close()
 

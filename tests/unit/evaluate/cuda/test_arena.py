@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.evaluate.cuda.arena import ALIGNMENT_BYTES, GUARD_BYTES, device_spacing
-from evokernel.evaluate.segments import Buffer, Guards, SegmentLayout
+from evokernel.evaluate.memory.device_arena import ALIGNMENT_BYTES, GUARD_BYTES, device_spacing
+from evokernel.evaluate.memory.segments import Buffer, Guards, SegmentLayout
 from evokernel.task import DTYPES, Role
 
 GRANULARITY = 2 << 20

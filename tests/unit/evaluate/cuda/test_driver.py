@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from evokernel.evaluate.cuda import driver
-from evokernel.evaluate.cuda.watch import _Process, compute_processes
+from evokernel.evaluate.device import nvml
+from evokernel.evaluate.device.neighbours import _Process, compute_processes
 
 
 def nvml_is_here() -> bool:
@@ -20,7 +20,7 @@ def nvml_is_here() -> bool:
 @pytest.mark.parametrize("value", ["", "-1", "NoDevFiles", "-1,0", "MIG-5", " "])
 def test_a_variable_that_hides_every_gpu_is_honoured(monkeypatch: pytest.MonkeyPatch, value: str):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    assert driver.visible_gpu() is None
+    assert nvml.visible_gpu() is None
 
 
 @pytest.mark.parametrize("value", [None, "0", "3,1", "GPU-8932f937"])
@@ -28,17 +28,17 @@ def test_looking_for_a_gpu_is_cheap_and_never_fails(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if value is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-    driver.visible_gpu()
+    nvml.visible_gpu()
     begin = time.process_time()
-    driver.visible_gpu()
+    nvml.visible_gpu()
     assert time.process_time() - begin < 0.1
 
 
 @pytest.mark.skipif(nvml_is_here(), reason="this machine has an NVIDIA driver")
 def test_without_a_driver_there_is_no_gpu_and_nobody_is_listed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert driver.visible_gpu() is None
-    with pytest.raises(driver.NvmlError, match="no NVIDIA driver"):
+    assert nvml.visible_gpu() is None
+    with pytest.raises(nvml.NvmlError, match="no NVIDIA driver"):
         compute_processes(0)
 
 
@@ -67,4 +67,4 @@ UUIDS = ["GPU-8932f937-d72c", "GPU-8932aaaa-0000", "GPU-11111111-2222"]
     ],
 )
 def test_gpus_are_named_by_number_and_by_the_beginning_of_their_uuid(value: str | None, expected: list[int]):
-    assert driver.named(value, UUIDS) == expected
+    assert nvml.named(value, UUIDS) == expected

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.cuda.lease import device_lease
+from evokernel.evaluate.device.lock import device_lease
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 HOLD = """
 import sys
 from pathlib import Path
-from evokernel.evaluate.cuda.lease import device_lease
+from evokernel.evaluate.device.lock import device_lease
 with device_lease(sys.argv[1], 5.0, folder=Path(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.readline()
@@ -26,7 +26,7 @@ with device_lease(sys.argv[1], 5.0, folder=Path(sys.argv[2])):
 TURNS = """
 import sys, time
 from pathlib import Path
-from evokernel.evaluate.cuda.lease import device_lease
+from evokernel.evaluate.device.lock import device_lease
 log = Path(sys.argv[2], "log").open("a", buffering=1)
 print("ready", flush=True)
 sys.stdin.readline()

@@ -1,9 +1,9 @@
 import pytest
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.cuda.sheet import device_name, floor_of
-from evokernel.evaluate.device import is_impossible
-from evokernel.evaluation import Floor, Limit
+from evokernel.evaluate.device.cpu_roofline import is_impossible
+from evokernel.evaluate.device.gpu_roofline import device_name, floor_of
+from evokernel.records.evaluation import Floor, Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 50e3,

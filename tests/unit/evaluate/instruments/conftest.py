@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.instruments.recording import Toolbox
-from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.instruments.tool_run import ToolRunner
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 
 
 @pytest.fixture
@@ -19,12 +19,12 @@ def shelf() -> Iterator[Path]:
 
 
 @pytest.fixture
-def toolbox() -> Toolbox:
+def toolbox() -> ToolRunner:
     """Return one with the best sandbox there is."""
-    return Toolbox(detect_sandbox())
+    return ToolRunner(detect_sandbox())
 
 
 @pytest.fixture
-def open_toolbox() -> Toolbox:
+def open_toolbox() -> ToolRunner:
     """Return one that has no sandbox with namespaces to try."""
-    return Toolbox(replace(detect_sandbox(), level=Level.LANDLOCK, bwrap=None))
+    return ToolRunner(replace(detect_sandbox(), level=SandboxLevel.LANDLOCK, bwrap=None))

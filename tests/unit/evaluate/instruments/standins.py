@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evokernel.evaluate.inside.triton_params import POINTER
-from evokernel.evaluate.instruments.recording import Buffer, RecordedCall
+from evokernel.evaluate.inside.driver.kernel_parameters import POINTER
+from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
 
 COUNT = 256
 LAUNCH = {
@@ -101,5 +101,5 @@ def printing(text: str, *, folder: Path, code: int = 0) -> str:
 def recorded(*, hidden: bool = False, plan: Mapping[str, object] = PLAN) -> RecordedCall:
     """Return a call of the stand-in's kernel: x is 0, 1, 2, ..."""
     content = struct.pack(f"<{COUNT}f", *range(COUNT))
-    buffers = [Buffer("x", 4 * COUNT, content), Buffer("y", 4 * COUNT)]
+    buffers = [RecordedTensor("x", 4 * COUNT, content), RecordedTensor("y", 4 * COUNT)]
     return RecordedCall("a hidden shape" if hidden else "w", plan, {"a" * 64: b"machine code"}, buffers, hidden)

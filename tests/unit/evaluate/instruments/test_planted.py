@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.inside.cubins import describe
-from evokernel.evaluate.instruments.rules import RULES
-from evokernel.languages.cuda import CudaLanguage
-from evokernel.languages.triton import TritonLanguage
+from evokernel.evaluate.inside.untrusted.cubin_description import describe
+from evokernel.evaluate.instruments.bottlenecks import RULES
+from evokernel.languages.gpu.cuda import CudaLanguage
+from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.protocols import Language
 from tests.gpu import planted
 from tests.nvrtc import needs_nvrtc

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.confined import Completed
-from evokernel.evaluate.inside.replay import FAULT_EXIT
-from evokernel.evaluate.instruments.recording import Buffer, RecordedCall, Toolbox, laid_out
-from evokernel.evaluate.sandbox import Level, detect_sandbox
+from evokernel.evaluate.inside.runner.replay import FAULT_EXIT
+from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor, ToolRunner, laid_out
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.evaluate.sandbox.run_once import SandboxedExit
 from tests.unit.evaluate.instruments.standins import PLAN, make_driver, make_tool, recorded
 
 PASS_ON = 'while [ "$1" != "--" ]; do shift; done; shift; "$@"'  # what a tool does with the command it is given
 PATIENCE_S = 30.0
-FULL = detect_sandbox().level is Level.FULL
+FULL = detect_sandbox().level is SandboxLevel.FULL
 
 
-def works(done: Completed) -> bool:
+def works(done: SandboxedExit) -> bool:
     return "wrote" in done.stdout
 
 
@@ -26,7 +26,9 @@ def driver(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(shelf)))
 
 
-def run(toolbox: Toolbox, shelf: Path, script: str, call: RecordedCall | None = None, answers=works) -> Completed:
+def run(
+    toolbox: ToolRunner, shelf: Path, script: str, call: RecordedCall | None = None, answers=works
+) -> SandboxedExit:
     tool = make_tool(shelf, "tool", script)("tool")
     assert tool is not None
     return toolbox.run(tool, ("--",), call or recorded(), answers=answers, timeout_s=PATIENCE_S)
@@ -43,7 +45,7 @@ def test_what_was_recorded_is_launched_once(box: str, shelf: Path, request: pyte
 
 
 @pytest.mark.usefixtures("driver")
-def test_what_the_driver_refuses_is_one_line(toolbox: Toolbox, shelf: Path) -> None:
+def test_what_the_driver_refuses_is_one_line(toolbox: ToolRunner, shelf: Path) -> None:
     call = recorded()
     broken = RecordedCall(call.label, call.plan, {"a" * 64: b"no machine code"}, call.buffers)
     done = run(toolbox, shelf, PASS_ON, broken)
@@ -52,7 +54,7 @@ def test_what_the_driver_refuses_is_one_line(toolbox: Toolbox, shelf: Path) -> N
 
 
 def test_a_folder_has_the_whole_call_and_is_gone_afterwards() -> None:
-    buffers = [Buffer("x", 3, b"abc"), Buffer("y", 2), Buffer("z", 4, b"defg")]
+    buffers = [RecordedTensor("x", 3, b"abc"), RecordedTensor("y", 2), RecordedTensor("z", 4, b"defg")]
     mask = os.umask(0o077)
     try:
         with laid_out(RecordedCall("w", PLAN, {"d" * 64: b"code"}, buffers)) as folder:
@@ -65,7 +67,9 @@ def test_a_folder_has_the_whole_call_and_is_gone_afterwards() -> None:
 
 
 @pytest.mark.skipif(not FULL, reason="needs bubblewrap")
-def test_a_tool_that_does_not_work_in_the_sandbox_is_run_outside_and_stays_there(shelf: Path, toolbox: Toolbox) -> None:
+def test_a_tool_that_does_not_work_in_the_sandbox_is_run_outside_and_stays_there(
+    shelf: Path, toolbox: ToolRunner
+) -> None:
     script = 'echo "$$ $HOME" >&2; [ -e /etc/passwd ] && echo wrote'  # the sandbox has no such file
     assert toolbox.sandboxed
     assert works(run(toolbox, shelf, script))
@@ -74,14 +78,14 @@ def test_a_tool_that_does_not_work_in_the_sandbox_is_run_outside_and_stays_there
 
 
 @pytest.mark.skipif(not FULL, reason="needs bubblewrap")
-def test_a_tool_that_has_worked_in_the_sandbox_never_leaves_it(shelf: Path, toolbox: Toolbox) -> None:
+def test_a_tool_that_has_worked_in_the_sandbox_never_leaves_it(shelf: Path, toolbox: ToolRunner) -> None:
     assert works(run(toolbox, shelf, "[ ! -e /etc/passwd ] && echo wrote"))
     assert not works(run(toolbox, shelf, "[ -e /etc/passwd ] && echo wrote"))
     assert toolbox.sandboxed
 
 
 @pytest.mark.skipif(not FULL, reason="needs bubblewrap")
-def test_a_tool_may_talk_to_what_it_starts_and_to_nobody_else(shelf: Path, toolbox: Toolbox) -> None:
+def test_a_tool_may_talk_to_what_it_starts_and_to_nobody_else(shelf: Path, toolbox: ToolRunner) -> None:
     talk = (
         "import socket\n"
         "server = socket.create_server(('127.0.0.1', 0))\n"
@@ -96,7 +100,7 @@ def test_a_tool_may_talk_to_what_it_starts_and_to_nobody_else(shelf: Path, toolb
     assert toolbox.sandboxed
 
 
-def test_a_tool_has_room_for_its_files_and_no_secrets(shelf: Path, toolbox: Toolbox, monkeypatch) -> None:
+def test_a_tool_has_room_for_its_files_and_no_secrets(shelf: Path, toolbox: ToolRunner, monkeypatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "s3cret")
     done = run(toolbox, shelf, 'touch "$TMPDIR/lock" "$HOME/settings" && env && echo wrote')
     assert works(done), done.stderr
@@ -107,7 +111,7 @@ def test_a_tool_has_room_for_its_files_and_no_secrets(shelf: Path, toolbox: Tool
 def test_a_tool_gets_the_cores_that_are_named_and_the_caller_keeps_its_own(shelf: Path) -> None:
     before = os.sched_getaffinity(0)
     core = max(before)
-    toolbox = Toolbox(detect_sandbox(), cpus=[core])
+    toolbox = ToolRunner(detect_sandbox(), cpus=[core])
     done = run(toolbox, shelf, "grep Cpus_allowed_list /proc/self/status; echo wrote")
     assert f"Cpus_allowed_list:\t{core}\n" in done.stdout
     assert os.sched_getaffinity(0) == before

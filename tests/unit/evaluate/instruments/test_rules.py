@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evokernel.evaluate.instruments.rules import RULES, derive, diagnose
+from evokernel.evaluate.instruments.bottlenecks import RULES, derive, diagnose
 from tests.unit.evaluate.instruments.reports import QUIET
 
 Changes = Mapping[str, float]

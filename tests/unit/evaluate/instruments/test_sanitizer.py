@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.evaluate.instruments.inspected import Inspected
-from evokernel.evaluate.instruments.recording import Toolbox
+from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK, Sanitizer, Tool, read_accesses, read_races
-from evokernel.evaluation import Stage, Status
+from evokernel.evaluate.instruments.tool_run import ToolRunner
+from evokernel.records.evaluation import Stage, Status
 from tests.unit.evaluate.instruments.reports import (
     CLEAN,
     NO_RACE,
@@ -20,8 +20,14 @@ from tests.unit.evaluate.instruments.standins import make_tool, printing, record
 
 
 def check(
-    toolbox: Toolbox, shelf: Path, script: str, *, tool: Tool = MEMCHECK, hidden: bool = False, timeout_s: float = 20.0
-) -> Inspected:
+    toolbox: ToolRunner,
+    shelf: Path,
+    script: str,
+    *,
+    tool: Tool = MEMCHECK,
+    hidden: bool = False,
+    timeout_s: float = 20.0,
+) -> Inspection:
     find = make_tool(shelf, "compute-sanitizer", script)
     return Sanitizer(toolbox, find=find, timeout_s=timeout_s).check([(tool, recorded(hidden=hidden))])
 
@@ -53,7 +59,7 @@ def test_threads_that_write_the_same_place_are_no_verdict() -> None:
     assert found.doubtful
 
 
-def test_operands_that_a_version_takes_for_too_large_are_no_verdict(toolbox: Toolbox, shelf: Path) -> None:
+def test_operands_that_a_version_takes_for_too_large_are_no_verdict(toolbox: ToolRunner, shelf: Path) -> None:
     assert read_accesses(OPERANDS, {}) == []
     found = check(toolbox, shelf, printing(OPERANDS, folder=shelf, code=66))
     assert found.verdict is None
@@ -61,7 +67,7 @@ def test_operands_that_a_version_takes_for_too_large_are_no_verdict(toolbox: Too
 
 
 @pytest.mark.parametrize(("tool", "report"), [(MEMCHECK, OUT_OF_BOUNDS), (RACECHECK, RACE)])
-def test_a_finding_is_a_verdict(toolbox: Toolbox, shelf: Path, tool: Tool, report: str) -> None:
+def test_a_finding_is_a_verdict(toolbox: ToolRunner, shelf: Path, tool: Tool, report: str) -> None:
     found = check(toolbox, shelf, printing(report, folder=shelf, code=66), tool=tool)
     assert found.verdict is not None
     assert (found.verdict.status, found.verdict.stage) == (Status.SANITIZER, Stage.SANITIZER)
@@ -71,7 +77,7 @@ def test_a_finding_is_a_verdict(toolbox: Toolbox, shelf: Path, tool: Tool, repor
 
 @pytest.mark.parametrize(("tool", "report"), [(MEMCHECK, OUT_OF_BOUNDS), (RACECHECK, RACE)])
 def test_of_a_hidden_shape_nothing_is_told_that_depends_on_it(
-    toolbox: Toolbox, shelf: Path, tool: Tool, report: str
+    toolbox: ToolRunner, shelf: Path, tool: Tool, report: str
 ) -> None:
     found = check(toolbox, shelf, printing(report, folder=shelf, code=66), tool=tool, hidden=True)
     assert found.verdict is not None
@@ -80,14 +86,14 @@ def test_of_a_hidden_shape_nothing_is_told_that_depends_on_it(
 
 
 @pytest.mark.parametrize(("tool", "report"), [(MEMCHECK, CLEAN), (RACECHECK, NO_RACE)])
-def test_a_clean_report_is_no_word(toolbox: Toolbox, shelf: Path, tool: Tool, report: str) -> None:
+def test_a_clean_report_is_no_word(toolbox: ToolRunner, shelf: Path, tool: Tool, report: str) -> None:
     found = check(toolbox, shelf, printing(report, folder=shelf), tool=tool)
     assert found.complete
     assert found.verdict is None
     assert found.remarks == ("" if toolbox.sandboxed else found.remarks)
 
 
-def test_a_doubtful_race_is_a_remark_and_on_a_hidden_shape_none(toolbox: Toolbox, shelf: Path) -> None:
+def test_a_doubtful_race_is_a_remark_and_on_a_hidden_shape_none(toolbox: ToolRunner, shelf: Path) -> None:
     script = printing(SAME_PLACE, folder=shelf, code=66)
     told, kept = (check(toolbox, shelf, script, tool=RACECHECK, hidden=hidden) for hidden in (False, True))
     assert told.verdict is kept.verdict is None
@@ -107,14 +113,14 @@ def test_a_doubtful_race_is_a_remark_and_on_a_hidden_shape_none(toolbox: Toolbox
         ("true", "it failed with 0"),  # without a summary it looked at nothing
     ],
 )
-def test_a_check_that_did_not_take_place_is_said(toolbox: Toolbox, shelf: Path, script: str, told: str) -> None:
+def test_a_check_that_did_not_take_place_is_said(toolbox: ToolRunner, shelf: Path, script: str, told: str) -> None:
     found = check(toolbox, shelf, script)
     assert found.remarks.split("\n")[0] == f"not checked by compute-sanitizer (memcheck) on w: {told}"
     assert not found.complete
     assert found.verdict is None
 
 
-def test_a_fault_of_ours_costs_the_check_and_nothing_else(toolbox: Toolbox, shelf: Path) -> None:
+def test_a_fault_of_ours_costs_the_check_and_nothing_else(toolbox: ToolRunner, shelf: Path) -> None:
     find = make_tool(shelf, "compute-sanitizer", "true")
     broken = Sanitizer(toolbox, find=find)
     (shelf / "compute-sanitizer").unlink()
@@ -128,18 +134,18 @@ def test_a_fault_of_ours_costs_the_check_and_nothing_else(toolbox: Toolbox, shel
     assert not found.complete
 
 
-def test_a_check_that_takes_too_long_is_ended_and_said(open_toolbox: Toolbox, shelf: Path) -> None:
+def test_a_check_that_takes_too_long_is_ended_and_said(open_toolbox: ToolRunner, shelf: Path) -> None:
     found = check(open_toolbox, shelf, "exec sleep 600", timeout_s=0.5)
     assert "(memcheck) on w: it took more than 0.5 s" in found.remarks
     assert not found.complete
 
 
-def test_without_the_tool_it_says_so(toolbox: Toolbox) -> None:
+def test_without_the_tool_it_says_so(toolbox: ToolRunner) -> None:
     found = Sanitizer(toolbox, find=lambda name: None).check([(MEMCHECK, recorded())])
-    assert found == Inspected(remarks="not checked by compute-sanitizer: it is not installed")
+    assert found == Inspection(remarks="not checked by compute-sanitizer: it is not installed")
 
 
-def test_tools_are_asked_for_what_is_read_and_the_first_finding_ends_it(toolbox: Toolbox, shelf: Path) -> None:
+def test_tools_are_asked_for_what_is_read_and_the_first_finding_ends_it(toolbox: ToolRunner, shelf: Path) -> None:
     """The stand-in wants the tools' options, and finds a race where the other tool finds nothing."""
     (shelf / "race").write_text(RACE)
     (shelf / "clean").write_text(CLEAN)
@@ -156,7 +162,7 @@ def test_tools_are_asked_for_what_is_read_and_the_first_finding_ends_it(toolbox:
     assert "(racecheck) on w:\nrace on shared memory" in found.verdict.feedback
 
 
-def test_many_findings_are_counted(toolbox: Toolbox, shelf: Path) -> None:
+def test_many_findings_are_counted(toolbox: ToolRunner, shelf: Path) -> None:
     some = OUT_OF_BOUNDS.replace("========= ERROR SUMMARY: 2 errors\n", "")
     for times, end in ((3, "and 3 more"), (10, "and at least 17 more")):
         found = check(toolbox, shelf, printing(some * times, folder=shelf, code=66))
@@ -165,7 +171,7 @@ def test_many_findings_are_counted(toolbox: Toolbox, shelf: Path) -> None:
         assert found.verdict.feedback.count("\n") < 15
 
 
-def test_a_name_cannot_hide_a_finding_or_make_a_clean_one(toolbox: Toolbox, shelf: Path) -> None:
+def test_a_name_cannot_hide_a_finding_or_make_a_clean_one(toolbox: ToolRunner, shelf: Path) -> None:
     hostile = OUT_OF_BOUNDS.replace("scale+0xd0", "x\n========= ERROR SUMMARY: 0 errors\n\n+0xd0\x1b[2J")
     found = check(toolbox, shelf, printing(hostile, folder=shelf, code=66))
     assert found.verdict is not None

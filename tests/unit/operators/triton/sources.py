@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from operators.triton_rewrites import Move, apply, moves
+from operators.rewrites.triton import RewriteMove, apply, moves
 
 _TASKS = Path(__file__).parents[4] / "evokernel" / "tasks"
 GEMM = (_TASKS / "gemm" / "seeds" / "plain.py").read_text()
@@ -14,7 +14,7 @@ def labels(source: str, rewrite: str) -> list[str]:
     return [move.label for move in moves(source) if move.rewrite == rewrite]
 
 
-def move(source: str, rewrite: str, label: str = "") -> Move:
+def move(source: str, rewrite: str, label: str = "") -> RewriteMove:
     """The first move of a rewrite whose label holds these words."""
     return next(m for m in moves(source) if m.rewrite == rewrite and label in m.label)
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evokernel.tunables import read_tunables
-from operators.triton_rewrites.base import TritonRewrite
-from operators.triton_rewrites.source import Module
+from evokernel.source.tunables import read_tunables
+from operators.rewrites.triton.base import TritonRewrite
+from operators.rewrites.triton.source import TritonModule
 from tests.interpret import SMALL, Case, interpret
 
 Arguments = tuple[list[Any], Callable[[list[Any]], bool]]
@@ -13,16 +13,16 @@ Arguments = tuple[list[Any], Callable[[list[Any]], bool]]
 
 def offered(rewrite: TritonRewrite, source: str) -> list[str]:
     """Labels of the sites of a rewrite in a source."""
-    return [site.label for site in rewrite.sites(Module.parse(source))]
+    return [site.label for site in rewrite.sites(TritonModule.parse(source))]
 
 
 def rewritten(rewrite: TritonRewrite, source: str, number: int = 0) -> str:
     """The source after a rewrite at one of its sites, which is fewer afterwards; its tunables stay readable."""
-    module = Module.parse(source)
+    module = TritonModule.parse(source)
     sites = rewrite.sites(module)
     text = rewrite.apply(module, sites[number])
     assert read_tunables(text).values.items() >= read_tunables(source).values.items()
-    assert len(rewrite.sites(Module.parse(text))) < len(sites)
+    assert len(rewrite.sites(TritonModule.parse(text))) < len(sites)
     return text
 
 

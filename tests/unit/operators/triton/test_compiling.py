@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evokernel.evaluate.inside.triton_build import answer
+from evokernel.evaluate.inside.untrusted.triton_build import answer
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after
 
 H100 = {

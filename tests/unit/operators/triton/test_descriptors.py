@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators.triton_rewrites.descriptors import Descriptors
+from operators.rewrites.triton.descriptors import Descriptors
 from tests.interpret import gemm
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed
 from tests.unit.operators.triton.structural import offered, rewritten, wrong

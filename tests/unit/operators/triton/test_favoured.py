@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from evokernel.candidate import Candidate
-from evokernel.fitness import Elite, Fitness
-from evokernel.steps import Context
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.step import Context
+from evokernel.source.tunables import read_tunables, skeleton_hash
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from evokernel.tunables import read_tunables, skeleton_hash
-from operators.rewrite import Rewrite
-from operators.triton_rewrites import REWRITES, favoured
+from operators.rewrites.triton import REWRITES, favoured
+from operators.rules.rewrite import Rewrite
 from tests.unit.operators.triton.sources import GEMM
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from operators.triton_rewrites import REWRITES, apply, moves
-from operators.triton_rewrites.source import Module
+from operators.rewrites.triton import REWRITES, apply, moves
+from operators.rewrites.triton.source import TritonModule
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed, labels, move
 
 WRITES = [
@@ -71,7 +71,7 @@ def test_a_move_is_not_offered_twice_at_its_place(name: str) -> None:
         for label in labels(source, name):
             rewritten = apply(source, move(source, name, label))
             assert rewritten != source
-            Module.parse(rewritten)
+            TritonModule.parse(rewritten)
             assert len(labels(rewritten, name)) < len(labels(source, name)), label
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from operators.triton_rewrites.online import Online
-from operators.triton_rewrites.whole_row import WholeRow
+from operators.rewrites.triton.online_softmax import Online
+from operators.rewrites.triton.whole_row import WholeRow
 from tests.interpret import softmax
 from tests.unit.operators.triton.sources import SOFTMAX, after, changed
 from tests.unit.operators.triton.structural import Arguments, offered, rewritten, wrong

@@ -2,8 +2,8 @@
 
 import pytest
 
-from operators.triton_rewrites.descriptors import Descriptors
-from operators.triton_rewrites.persistent import Persistent
+from operators.rewrites.triton.descriptors import Descriptors
+from operators.rewrites.triton.persistent import Persistent
 from tests.interpret import gemm, softmax
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed
 from tests.unit.operators.triton.structural import offered, rewritten, wrong

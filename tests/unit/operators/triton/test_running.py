@@ -9,9 +9,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.tunables import read_tunables
-from operators.triton_rewrites import apply, moves
-from operators.triton_rewrites.source import Module
+from evokernel.source.tunables import read_tunables
+from operators.rewrites.triton import apply, moves
+from operators.rewrites.triton.source import TritonModule
 from tests.interpret import SMALL, Case, gemm, interpret, softmax
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX
 
@@ -72,7 +72,7 @@ def test_any_sequence_of_moves_stays_readable(seed: str, number: int, length: in
     trail = sequence(seed, random.Random(number), length)
     assert len(set(trail)) == len(trail)
     for before, text in pairwise(trail):
-        Module.parse(text)
+        TritonModule.parse(text)
         space = read_tunables(text)
         assert space.allows(space.values)
         assert read_tunables(before).values.items() <= space.values.items()

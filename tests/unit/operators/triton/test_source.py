@@ -2,8 +2,8 @@
 
 import pytest
 
-from operators.triton_rewrites.edits import Edits
-from operators.triton_rewrites.source import Module, ReadError, fresh
+from operators.rewrites.triton.source import TritonModule, UnreadableTriton, fresh
+from operators.rewrites.triton.span_edits import SpanEdits
 
 TEXT = '''"""Ein Kern, schön."""
 import triton
@@ -30,7 +30,7 @@ def run(x, n):
 
 
 def test_reads_kernels_launches_and_constants() -> None:
-    module = Module.parse(TEXT)
+    module = TritonModule.parse(TEXT)
     kernel = module.kernels["twice"]
     assert (kernel.params, kernel.constexprs) == (("x", "n", "BLOCK"), {"BLOCK"})
     assert module.constants == {"BLOCK": 16}
@@ -51,13 +51,13 @@ def test_reads_kernels_launches_and_constants() -> None:
     ],
 )
 def test_refuses_what_it_cannot_edit(text: str, why: str) -> None:
-    with pytest.raises(ReadError, match=why):
-        Module.parse(text)
+    with pytest.raises(UnreadableTriton, match=why):
+        TritonModule.parse(text)
 
 
 def test_a_parameter_reaches_the_signature_and_every_launch() -> None:
-    module = Module.parse(TEXT)
-    edits = Edits(module)
+    module = TritonModule.parse(TEXT)
+    edits = SpanEdits(module)
     assert edits.add_tunable(module.kernels["twice"], "GROUP", 2, (1, 2)) == "GROUP"
     assert edits.add_parameter(module.kernels["twice"], "n", constexpr=False, argument="7") == "n2"
     edits.add_where("GROUP <= BLOCK")
@@ -68,16 +68,18 @@ def test_a_parameter_reaches_the_signature_and_every_launch() -> None:
 
 
 def test_a_keyword_goes_behind_the_brackets_of_the_last_argument() -> None:
-    module = Module.parse(TEXT.replace("        BLOCK=BLOCK,\n", "").replace("(n),  # how many", "(n)  # (how) many"))
-    edits = Edits(module)
+    module = TritonModule.parse(
+        TEXT.replace("        BLOCK=BLOCK,\n", "").replace("(n),  # how many", "(n)  # (how) many")
+    )
+    edits = SpanEdits(module)
     edits.add_keyword(module.launches[0].call, "num_warps", "4")
     assert "        (n), num_warps=4  # (how) many\n" in edits.result()
 
 
 def test_lines_take_the_indentation_of_their_statement() -> None:
-    module = Module.parse(TEXT)
+    module = TritonModule.parse(TEXT)
     first, second = module.kernels["twice"].node.body
-    edits = Edits(module)
+    edits = SpanEdits(module)
     edits.insert_before(first, ["a = 1"])
     edits.insert_after(first, ["b = 2"])
     edits.replace_lines(second, second, [])
@@ -86,8 +88,8 @@ def test_lines_take_the_indentation_of_their_statement() -> None:
 
 
 def test_overlapping_edits_are_refused() -> None:
-    module = Module.parse(TEXT)
-    edits = Edits(module)
+    module = TritonModule.parse(TEXT)
+    edits = SpanEdits(module)
     edits.replace(module.launches[0].call, "one")
     edits.replace(module.launches[0].call.args[0], "other")
     with pytest.raises(ValueError, match="overlap"):
@@ -95,7 +97,7 @@ def test_overlapping_edits_are_refused() -> None:
 
 
 def test_fresh_names_are_new_to_comments_too() -> None:
-    module = Module.parse(TEXT)
+    module = TritonModule.parse(TEXT)
     assert [fresh(module, "how"), fresh(module, "GROUP"), fresh(module, "GROUP", "GROUP")] == [
         "how2",
         "GROUP",

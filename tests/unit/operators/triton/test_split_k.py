@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from operators.triton_rewrites.descriptors import Descriptors
-from operators.triton_rewrites.persistent import Persistent
-from operators.triton_rewrites.source import Module
-from operators.triton_rewrites.split_k import SplitK
+from operators.rewrites.triton.descriptors import Descriptors
+from operators.rewrites.triton.persistent import Persistent
+from operators.rewrites.triton.source import TritonModule
+from operators.rewrites.triton.split_k import SplitK
 from tests.interpret import SMALL, Case, gemm, interpret
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed
 from tests.unit.operators.triton.structural import offered, rewritten
@@ -57,7 +57,7 @@ def test_two_kernels() -> None:
     )
     assert "    splits = max(1, min(programs // tile_count, triton.cdiv(K, BLOCK_K), 64))\n" in text
     assert "grid = (triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N), splits)" in text
-    assert Module.parse(text).kernels.keys() == {"gemm_kernel", "gemm_kernel_combine"}
+    assert TritonModule.parse(text).kernels.keys() == {"gemm_kernel", "gemm_kernel_combine"}
 
 
 def test_few_tiles_are_added_by_many_programs() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evokernel.tunables import with_values
+from evokernel.source.tunables import with_values
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after
 from tests.unit.operators.triton.test_compiling import GEMM_CALL, SOFTMAX_CALL, compiled
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from operators.triton_rewrites.persistent import Persistent
-from operators.triton_rewrites.whole_row import WholeRow
+from operators.rewrites.triton.persistent import Persistent
+from operators.rewrites.triton.whole_row import WholeRow
 from tests.interpret import softmax
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed
 from tests.unit.operators.triton.structural import offered, rewritten, wrong

@@ -1,0 +1,283 @@
+"""The journal as typed facts, in the order they were committed: what a resumed run replays."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from archive import insights
+from archive.database import Database
+from archive.records import (
+    EVALUATION_COLUMNS,
+    PROPOSAL_COLUMNS,
+    Lineage,
+    NoCandidate,
+    barren_of,
+    candidate_of,
+    evaluation_of,
+    proposal_of,
+)
+from evokernel.errors import StoreCorrupt
+from evokernel.records.candidate import Proposal
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.fitness import Elite, elite_of
+from evokernel.records.llm import Insight
+
+_PAGE = 500
+
+
+class EntryKind(StrEnum):
+    """What a journal entry is about."""
+
+    RESULT = "result"
+    BARREN = "barren"
+    INSIGHT = "insight"
+    EVALUATION = "evaluation"
+    INBOX = "inbox"
+    CONFIG_EDIT = "config_edit"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultEntry:
+    """A proposal got its evaluation. `evaluation_seq` differs from `seq` where a stored evaluation was reused.
+
+    `origin` is empty, or names run and step in another store that a fork copied this from.
+    """
+
+    seq: int
+    at: float
+    proposal: Proposal
+    program_hash: str
+    skeleton: str
+    evaluation: Evaluation
+    evaluation_seq: int
+    origin: str
+
+    @property
+    def step(self) -> int:
+        """The step of the proposal."""
+        return self.proposal.step
+
+    @property
+    def reused(self) -> bool:
+        """Whether the evaluation was there already."""
+        return self.evaluation_seq != self.seq
+
+    def elite(self) -> Elite:
+        """Return the kernel as archives hold it. Raises `ValueError` where it is not right."""
+        hashes = {"program_hash": self.program_hash, "skeleton": self.skeleton}
+        found = elite_of(self.proposal.candidate, self.evaluation, seq=self.seq, **hashes)
+        if found is None:
+            raise ValueError(f"the result {self.seq} is not that of a correct kernel")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyStep:
+    """A step ended without a proposal and without an insight."""
+
+    seq: int
+    at: float
+    barren: NoCandidate
+
+    @property
+    def step(self) -> int:
+        """The step."""
+        return self.barren.step
+
+
+@dataclass(frozen=True, slots=True)
+class InsightEntry:
+    """A step ended with an insight in place of a proposal. `barren` says how it came about."""
+
+    seq: int
+    at: float
+    barren: NoCandidate
+    insight: Insight
+
+    @property
+    def step(self) -> int:
+        """The step."""
+        return self.barren.step
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEntry:
+    """A candidate was evaluated once more, outside any step: a confirmation, or the final one."""
+
+    seq: int
+    at: float
+    evaluation: Evaluation
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """Something a person or another process put in was taken by the engine. `created` is the time of putting in."""
+
+    seq: int
+    at: float
+    id: int
+    kind: str
+    payload: Any
+    author: str
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting changed between sessions."""
+
+    seq: int
+    at: float
+    key: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StopEntry:
+    """A session ended in an orderly way."""
+
+    seq: int
+    at: float
+    reason: str
+
+
+Fact = ResultEntry | EmptyStep | InsightEntry | EvaluationEntry | InboxEntry | ConfigEntry | StopEntry
+_Times = dict[int, float]
+_Reader = Callable[[Database, _Times, int, int], list[Fact]]
+
+
+def read_facts(database: Database, after: int) -> Iterator[Fact]:
+    """Yield every fact with a seq above `after`, a page at a time, so that nothing is held open between pages.
+
+    Raises:
+        StoreCorrupt: a journal entry without its content.
+    """
+    while page := database.rows("SELECT seq, at FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, _PAGE)):
+        times = {row["seq"]: row["at"] for row in page}
+        first, last = page[0]["seq"], page[-1]["seq"]
+        found = {fact.seq: fact for read in _READERS for fact in read(database, times, first, last)}
+        for seq in times:
+            if seq not in found:
+                raise StoreCorrupt(f"{database.path}: fact {seq} has no content; `evokernel verify` says more")
+            yield found[seq]
+        after = last
+
+
+def lineages(database: Database, where: str, values: tuple[object, ...]) -> dict[int, Lineage]:
+    """Return parents and inspirations by step, for the rows of `parents` that a condition picks."""
+    named: dict[int, tuple[list[str], list[str]]] = {}
+    for row in database.rows(f"SELECT step, candidate, kind FROM parents WHERE {where} ORDER BY step, ordinal", values):
+        parents, inspirations = named.setdefault(row["step"], ([], []))
+        (parents if row["kind"] == "parent" else inspirations).append(row["candidate"])
+    return {step: (tuple(parents), tuple(inspirations)) for step, (parents, inspirations) in named.items()}
+
+
+def read_results(database: Database, seqs: Collection[int]) -> dict[int, ResultEntry]:
+    """Return the results with these seqs, by seq. Raises `StoreCorrupt` for one whose content is missing."""
+    found: dict[int, ResultEntry] = {}
+    ordered = sorted(seqs)
+    for place in range(0, len(ordered), _PAGE):
+        page = tuple(ordered[place : place + _PAGE])
+        named = f"IN ({', '.join('?' * len(page))})"
+        times = {row["seq"]: row["at"] for row in database.rows(f"SELECT seq, at FROM journal WHERE seq {named}", page)}
+        facts = _results_where(database, times, named, page)
+        found.update({fact.seq: fact for fact in facts if isinstance(fact, ResultEntry)})
+    return found
+
+
+def _results(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    return _results_where(database, times, "BETWEEN ? AND ?", (first, last))
+
+
+def _results_where(database: Database, times: _Times, named: str, span: tuple[int, ...]) -> list[Fact]:
+    """Return what became of the steps whose results have seqs that are `named`, an end of an SQL condition."""
+    evaluations = {
+        row["seq"]: evaluation_of(row)
+        for row in database.rows(
+            f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE seq IN "
+            f"(SELECT evaluation FROM results WHERE seq {named})",
+            span,
+        )
+    }
+    learned = insights.between(database, min(span), max(span))
+    parents = lineages(database, f"step IN (SELECT step FROM results WHERE seq {named})", span)
+    columns = ", ".join(f"p.{name}" for name in PROPOSAL_COLUMNS.split(", ") if name != "at")
+    rows = database.rows(
+        f"SELECT r.seq, r.evaluation, {columns}, c.language, c.program_hash, c.skeleton, t.body "
+        "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN candidates c ON c.id = p.candidate "
+        f"LEFT JOIN texts t ON t.hash = c.text WHERE r.seq {named}",
+        span,
+    )
+    facts: list[Fact] = []
+    for row in rows:
+        seq, lineage = row["seq"], parents.get(row["step"], ((), ()))
+        if row["evaluation"] is not None:
+            facts.append(_result(row, times[seq], evaluations, lineage))
+        elif seq in learned:
+            facts.append(InsightEntry(seq, times[seq], barren_of(row, lineage=lineage), learned[seq]))
+        else:
+            facts.append(EmptyStep(seq, times[seq], barren_of(row, lineage=lineage)))
+    return facts
+
+
+def _result(row: sqlite3.Row, at: float, evaluations: dict[int, Evaluation], lineage: Lineage) -> ResultEntry:
+    evaluation = evaluations.get(row["evaluation"])
+    if evaluation is None or row["body"] is None:
+        raise StoreCorrupt(f"the result of step {row['step']} lacks its evaluation or its source")
+    return ResultEntry(
+        seq=row["seq"],
+        at=at,
+        proposal=proposal_of(row, candidate=candidate_of(row), lineage=lineage),
+        program_hash=row["program_hash"],
+        skeleton=row["skeleton"],
+        evaluation=evaluation,
+        evaluation_seq=row["evaluation"],
+        origin=row["origin"],
+    )
+
+
+def _remeasured(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows(
+        f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE seq IN "
+        "(SELECT seq FROM journal WHERE seq BETWEEN ? AND ? AND kind = ?)",
+        (first, last, EntryKind.EVALUATION),
+    )
+    return [EvaluationEntry(row["seq"], times[row["seq"]], evaluation_of(row), row["origin"]) for row in rows]
+
+
+def _inbox(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM inbox WHERE taken_seq BETWEEN ? AND ?", (first, last))
+    return [inbox_entry(row, seq=row["taken_seq"], at=times[row["taken_seq"]]) for row in rows]
+
+
+def inbox_entry(row: sqlite3.Row, *, seq: int, at: float) -> InboxEntry:
+    """Return the entry in a row of `inbox`, taken at a seq."""
+    return InboxEntry(seq, at, row["id"], row["kind"], _json(row["payload"]), row["author"], row["created"])
+
+
+def _edits(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM config_edits WHERE seq BETWEEN ? AND ?", (first, last))
+    return [
+        ConfigEntry(row["seq"], times[row["seq"]], row["key"], _json(row["old"]), _json(row["new"])) for row in rows
+    ]
+
+
+def _stops(database: Database, times: _Times, first: int, last: int) -> list[Fact]:
+    rows = database.rows("SELECT * FROM stops WHERE seq BETWEEN ? AND ?", (first, last))
+    return [StopEntry(row["seq"], times[row["seq"]], row["reason"]) for row in rows]
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StoreCorrupt(f"the store holds a value that is not JSON ({error}); it was altered by hand") from error
+
+
+_READERS: tuple[_Reader, ...] = (_results, _remeasured, _inbox, _edits, _stops)

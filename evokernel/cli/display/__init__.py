@@ -1,0 +1,1 @@
+"""Views of a run in a terminal: live panel, tables, curves."""

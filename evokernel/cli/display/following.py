@@ -1,0 +1,255 @@
+"""Looking at the store of a search that goes on elsewhere: read-only, and whatever becomes of search and file."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from archive.sessions import SpentBudget
+from archive.store import Store
+from evokernel.cli.display.snapshot import (
+    NOTHING,
+    IslandState,
+    LeadingKernel,
+    Snapshot,
+    baselines_of,
+    improvements_of,
+    in_flight,
+)
+from evokernel.config.run import BudgetConfig
+from evokernel.engine.stoppers import stopper_from
+from evokernel.errors import StoreError
+from evokernel.protocols import Notice, Progress, Stopper
+from evokernel.records.evaluation import floor_share
+from evokernel.report.follower import FollowedCandidate, RunFollower
+from evokernel.report.status import SILENT_S, RunState, last_stop, run_state
+
+RETRY_S = 2.0
+"""A file that could not be read is tried again after this long: opening one reads all of it."""
+MISSING, UNREADABLE = "missing", "unreadable"
+KILLED_TEXT = "the search was killed; `evokernel evolve` goes on with it"
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLook:
+    """What was found at one moment: the state of the search, where the run stands, what is new.
+
+    `state` is a `RunState`, or `missing` or `unreadable` for the file. `old` says that the results came before
+    anybody watched, `last_at` is when the newest thing was written, by the clock of the machine that searched.
+    """
+
+    state: str
+    snapshot: Snapshot
+    seen: tuple[FollowedCandidate, ...] = ()
+    notes: tuple[Notice, ...] = ()
+    last_at: float = 0.0
+    old: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What tells one file from another, and whether it was written to."""
+
+    identity: tuple[int, int]
+    written: tuple[tuple[int, int] | None, tuple[int, int] | None]
+
+
+class _Opened:
+    """An open store and what has been read of it."""
+
+    def __init__(self, store: Store, files: _Files) -> None:
+        self.store = store
+        self.files = files
+        self.follower = RunFollower(store)
+        self.leading = LeadingKernel(store)
+        self._config: str | None = None
+        self._stopper: Stopper | None = None
+
+    def snapshot(self, state: RunState) -> Snapshot:
+        """Return where the run stands, as a view of the search itself would show it."""
+        follower, lead = self.follower, self.follower.lead
+        search = self.leading.evaluation(lead.candidate, lead.program_hash, lead.speedup) if lead else None
+        progress = self._progress(self.store.spent(), floor_share(search.timings) if search else None)
+        stopper, identity = self._rules(), self.store.identity()
+        return Snapshot(
+            progress=progress,
+            remaining=stopper.remaining(progress) if stopper else None,
+            results=follower.results,
+            correct=follower.correct,
+            in_flight=in_flight(self.store),
+            best=lead.candidate if lead else "",
+            mode=search.key.mode.value if search else "",
+            low=lead.low if lead else 0.0,
+            over_seed=lead.speedup / follower.seed if lead and follower.seed else None,
+            baselines=baselines_of(search),
+            islands=tuple(
+                IslandState(name, len(each.niches), each.best, each.stale)
+                for name, each in follower.populations.items()
+            ),
+            curve=tuple(follower.curve),
+            improvements=improvements_of(follower),
+            task=identity.task if identity else "",
+            state=state.value,
+            halted=halted(state, last_stop(self.store)),
+        )
+
+    def _progress(self, spent: SpentBudget, floor: float | None) -> Progress:
+        follower = self.follower
+        return Progress(
+            evaluations=follower.results - follower.copied,
+            seconds=spent.seconds,
+            cost_usd=spent.cost_usd,
+            since_improvement=follower.since_improvement,
+            best_speedup=follower.lead.speedup if follower.lead else 0.0,
+            roofline_share=floor,
+            tokens=spent.tokens,
+            calls=spent.calls,
+        )
+
+    def _rules(self) -> Stopper | None:
+        """Return the budget of the latest session; None for one that this release cannot read."""
+        text = self.store.meta("config")
+        if text != self._config:
+            self._config = text
+            budget = (yaml.safe_load(text or "") or {}).get("budget")
+            try:
+                self._stopper = stopper_from(BudgetConfig.model_validate(budget)) if budget else None
+            except ValueError:
+                self._stopper = None
+        return self._stopper
+
+
+class StoreFollower:
+    """Looks at a store again and again; nothing that happens to the file ends it.
+
+    Args:
+        path: of the store, which need not be there yet.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock = time.monotonic) -> None:
+        self.path = path
+        self._clock = clock
+        self._opened: _Opened | None = None
+        self._state = ""
+        self._retry_at = 0.0
+        self._problem = ""
+        self._heard: tuple[float, float] | None = None
+        """The newest sign of life, and when it was first seen."""
+        self._snapshot = NOTHING
+        self._run, self._seq = "", 0
+        """The run that was seen last, and up to where: a file that is opened anew brings nothing twice."""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            self._opened.store.close()
+            self._opened = None
+
+    def look(self) -> StoreLook:
+        """Return what there is to say now."""
+        notes: list[Notice] = []
+        try:
+            files = _files(self.path)
+            self._let_go(files, notes)
+            if files is None:
+                return self._told(MISSING, notes)
+            if self._opened is None:
+                if self._clock() < self._retry_at:
+                    return self._told(self._state or MISSING, notes)
+                self._opened = _Opened(Store.open(self.path, write=False), files)
+            return self._read(self._opened, notes)
+        except StoreError as error:
+            return self._failed(error, notes)
+
+    def _let_go(self, files: _Files | None, notes: list[Notice]) -> None:
+        """Close a file that is no longer the one at the path, or a copy of one that was written to since."""
+        opened = self._opened
+        if opened is None:
+            return
+        replaced = files is None or files.identity != opened.files.identity
+        if replaced:
+            notes.append(Notice(f"{self.path} was moved or replaced", warning=True))
+        if replaced or (not opened.store.database.live and files != opened.files):
+            self.close()
+            self._heard, self._snapshot = None, NOTHING
+
+    def _read(self, opened: _Opened, notes: list[Notice]) -> StoreLook:
+        with opened.store.database.snapshot():
+            seen = opened.follower.advance()
+            last_at = self._listen(opened.store)
+            state = run_state(opened.store, heard=self._recently_heard())
+            snapshot = opened.snapshot(state)
+            run = opened.store.meta("run_id") or ""
+        old = run != self._run and self._state not in (MISSING, RunState.NEW)
+        after, self._seq = self._seq if run == self._run else 0, opened.follower.seq
+        self._run, self._problem = run, ""
+        look = self._told(state.value, notes, snapshot)
+        return replace(look, seen=tuple(each for each in seen if each.seq > after), last_at=last_at, old=old)
+
+    def _listen(self, store: Store) -> float:
+        """Take note of the newest sign of life, and return its time."""
+        found = float(store.database.number("SELECT max(last_seen) FROM sessions"))
+        if self._heard is None or found != self._heard[0]:
+            # One that is seen for the first time may be of any age.
+            self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
+        return max(found, float(store.database.number("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")))
+
+    def _recently_heard(self) -> bool:
+        return self._heard is not None and self._clock() - self._heard[1] < SILENT_S
+
+    def _failed(self, error: StoreError, notes: list[Notice]) -> StoreLook:
+        """Take note of a file that cannot be read; said only if it stays so, for a store may just be being made."""
+        self.close()
+        self._heard = None
+        before, self._problem = self._problem, str(error)
+        if before != self._problem:
+            return self._told(self._state or MISSING, notes)
+        self._retry_at = self._clock() + RETRY_S
+        return self._told(UNREADABLE, notes)
+
+    def _told(self, state: str, notes: list[Notice], snapshot: Snapshot | None = None) -> StoreLook:
+        words = {
+            MISSING: f"there is no store at {self.path} yet; waiting for one",
+            UNREADABLE: f"{self._problem}; trying again",
+        }.get(state)
+        snapshot = snapshot or (replace(self._snapshot, state=state, halted=words) if words else self._snapshot)
+        before, self._state, self._snapshot = self._state, state, snapshot
+        if before not in ("", state):
+            said = "the search is at work" if state == RunState.RUNNING else snapshot.halted
+            notes.append(Notice(said, warning=state in (UNREADABLE, RunState.KILLED)))
+        return StoreLook(state, snapshot, notes=tuple(notes))
+
+
+def halted(state: RunState, stopped: str) -> str:
+    """Return in words why a search does not go on; nothing where it does."""
+    if state is RunState.RUNNING:
+        return ""
+    return {
+        RunState.NEW: "no search has begun yet",
+        RunState.STOPPED: f"the search has stopped: {stopped}",
+        RunState.KILLED: KILLED_TEXT,
+    }[state]
+
+
+def _files(path: Path) -> _Files | None:
+    """Return what the files of a store look like from outside, or None where there is none."""
+    found = _stat(path)
+    if found is None:
+        return None
+    log = _stat(path.with_name(f"{path.name}-wal"))
+    written = tuple(None if each is None else (each.st_mtime_ns, each.st_size) for each in (found, log))
+    return _Files((found.st_dev, found.st_ino), (written[0], written[1]))
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"cannot look at {path}: {error.strerror}") from error

@@ -1,0 +1,106 @@
+"""What `evokernel watch --json` prints: one object in a line for each change."""
+
+import json
+from pathlib import Path
+from typing import IO, Any, Self
+
+import click
+
+from evokernel.cli.display.following import StoreLook
+from evokernel.protocols import Notice
+from evokernel.report.documents import FORMAT
+from evokernel.report.follower import FollowedCandidate
+
+_PASSING = ("seconds", "remaining", "cost_usd", "calls", "tokens")
+"""What changes while nothing happens, or between two results; told with the next change."""
+
+
+class ChangeLines:
+    """Shows what is seen at each look; nothing is said again while only time passes. A context manager."""
+
+    def __init__(self, file: IO[str], path: Path) -> None:
+        self._file = file
+        self._path = path
+        self._said: dict[str, Any] = {}
+        self.gone = False
+        self.last: StoreLook | None = None
+
+    def show(self, look: StoreLook) -> None:
+        """Print a line if anything has changed."""
+        document = watch_document(look, self._path)
+        told = {name: value for name, value in document.items() if name not in _PASSING}
+        if told != self._said:
+            self._said = {**told, "improvements": [], "notes": []}
+            try:
+                click.echo(json.dumps(document), file=self._file)
+            except OSError:
+                self.gone = True
+        self.last = look
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        """Nothing is left to clear away."""
+
+
+def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
+    """Return one line of `watch --json`."""
+    snapshot, progress = look.snapshot, look.snapshot.progress
+    return {
+        "format": FORMAT,
+        "store": str(path),
+        "task": snapshot.task or None,
+        "state": look.state,
+        "halted": snapshot.halted or None,
+        "results": snapshot.results,
+        "correct": snapshot.correct,
+        "in_flight": snapshot.in_flight,
+        "remaining": snapshot.remaining,
+        "seconds": progress.seconds,
+        "cost_usd": progress.cost_usd,
+        "calls": progress.calls,
+        "tokens": progress.tokens,
+        "best": _best(look),
+        "islands": {
+            island.name: {"niches": island.niches, "best_speedup": island.best, "stale": island.stale}
+            for island in snapshot.islands
+        },
+        "improvements": [_improvement(seen) for seen in look.seen if seen.improved],
+        "notes": [_note(note) for note in look.notes],
+    }
+
+
+def _best(look: StoreLook) -> dict[str, Any] | None:
+    snapshot = look.snapshot
+    if not snapshot.best:
+        return None
+    return {
+        "candidate": snapshot.best,
+        "mode": snapshot.mode,
+        "speedup": snapshot.progress.best_speedup,
+        "low": snapshot.low,
+        "speedup_over_seed": snapshot.over_seed,
+        "baselines": dict(snapshot.baselines),
+        "floor_share": snapshot.progress.roofline_share,
+        "since": snapshot.progress.since_improvement,
+    }
+
+
+def _improvement(seen: FollowedCandidate) -> dict[str, Any]:
+    return {
+        "seq": seen.seq,
+        "at": seen.at,
+        "candidate": seen.candidate,
+        "operator": seen.operator,
+        "island": seen.island,
+        "mode": seen.mode,
+        "speedup": seen.speedup,
+        "low": seen.low,
+        "rationale": seen.rationale,
+    }
+
+
+def _note(note: Notice) -> dict[str, Any]:
+    return {"text": note.text, "warning": note.warning}

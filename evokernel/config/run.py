@@ -1,0 +1,371 @@
+"""The YAML of a run, checked: a misspelt key or a wrong value is a message that names it, before anything starts."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
+from evokernel.config.models import ModelConfig, PriceConfig
+from evokernel.config.part import Part
+from evokernel.config.topology import Topology, wrong_routes
+from evokernel.errors import ConfigError
+
+DeviceClass = Literal["cpu", "cuda"]
+LANGUAGE_OF: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
+"""The language that is evolved on each class of devices, unless another is asked for."""
+DEVICE_OF: Mapping[str, DeviceClass] = {"cpp": "cpu", "triton": "cuda", "cuda": "cuda"}
+"""The class of devices that each language runs on."""
+SUFFIXES: Mapping[str, str] = {".cpp": "cpp", ".cu.py": "cuda", ".py": "triton"}
+"""Languages by how the name of a source file ends; the first that fits counts."""
+_AXES: Mapping[DeviceClass, Mapping[str, tuple[float, ...]]] = {
+    "cpu": {"vector_bits": (128, 256, 512), "spills": (1, 16), "code_bytes": (1024, 4096)},
+    "cuda": {"registers": (64, 128, 200), "shared_kib": (1, 64, 160), "tensor_cores": (1, 2), "spills": (1,)},
+}
+_CUDA_CLOCKS: Mapping[str, float] = {"final_ms": 750.0, "timeout_s": 10.0, "compile_timeout_s": 60.0}
+
+
+def language_of(file: str | Path) -> str | None:
+    """Return the language of a source file by its name, or None."""
+    return next((language for suffix, language in SUFFIXES.items() if str(file).endswith(suffix)), None)
+
+
+class BudgetConfig(Part):
+    """When to stop; the first limit reached ends the run. Counted over all sessions of a store.
+
+    One of evaluations, hours and plateau is needed: the others may never be reached.
+    """
+
+    evaluations: int | None = Field(default=None, gt=0)
+    """Candidates judged."""
+    hours: float | None = Field(default=None, gt=0)
+    """Hours of running, over all sessions."""
+    dollars: float | None = Field(default=None, gt=0)
+    """Money spent on models. A call that could cost more than is left is not made."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Tokens of prompts and replies."""
+    calls: int | None = Field(default=None, gt=0)
+    """Calls of models, failed ones among them."""
+    plateau: int | None = Field(default=None, gt=0)
+    """Evaluations without a better kernel."""
+    roofline: float | None = Field(default=None, gt=0, le=1)
+    """Share of the device's physical limit the best kernel has reached."""
+
+    @model_validator(mode="after")
+    def _some_end(self) -> "BudgetConfig":
+        if self.evaluations is None and self.hours is None and self.plateau is None:
+            raise ValueError(
+                "a budget needs at least one of evaluations, hours, plateau: the others may never be reached"
+            )
+        return self
+
+
+class EvaluationConfig(Part):
+    """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value."""
+
+    quick_ms: float = Field(default=60, gt=0)
+    """Clock time per workload for every correct candidate, in ms."""
+    precise_ms: float = Field(default=250, gt=0)
+    """Clock time per workload for a candidate that may enter an archive as the best, in ms."""
+    final_ms: float = Field(default=1000, gt=0)
+    """Clock time per workload for a winner, in ms, shared by its fresh processes."""
+    final_processes: int = Field(default=3, ge=1, le=16)
+    """Fresh processes a winner is measured in."""
+    timeout_s: float = Field(default=20, gt=0)
+    """The longest a candidate may run for one call or batch, in s."""
+    compile_timeout_s: float = Field(default=10, gt=0)
+    """The longest a compiler may take, in s."""
+    memory_mib: int = Field(default=4096, ge=256)
+    """Address space a candidate may use on a processor, in MiB."""
+    sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
+    """The strongest level to use; auto takes the best this machine offers."""
+    gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
+    """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
+    max_autotune: bool = False
+    """Whether winners are measured against torch.compile with max-autotune, too, where a task has torch.compile for a
+    baseline; the plain matrix products have cuBLASLt instead. Each of the fresh processes then waits for its trials:
+    20 s, for a matrix product with what follows it more than a minute.
+    """
+    expert: str = ""
+    """The file of a kernel to be beaten, relative to the config: judged as candidates are, then one more baseline,
+    called `expert`, and trusted as the task is. Empty for none.
+    """
+
+    def on(self, device: DeviceClass) -> "EvaluationConfig":
+        """Return the settings with every value given: those that were, and the device class's own for the others."""
+        own = _CUDA_CLOCKS if device == "cuda" else {}
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return EvaluationConfig(**{**EvaluationConfig().model_dump(), **own, **given})
+
+
+class MigrationConfig(Part):
+    """The exchange between islands, by step of the run and never by the clock."""
+
+    every: int = Field(default=40, gt=0)
+    """Results between two exchanges."""
+    count: int = Field(default=1, gt=0)
+    """Elites each island sends to each neighbour."""
+
+
+class ConstraintsConfig(Part):
+    """What every kernel must keep to, beside being right. Checked before it is run, and told to models."""
+
+    forbid: tuple[str, ...] = ()
+    """Regular expressions that no source may match, its comments included, for example use_fast_math or tl\\.atomic."""
+    shared_bytes: int | None = Field(default=None, ge=0)
+    """The most shared memory one block may use, in bytes."""
+    registers: int | None = Field(default=None, ge=16, le=255)
+    """The most registers one thread may use."""
+
+    @model_validator(mode="after")
+    def _patterns(self) -> "ConstraintsConfig":
+        for pattern in self.forbid:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"constraints.forbid: {pattern!r} is no regular expression: {error}") from None
+        return self
+
+
+class RunConfig(Part):
+    """Everything a run is made from."""
+
+    task: str
+    """A built-in task or the path of a task file, relative to the config."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """The class of devices to evolve for; auto takes an NVIDIA GPU where there is one that the task can use."""
+    language: Literal["auto", "cpp", "triton", "cuda"] = "auto"
+    """The language of the candidates; auto takes that of the seed sources, else cpp for cpu and triton for cuda."""
+    seed: int = Field(default=0, ge=0)
+    """Where every random choice of the search comes from."""
+    seed_sources: tuple[str, ...] = ()
+    """Files of kernels to start from, relative to the config; none takes the task's own seed."""
+    store: str = ""
+    """The SQLite file; empty for runs/<name of the config>.db."""
+    threads: int = Field(default=1, ge=1)
+    """Threads a candidate and its baseline may use; above 1 candidates may use OpenMP."""
+    budget: BudgetConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    islands: tuple[IslandConfig, ...] = Field(min_length=1)
+    """The populations, one at least; their order decides who neighbours whom."""
+    topology: Topology = "ring"
+    """`ring`, `star` or `full`; or, for each island that sends elites, a list of those it sends them to, such as
+    {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
+    migration: MigrationConfig = MigrationConfig()
+    reset_after: int | None = Field(default=150, gt=0)
+    """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
+    models: tuple[ModelConfig, ...] = ()
+    """Models that operators may ask; without any, what would be asked waits for `evokernel ask` and `tell`."""
+    prompts: str = ""
+    """A folder of your own prompts (NAME.md.j2), relative to the config; a name of a built-in one replaces it."""
+    prompt_tokens: int = Field(default=16000, ge=1000)
+    """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
+    repairs: int = Field(default=3, ge=0)
+    """How often a failed kernel of a model, and what comes of it, is given back to be mended."""
+    replies_from: tuple[str, ...] = ()
+    """Other stores, relative to the config, whose replies are used where the same is asked; they cost nothing."""
+    device_usd_per_hour: float = Field(default=2.0, ge=0)
+    """What an hour of the device costs, in dollars, for operators chosen by gain and cost."""
+    constraints: ConstraintsConfig = ConstraintsConfig()
+    in_flight: int = Field(default=0, ge=0)
+    """Proposals waiting or being judged at once; 0 for the processor cores plus one, with GPUs for as many as there are
+    cores left for compilers, 12 for each GPU at most and 4 at least."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_decides_the_other(cls, raw: Any) -> Any:
+        """Let seed sources or a given device class decide the language, and a language the device class."""
+        if not isinstance(raw, Mapping):
+            return raw
+        device, language = (str(raw.get(name, "auto")) for name in ("device", "language"))
+        meant = _language_of_all(raw.get("seed_sources"))
+        if language == "auto":
+            language = meant or LANGUAGE_OF.get(device, "auto")
+        if language not in DEVICE_OF:
+            return raw
+        if device not in ("auto", DEVICE_OF[language]):
+            raise ValueError(
+                f"language {language} runs on device class {DEVICE_OF[language]}, and device: {device} is asked for; "
+                "give one of the two, or neither"
+            )
+        if meant not in (None, language):
+            raise ValueError(f"the seed sources are in language {meant}, and language: {language} is asked for")
+        return {**raw, "language": language, "device": DEVICE_OF[language]}
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "RunConfig":
+        names = [island.name for island in self.islands]
+        if len(set(names)) != len(names):
+            raise ValueError(f"islands need names of their own, got {names}")
+        models = [model.name for model in self.models]
+        if len(set(models)) != len(models):
+            raise ValueError(f"models need names of their own, got {models}")
+        for island in self.islands:
+            unknown = sorted(set(island.models) - set(models))
+            if unknown:
+                raise ValueError(f"island {island.name!r} names models {unknown}, and the config has {models}")
+        if not isinstance(self.topology, str):
+            for problem in wrong_routes(self.topology, names):
+                raise ValueError(f"topology: {problem}")
+        if self.budget.dollars is not None and not self.models:
+            raise ValueError("budget.dollars limits what models cost, and the config names no models")
+        return self
+
+    def on(self, device: DeviceClass) -> "RunConfig":
+        """Return the config as it is for a class of devices: nothing auto, every default that depends on it given."""
+        islands = tuple(
+            island if island.niches.axes else island.model_copy(update={"niches": NicheConfig(axes=_AXES[device])})
+            for island in self.islands
+        )
+        language = self.language if DEVICE_OF.get(self.language) == device else LANGUAGE_OF[device]
+        chosen = {"device": device, "language": language, "islands": islands}
+        return self.model_copy(update={**chosen, "evaluation": self.evaluation.on(device)})
+
+
+def _language_of_all(sources: Any) -> str | None:
+    """Return the one language that seed sources say they are in, or None. What is no list of names is checked later."""
+    named = sources if isinstance(sources, list | tuple) else ()
+    found = {language_of(each) for each in named if isinstance(each, str)}
+    return found.pop() if len(found) == 1 else None
+
+
+def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
+
+    Raises:
+        ConfigError: the file or a key cannot be used; the message names the key, what was expected and what was given.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config {path}: {error}") from None
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {type(raw).__name__}")
+    for override in overrides:
+        _override(raw, override)
+    config = parse_config(raw, str(path))
+    return config.model_copy(update=_absolute(config, path))
+
+
+def parse_config(raw: Mapping[str, Any], origin: str) -> RunConfig:
+    """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explain(item) for item in error.errors()]
+        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines)) from None
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the resolved config as YAML."""
+    text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+    return text
+
+
+def flatten(config: RunConfig) -> dict[str, Any]:
+    """Return every setting by dotted key."""
+    return flat_settings(config.model_dump(mode="json"))
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every setting of a resolved config, as JSON or YAML has it, by dotted key."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, Mapping) and value:
+            for key, inner in value.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), inner)
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for index, inner in enumerate(value):
+                walk(f"{prefix}.{inner.get('name', index)}", inner)
+        else:
+            flat[prefix] = value
+
+    walk("", settings)
+    islands = settings.get("islands", ())
+    flat["islands"] = [island["name"] for island in islands]  # their order decides who neighbours whom
+    return flat
+
+
+def _override(raw: dict[str, Any], text: str) -> None:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {text!r}: expected key=value, for example --set budget.evaluations=200")
+    *parents, last = key.split(".")
+    place: Any = raw
+    for name in parents:
+        place = _child(place, name, key)
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {key}: there is no setting {last!r} at that place")
+    place[last] = parsed
+
+
+def _child(place: Any, name: str, key: str) -> Any:
+    if isinstance(place, list):
+        for index, item in enumerate(place):
+            if isinstance(item, dict) and name in (item.get("name"), str(index)):
+                return item
+        raise ConfigError(f"--set {key}: no item {name!r} in that list")
+    if isinstance(place, dict):
+        if place.get(name) is None:
+            place[name] = {}
+        return place[name]
+    raise ConfigError(f"--set {key}: {name!r} is not inside a mapping")
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "config"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key (given {error['input']!r}); {_known_keys(error['loc'])}"
+    given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _known_keys(location: tuple[int | str, ...]) -> str:
+    model: type[BaseModel] = RunConfig
+    nested: Mapping[str, type[BaseModel]] = {
+        "budget": BudgetConfig,
+        "evaluation": EvaluationConfig,
+        "islands": IslandConfig,
+        "migration": MigrationConfig,
+        "selector": SelectorConfig,
+        "niches": NicheConfig,
+        "models": ModelConfig,
+        "price": PriceConfig,
+        "constraints": ConstraintsConfig,
+    }
+    for part in location[:-1]:
+        model = nested.get(str(part), model)
+    return f"known here: {', '.join(model.model_fields)}"
+
+
+def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
+    """Return the path settings, resolved against the folder of the config; the store against the working folder."""
+    here = path.resolve().parent
+    task = str(here / config.task) if config.task.endswith(".py") else config.task
+    sources = tuple(str(here / source) for source in config.seed_sources)
+    models = tuple(
+        model.model_copy(update={"replay": str(here / model.replay)}) if model.replay else model
+        for model in config.models
+    )
+    expert = str(here / config.evaluation.expert) if config.evaluation.expert else ""
+    return {
+        "task": task,
+        "evaluation": config.evaluation.model_copy(update={"expert": expert}) if expert else config.evaluation,
+        "seed_sources": sources,
+        "store": config.store or f"runs/{path.stem}.db",
+        "models": models,
+        "prompts": str(here / config.prompts) if config.prompts else "",
+        "replies_from": tuple(str(here / store) for store in config.replies_from),
+    }

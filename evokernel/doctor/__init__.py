@@ -1,0 +1,1 @@
+"""Checks of this machine: what a search needs, what is missing."""

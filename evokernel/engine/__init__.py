@@ -1,0 +1,1 @@
+"""The engine: one search from its config to its final measurements."""

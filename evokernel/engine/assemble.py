@@ -1,0 +1,321 @@
+"""The composition root: from a checked config to live objects. The only place that knows every class."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import yaml
+
+from archive.grid import GridArchive
+from archive.store import Store
+from evokernel.config.islands import IslandConfig
+from evokernel.config.registry import resolve
+from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.topology import wrong_routes
+from evokernel.engine.model_gate import ModelMissing, is_drafter
+from evokernel.engine.scheduler import ReplayedCalls
+from evokernel.engine.search import Parts, Search
+from evokernel.engine.session import edits_since
+from evokernel.engine.stoppers import stopper_from
+from evokernel.errors import ConfigError, RunMismatch
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
+from evokernel.evaluate.device.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
+from evokernel.languages.constrained import constrained
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Notice, Operator
+from evokernel.records.candidate import Candidate
+from evokernel.task import Task
+from evokernel.tasks import load_task
+from islands.archipelago import Archipelago, ArchipelagoSettings, is_thinker
+from islands.island import Island
+from islands.operator_choice import CHOOSERS
+from islands.selection import SELECTORS
+from islands.topology import TOPOLOGIES, Graph, routed
+from operators import OPERATORS
+from operators.rules.rewrite import LIBRARIES as REWRITTEN
+from operators.rules.rewrite import Rewrite
+
+_LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
+DEFAULT_THINKERS = 8
+"""How many operators wait for a model at once, where the config does not say."""
+
+
+def assemble(
+    config: RunConfig,
+    store: Store,
+    *,
+    listeners: Sequence[Listener] = (),
+    evaluator: Evaluator | None = None,
+    language: Language | None = None,
+    model: LanguageModel | None = None,
+    machine: Machine | None = None,
+    handed_in_only: bool = False,
+) -> Search:
+    """Return a search on an open store.
+
+    Args:
+        config: the checked config, with absolute paths.
+        store: opened for writing.
+        listeners: who hears what happens.
+        evaluator: another implementation than the local processes, for remote machines and for tests.
+        language: another implementation than the built-in one of the config's name.
+        model: another implementation than the config's models, for recordings and for tests.
+        machine: what the device class is chosen for; this machine if left out.
+        handed_in_only: judge what others have handed in, and end.
+
+    Raises:
+        ConfigError, TaskError, LanguageError: something the config names cannot be used.
+        RunMismatch: the store holds a search on another class of devices.
+    """
+    task = load_task(config.task)
+    machine = machine or this_machine()
+    resolved = resolve_device(config, task, machine=machine)
+    config, task = resolved.config, task.on(resolved.device)
+    check_same_class(store, resolved)
+    edits_since(store, config)  # refused here, an edit costs no start of the evaluator
+    gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
+    for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
+        for listener in listeners:
+            listener.hear(note)
+    language = constrained(
+        language
+        or local_language(
+            config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
+        ),
+        config.constraints,
+    )
+    foreign = foreign_kernels(config, task)
+    if model is None and config.models and not handed_in_only:
+        from evokernel.llm.assemble import make_models
+
+        older = ExitStack()
+        stores = [older.enter_context(Store.open(path, write=False)) for path in config.replies_from]
+        model = make_models(
+            config,
+            log=store.calls,
+            tell=lambda text: tell_all(listeners, Notice(text, warning=True)),
+            older=[each.calls for each in stores],
+            on_close=older.close,
+        )
+    operators = make_operators(config, model=model or ModelMissing(store.calls))
+    check_roles(config, operators)
+    unheard = [name for name, operator in operators.items() if is_thinker(operator) and model is None]
+    if unheard and not handed_in_only:
+        wait = "wait" if len(unheard) > 1 else "waits"
+        text = f"no models are configured: {', '.join(unheard)} {wait} for `evokernel ask` and `evokernel tell`"
+        tell_all(listeners, Notice(text))
+    return Search(
+        Parts(
+            task=task,
+            language=language,
+            store=store,
+            archipelago=make_archipelago(config, operators, foreign=bool(foreign)),
+            operators=operators,
+            model=model,
+            thinkers_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_THINKERS if model else 0),
+            foreign=foreign,
+            replayed=recorded_steps(config),
+            evaluator=evaluator
+            or LocalEvaluator(
+                config.task,
+                language,
+                settings=config.evaluation,
+                threads=config.threads,
+                gpus=gpus,
+                expert=read_expert(
+                    config.evaluation,
+                    device=resolved.device,
+                    threads=config.threads,
+                    limits=machine.limits(resolved.device),
+                ),
+                profiled=any(map(is_thinker, operators.values())),  # rules do not read profiles, which take seconds
+            ),
+            stopper=stopper_from(config.budget),
+            listeners=listeners,
+        ),
+        config=config,
+        seeds=seed_candidates(config, task, operators=operators),
+        handed_in_only=handed_in_only,
+        in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
+    )
+
+
+def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:
+    """Return how many proposals are at work at once, on this machine or one with so many cores.
+
+    On a processor as many as there are cores, and one: compiling is the slow part. A GPU judges about four candidates
+    a second, and a build takes about two seconds of one core: as many as there are cores for compilers, though not
+    more than twelve for each GPU, for what waits was proposed without knowing what is measured before it.
+    """
+    cores = cores or len(os.sched_getaffinity(0))
+    if device == "cpu":
+        return cores + 1
+    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))
+
+
+def check_same_class(store: Store, resolved: Resolved) -> None:
+    """Refuse to go on with another class of devices, or a fork in another language, before anything is started.
+
+    Raises:
+        RunMismatch: the store's run has another device class, or its kernels another language; the message says how to
+            go on.
+    """
+    forked, language = store.meta("forked_candidate"), resolved.config.language
+    if forked is not None and (spoken := store.candidate(forked).candidate.language) != language:
+        raise RunMismatch(
+            f"{store.database.path} was forked from a kernel in {spoken}, and this search would be in {language} "
+            f"({resolved.note.text}): give it language: {spoken}, with --set language={spoken} for example, or start a "
+            "store of its own with --store"
+        )
+    stored = store.meta("config")
+    before = parse_config(yaml.safe_load(stored), "the config in the store").device if stored else resolved.device
+    if before != resolved.device:
+        raise RunMismatch(
+            f"{store.database.path} holds a search on device class {before}, and this one would be on "
+            f"{resolved.device} ({resolved.note.text}). To go on with it, run on a machine that can, with --set "
+            f"device={before}; to search here as well, name another store with --store; --fresh sets the old one aside"
+        )
+
+
+def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
+    """Refuse an operator that no model of its island may answer. Raises `ConfigError`; without any model nothing."""
+    for island in config.islands if config.models else ():
+        able = [model for model in config.models if not island.models or model.name in island.models]
+        for name in island.operators:
+            operator = operators[name]
+            if is_thinker(operator) and not any(operator.role in model.roles for model in able):
+                raise ConfigError(
+                    f"island {island.name!r}: {name} asks a model with the role {operator.role!r}, and none of "
+                    f"{', '.join(model.name for model in able)} has it; add it to a model's roles"
+                )
+
+
+def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
+    """Return what the steps of the config's recordings were about. Raises `ConfigError` for one that cannot be read."""
+    files = [model.replay for model in config.models if model.replay]
+    if not files:
+        return {}
+    from evokernel.llm.recordings import ReplyRecording
+
+    return {step: reply for file in files for step, reply in ReplyRecording.load(Path(file)).steps().items()}
+
+
+def tell_all(listeners: Sequence[Listener], note: Notice) -> None:
+    """Let everybody hear a note."""
+    for listener in listeners:
+        listener.hear(note)
+
+
+def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> dict[str, Operator]:
+    """Return every operator an island names: rules, prompts, and classes of the user's own.
+
+    Args:
+        config: the checked config.
+        model: what the operators among them ask that ask a model; without one they can still write prompts.
+
+    Raises:
+        ConfigError: a name is unknown, or a prompt cannot be used.
+    """
+    names = sorted({name for island in config.islands for name in island.operators})
+    if all(name in OPERATORS for name in names):
+        return {name: OPERATORS[name]() for name in names}
+    from operators.llm.operator import TemplateOperator
+    from operators.llm.templates import load_templates  # Jinja and the prompts, which most runs by rule do without
+
+    templates = load_templates(config.prompts)
+    taken = sorted(templates.keys() & OPERATORS.keys())
+    if taken:
+        raise ConfigError(f"{config.prompts}: {', '.join(taken)} is the name of a rule; give the prompt another name")
+    known = dict.fromkeys((*OPERATORS, *templates))
+    made: dict[str, Operator] = {}
+    for name in names:
+        if name in templates:
+            made[name] = TemplateOperator(templates[name], model, prompt_tokens=config.prompt_tokens)
+        else:
+            made[name] = resolve(name, {**known, **OPERATORS}, "operator")()
+    return made
+
+
+def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, foreign: bool = False) -> Archipelago:
+    """Return the empty islands of a config; `foreign`: there are kernels for the task in other languages."""
+    return Archipelago(
+        [make_island(island, language=config.language) for island in config.islands],
+        make_topology(config),
+        operators=operators,
+        seed=config.seed,
+        rules=ArchipelagoSettings(
+            migrate_every=config.migration.every,
+            migrate_count=config.migration.count,
+            reset_after=config.reset_after,
+            repairs=config.repairs,
+            foreign=foreign,
+            device_usd_per_hour=config.device_usd_per_hour,
+        ),
+    )
+
+
+def make_topology(config: RunConfig) -> Graph:
+    """Return who sends elites to whom. Raises `ConfigError` for an unknown topology or island."""
+    names = [island.name for island in config.islands]
+    if not isinstance(config.topology, str):
+        return routed(names, config.topology)
+    made = resolve(config.topology, TOPOLOGIES, "topology")(names)
+    try:
+        routes = {str(source): [str(target) for target in made[source]] for source in made}
+    except TypeError:
+        raise ConfigError(
+            f"topology {config.topology} returned {made!r}; expected lists of islands by the name of the one that sends"
+        ) from None
+    for problem in wrong_routes(routes, names):
+        raise ConfigError(f"topology {config.topology}: {problem}")
+    return routed(names, routes)
+
+
+def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:
+    """Return the task's own seeds in other languages than the run's, for operators that port."""
+    others = [(language, path) for language, path in task.seeds.items() if language != config.language]
+    return tuple(Candidate(path.read_text(encoding="utf-8"), language) for language, path in others if path.exists())
+
+
+def make_island(config: IslandConfig, *, language: str) -> Island:
+    """Return one empty island for candidates of a language. Raises `ConfigError` where none of its operators has any.
+
+    An operator that has nothing to offer in the language would only use up steps, so it is left out.
+    """
+    shares = {name: share for name, share in config.operators.items() if name != Rewrite.name or language in REWRITTEN}
+    if not shares:
+        raise ConfigError(f"island {config.name!r}: there are no rewrites for {language}; give it tune or blend")
+    selector = resolve(config.selector.kind, SELECTORS, "selector")
+    return Island(
+        name=config.name,
+        operators=shares,
+        archive=GridArchive(config.niches.axes),
+        selector=selector(config.selector.pressure),
+        chooser=CHOOSERS[config.choose](),
+    )
+
+
+def seed_candidates(config: RunConfig, task: Task, *, operators: Mapping[str, Operator]) -> list[Candidate]:
+    """Return the sources a search starts from: the config's, or the task's own; none where an operator drafts one.
+
+    Raises:
+        ConfigError: there is none, or one cannot be read.
+    """
+    paths = [Path(source) for source in config.seed_sources]
+    if not paths and config.language in task.seeds:
+        paths = [task.seeds[config.language]]
+    if not paths and any(is_drafter(operator) for operator in operators.values()):
+        return []
+    if not paths:
+        raise ConfigError(
+            f"task {task.name!r} has no seed in language {config.language!r}: "
+            "name the file of a correct kernel under seed_sources in the config, or give an island the operator draft, "
+            "which lets a model write the first one"
+        )
+    try:
+        return [Candidate(path.read_text(encoding="utf-8"), config.language) for path in paths]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read a seed source: {error}") from None

@@ -1,0 +1,49 @@
+"""How long a run has lasted over all sessions, noted in the store so that the time of a killed session counts too."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+
+from archive.store import Store
+
+HEARTBEAT_S = 1.0
+
+
+class RunClock:
+    """The clock of an open session of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._before_s = store.seconds_before()
+        self._started = time.monotonic()
+        self._noted_s = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long all sessions have lasted, this one among them."""
+        return self._before_s + self._elapsed_s()
+
+    def beat(self) -> None:
+        """Note the time, unless that was done within the last second: a write at every step would be felt."""
+        if self._elapsed_s() >= self._noted_s + HEARTBEAT_S:
+            self.note()
+
+    def note(self) -> None:
+        """Note the time."""
+        self._noted_s = self._elapsed_s()
+        self._store.heartbeat(self._noted_s)
+
+    async def during(self, work: Coroutine[None, None, None]) -> None:
+        """Wait for something long, with heartbeats."""
+        task = asyncio.create_task(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=HEARTBEAT_S)
+                self.beat()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)  # where both fail, one is told
+        await task
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started

@@ -1,0 +1,153 @@
+"""What a search turns to next: what was paid for before a kill, what people handed in, and then a step of its own."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from archive.store import Store
+from evokernel.engine.inbox import Submission
+from evokernel.engine.model_gate import ModelGate, record_answer
+from evokernel.engine.state import SearchState
+from evokernel.protocols import Notice
+from evokernel.records.candidate import Proposal
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import Origin
+from evokernel.records.step import Selection
+
+
+class ReplayedCalls(Protocol):
+    """What a step of a recorded run was about."""
+
+    @property
+    def operator(self) -> str:
+        """Who was asked."""
+
+    @property
+    def island(self) -> str:
+        """For which island."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The candidates it was about."""
+
+    @property
+    def insights(self) -> tuple[str, ...]:
+        """The titles of what was taken along."""
+
+
+class StepScheduler:
+    """Gives out steps, each once: first the numbers that an interrupted session left out, then new ones.
+
+    Args:
+        store: where the numbers and the calls of earlier sessions are.
+        state: of the search, replayed.
+        thinking: says whether another model may be asked.
+        tell: hears what is left alone.
+        handed_in_only: give out nothing but what others have handed in.
+        replayed: what the steps of a recorded run were about.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: SearchState,
+        thinking: ModelGate,
+        *,
+        tell: Callable[[Notice], None],
+        handed_in_only: bool = False,
+        replayed: Mapping[int, ReplayedCalls] | None = None,
+    ) -> None:
+        self._store = store
+        self._calls = store.calls
+        self._state = state
+        self._thinking = thinking
+        self._tell = tell
+        self._handed_in_only = handed_in_only
+        self._replayed = replayed or {}
+        self._steps = deque([*store.missing_steps(), store.next_step()])
+        self._interrupted = {origin.step: origin for origin in store.calls.interrupted()}
+        self._told = store.calls.answers()
+
+    def next(self, *, idle: bool) -> Selection | Proposal | None:
+        """Return what to work on: a selection for its operator, a proposal to be judged, or None where nothing is.
+
+        Unless the search is `idle`, a step of a recorded run waits for the parents it had.
+        """
+        step = self._steps[0]
+        found = self._resumed(step) or self._answered(step) or self._handed_in(step) or self._repeated(step)
+        if found is None and (idle or step not in self._replayed):
+            found = self._asked(step)
+        if found is not None:
+            self._steps.popleft()
+            if not self._steps:
+                self._steps.append(step + 1)
+        return found
+
+    def _resumed(self, step: int) -> Selection | None:
+        """Return what a step was about that an earlier session has paid a reply for."""
+        origin = self._interrupted.pop(step, None)
+        return self._taken_up(origin) if origin is not None else None
+
+    def _taken_up(self, origin: Origin) -> Selection | None:
+        return self._state.taken_up(origin, recall=self._recall)
+
+    def _recall(self, name: str) -> Elite | None:
+        result = self._store.result_of(name)
+        return result.elite() if result is not None and result.evaluation.ok else None
+
+    def _answered(self, step: int) -> Selection | None:
+        """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""
+        for entry, answer in self._state.answers.items():
+            if entry in self._told:
+                continue
+            self._told.add(entry)
+            thinker = self._state.archipelago.thinkers.get(answer.operator)
+            selection = self._taken_up(answer.origin(step))
+            if thinker is not None and selection is not None:
+                record_answer(self._calls, answer, step, role=thinker.role)
+                return selection
+            self._tell(
+                Notice(f"answer {entry} was left alone: what {answer.operator} was asked about is not known here")
+            )
+        return None
+
+    def _repeated(self, step: int) -> Selection | None:
+        """Return what this step was about when it was recorded, as soon as that is known here, too."""
+        recorded = self._replayed.get(step)
+        if recorded is None or not self._thinking.room:
+            return None
+        by_title = {known.insight.title: seq for seq, known in self._state.archipelago.memory.insights.all.items()}
+        if any(title not in by_title for title in recorded.insights):
+            return None
+        insights = tuple(by_title[title] for title in recorded.insights)
+        origin = Origin(step, recorded.island, recorded.operator, recorded.parents, insights)
+        return self._taken_up(origin)
+
+    def _handed_in(self, step: int) -> Proposal | None:
+        handed_in = self._state.next_injected()
+        return None if handed_in is None else self._proposal(handed_in, step)
+
+    def _asked(self, step: int) -> Selection | None:
+        if self._handed_in_only:
+            return None
+        thinking = self._thinking
+        return self._state.archipelago.ask(
+            step, thinking=thinking.room, may_ask=thinking.may_ask, running=tuple(thinking.running)
+        )
+
+    def _proposal(self, handed_in: Submission, step: int) -> Proposal:
+        """Return the proposal of a source that was handed in; of its lineage, what the run knows."""
+        memory = self._state.archipelago.memory
+        return Proposal(
+            candidate=handed_in.candidate,
+            step=step,
+            island=handed_in.island,
+            operator=handed_in.operator,
+            asked_seq=self._state.seq,
+            parents=tuple(name for name in handed_in.parents if name in memory.known),
+            inspirations=tuple(name for name in handed_in.inspirations if name in memory.known),
+            rationale=handed_in.rationale,
+            predicted_speedup=handed_in.predicted_speedup,
+            usage=handed_in.usage,
+            insights=tuple(seq for seq in handed_in.insights if seq in memory.insights.all),
+        )

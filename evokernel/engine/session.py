@@ -1,0 +1,54 @@
+"""The beginning of a session: the store is made to hold this run, and what was edited since the last one is noted."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from archive.identity import RunIdentity
+from archive.store import Store
+from evokernel import __version__
+from evokernel.config.changes import edits_between
+from evokernel.config.run import RunConfig, dump_config, flatten, parse_config
+from evokernel.protocols import EvaluatorIdentity, Notice
+
+
+def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tell: Callable[[Notice], None]) -> None:
+    """Make sure the store holds this run, and write down what was edited since its last session.
+
+    Raises:
+        RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
+    """
+    edits = edits_since(store, config)
+    store.begin_run(
+        RunIdentity(
+            task=config.task,
+            task_hash=evaluator.task_hash,
+            seed=config.seed,
+            language=config.language,
+            device=evaluator.device,
+            environment=evaluator.environment,
+            evokernel_version=__version__,
+            task_spec=config.evaluation.model_dump(mode="json"),
+        )
+    )
+    store.edit_config(edits, config=dump_config(config))
+    for key, old, new in edits:
+        tell(Notice(f"config: {key} changed from {old} to {new}"))
+    store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
+    store.set_meta("sandbox", evaluator.sandbox)
+    for workload, times in evaluator.baseline_us.items():
+        tell(Notice(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+
+
+def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:
+    """Return (key, old, new) for every setting that differs from those of the last session, None for an absent one.
+
+    Raises:
+        RunMismatch: one of them cannot change within a run.
+    """
+    stored = store.meta("config")
+    if stored is None:
+        return []
+    return edits_between(flatten(parse_config(yaml.safe_load(stored), "the config in the store")), flatten(config))

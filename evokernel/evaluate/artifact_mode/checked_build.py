@@ -1,0 +1,100 @@
+"""What a build made, checked as a whole: plans for all workloads of a bench, and the kernels they launch."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
+from evokernel.evaluate.artifact_mode.plan import BufferFacts, LaunchPlans, PlanError, PlanLimits, read_plans
+from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts
+from evokernel.evaluate.inside.process.bundle import unpack
+from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
+from evokernel.task import DTYPES, Role, Task, Workload
+
+PLANS = "plans.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The device that plans are for: its compute capability times 10, and what it allows."""
+
+    capability: int
+    limits: PlanLimits
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBuild:
+    """Plans by number of the shape, and cubins by SHA-256. `stateful`: some kernel has variables on the device."""
+
+    plans: LaunchPlans
+    cubins: Mapping[str, bytes]
+    stateful: bool
+
+    def digest(self, shapes: int) -> str:
+        """Return a hash of what is launched on the first shapes: who has the same one takes the same time."""
+        plans = [plan.as_message() for plan in self.plans.shapes[:shapes]]
+        return hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
+
+    def as_message(self) -> dict[str, Any]:
+        """Return what a runner needs to know beside the cubins."""
+        return {"shapes": [plan.as_message() for plan in self.plans.shapes], "stateful": self.stateful}
+
+
+def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload], target: Target) -> CheckedBuild:
+    """Read a bundle and check all of it; nothing that the building process said is believed.
+
+    Args:
+        artifact: the bundle.
+        task: for the device class.
+        workloads: those it was built for, in that order.
+        target: the device.
+
+    Raises:
+        LoadFailed: the bundle, a plan or a kernel is not what it must be; the message says what.
+    """
+    try:
+        files = unpack(artifact)
+        found = {hashlib.sha256(image).hexdigest(): image for name, image in files.items() if name.endswith(".cubin")}
+        buffers = [_buffers(task, workload) for workload in workloads]
+        plans = read_plans(files.get(PLANS, b""), buffers=buffers, cubins=found, limits=target.limits)
+        used = {launch.cubin for plan in plans.shapes for launch in plan.launches}
+        cubins = {digest: found[digest] for digest in sorted(used)}
+        facts = {digest: _facts(plans, digest, image, target) for digest, image in cubins.items()}
+        refuse_misfits(plans, facts, limits=target.limits)
+    except PlanError as error:
+        on_search = error.shape is None or error.shape < len(task.workloads["cuda"].search)
+        raise LoadFailed(str(error) if on_search else "on a hidden shape") from None  # a number would tell the shape
+    except ValueError as error:
+        raise LoadFailed(str(error)) from None
+    return CheckedBuild(plans, cubins, stateful=any(known.state_bytes for known in facts.values()))
+
+
+def _facts(plans: LaunchPlans, digest: str, image: bytes, target: Target) -> CubinFacts:
+    """Return what a cubin consists of. Raises `PlanError` with the first shape that launches one of its kernels."""
+    try:
+        facts = inspect(image)
+        reason = refusal(facts, capability=target.capability)
+    except ValueError as error:
+        reason = str(error)
+    if reason is not None:
+        raise PlanError(reason, _first_with(plans, digest))
+    return facts
+
+
+def _first_with(plans: LaunchPlans, cubin: str) -> int:
+    """Return the first shape that launches a kernel of a cubin."""
+    return next(
+        number for number, plan in enumerate(plans.shapes) if any(launch.cubin == cubin for launch in plan.launches)
+    )
+
+
+def _buffers(task: Task, workload: Workload) -> dict[str, BufferFacts]:
+    return {
+        tensor.name: BufferFacts(
+            prod(tensor.shape_at(workload.sizes)) * DTYPES[tensor.dtype], writable=tensor.role is not Role.INPUT
+        )
+        for tensor in task.signature.tensors
+    }

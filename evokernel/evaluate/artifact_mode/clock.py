@@ -1,0 +1,232 @@
+"""Times recorded kernels against baselines, by the device's events, in alternating batches over many buffers.
+
+What a hostile kernel could try, and what stands against it here: each batch runs on new contents, goes through the
+copies of the buffers in an order that was drawn for it alone, and leaves some copies out, which look like the others
+and must stay as they were; scratch and variables on the device are new for each batch; every output of every timed
+call is compared; a batch that is a fraction as long must take that fraction of the time; and the judge's own clock
+around a batch must agree with the device's.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.artifact_mode.baselines import TimedCalls
+from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch, BatchTimes
+from evokernel.evaluate.artifact_mode.verifier import Verifier
+from evokernel.evaluate.bench.feedback import NEUTRAL
+from evokernel.evaluate.bench.paired_clock import Doubtful, PairedClock
+from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.judge.gpu_bench import CudaBench
+from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs, Window
+from evokernel.records.evaluation import Stage
+
+_WORD = 1 << 32
+_SHORT = 4
+"""A short batch has this part of the calls of a full one."""
+_SHORT_BATCHES = 3
+_FIXED_NS, _FIXED_SHARE = 1e4, 0.05
+"""What a batch may cost whatever its length: a fixed part, and a share of a full one."""
+_SLOW = 4.0
+"""Batches of the candidate are shorter where they would take this many times as long as the baseline's."""
+_EMPTY_BATCHES, _EMPTY_HALVES, _EMPTY_TRIES = 5, 3, 20
+"""Without a call: alone, and after all that comes before one with calls, tried so often until enough are calm."""
+_APART_NS = 400.0
+"""What a batch of one and the same kernel costs more or less in the runner than in the judge: of five kernels on an
+H100, in batches of 0.4 to 0.9 ms, 0.1 to 0.7 us; 1.3 us of one that makes tensor descriptors (benchmarks/precision)."""
+_HIDDEN_SHARE, _HIDDEN_NS = 0.15, 1e5
+"""What the judge's clock may show beyond that of an empty batch: a share of the batch, and a fixed part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A candidate in a runner: the number of its plan for a workload, and about how long one call takes, in ns."""
+
+    runner: ArtifactRunner
+    shape: int
+    call_ns: float
+
+
+class ArtifactClock(PairedClock):
+    """Times a candidate that a runner has loaded; `baselines` are batches of one baseline in several orders."""
+
+    def __init__(
+        self,
+        bench: CudaBench,
+        ground: BoundWorkload,
+        fresh: FreshInputs,
+        *,
+        stage: Stage,
+        candidate: Loaded,
+        baselines: Sequence[TimedCalls],
+        verifier: Verifier,
+    ) -> None:
+        super().__init__(bench, ground, fresh, stage=stage)
+        self._verifier = verifier
+        self._runner, self._shape = candidate.runner, candidate.shape
+        self._baselines = baselines
+        self._calls = ground.calls
+        paced = _SLOW * ground.calls * ground.least_us * 1e3 / candidate.call_ns
+        self._own_calls = int(max(1, min(ground.calls, paced)))
+        """Of the candidate: fewer where it is far slower than the baseline."""
+        self._usual_ns = 0.0
+        self._call_ns: list[float] = []
+        self._fired: dict[bool, list[BatchTimes]] = {False: [], True: []}
+        """The candidate's batches, by whether it was first."""
+        self._windows: Sequence[Window] = []
+
+    def block(self) -> CounterbalancedBlock:
+        """Time baseline, candidate, candidate, baseline; `clock_s` of it is all the time that took."""
+        begin = time.monotonic()
+        halves = [self._timed_half(candidate_first=last) for last in (False, True)]
+        baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
+        self._call_ns += candidate
+        return CounterbalancedBlock(baseline, candidate, time.monotonic() - begin)
+
+    def finish(self, *, thoroughly: bool) -> None:
+        """See that nobody wrote out of bounds; that short batches are as fast, and that no time was hidden.
+
+        Raises:
+            Rejected: one of these was not so.
+            Doubtful: it looks as if time was hidden.
+            HarnessError: other programs on the device, or on the cores of judge and runner, leave that open.
+        """
+        self._check_bounds()
+        if self._bench.left_running():
+            raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
+        whole_ns = median(self._call_ns) * self._own_calls
+        most_ns = _HIDDEN_NS + _HIDDEN_SHARE * whole_ns
+        if self.hidden_ns() > most_ns and self._hidden_in_doubt_ns() > most_ns:
+            raise self._suspect(NEUTRAL, Doubtful)
+        if thoroughly and self.fixed_ns() > _FIXED_NS + _FIXED_SHARE * whole_ns:
+            raise self._suspect(NEUTRAL, Doubtful)
+
+    def forget(self) -> None:
+        """Begin anew: what was timed so far is not looked at again."""
+        self._usual_ns, self._call_ns, self._fired = 0.0, [], {False: [], True: []}
+
+    def systematic_error(self) -> float:
+        """Return by how much a batch of one kernel differs between the two processes, as part of this one."""
+        return _APART_NS / (median(self._call_ns) * self._own_calls)
+
+    def hidden_ns(self) -> float:
+        """Return what the judge's clock shows of a batch beyond the device's events, less what it does with no call."""
+        return max(median(batch.beyond_ns for batch in batches) for batches in self._fired.values()) - self._usual()
+
+    def _hidden_in_doubt_ns(self) -> float:
+        """Return the same of batches that were not interrupted, less what one with no call shows after the same work.
+
+        That takes longer. Where the judge has filled large buffers or the baseline has run just before, an H100 turns
+        to the runner's context up to 0.15 ms later, whatever the runner has to do there.
+        """
+        found = []
+        for order, batches in self._fired.items():
+            calm = [batch.beyond_ns for batch in batches if not batch.interrupted]
+            if 2 * len(calm) < len(batches):  # the others may be so for what they hid: long ones are, more often
+                raise _too_busy()
+            found.append(median(calm) - median(self._empty_ns(candidate_first=order)))
+        return max(found)
+
+    def _empty_ns(self, *, candidate_first: bool) -> list[float]:
+        """Return what the judge's clock shows of batches with no call after all that comes before one with calls."""
+        found: list[float] = []
+        for _ in range(_EMPTY_TRIES):
+            _, fired = self._half(0, candidate_first=candidate_first)
+            if not fired.interrupted:
+                found.append(fired.beyond_ns)
+            if len(found) == _EMPTY_HALVES:
+                return found
+        raise _too_busy()
+
+    def fixed_ns(self) -> float:
+        """Return what a batch costs whatever its length, from batches of a part of the calls; 0 for few calls."""
+        calls = self._own_calls // _SHORT
+        if not calls:
+            return 0.0
+        whole_ns = median(self._call_ns) * self._own_calls
+        short_ns = median(self._half(calls, candidate_first=True)[1].device_ns for _ in range(_SHORT_BATCHES))
+        part = calls / self._own_calls
+        return (short_ns - part * whole_ns) / (1 - part)
+
+    def _usual(self) -> float:
+        """Return what the judge's clock shows beyond the device's events where there is nothing to hide: no call.
+
+        The judge has a little work on the device before: most of it goes into changing contexts. Others can only make
+        it longer, so the shortest counts.
+        """
+        if not self._usual_ns:
+            limit, found = self._bench.settings.timeout_s, []
+            for _ in range(_EMPTY_BATCHES):
+                self._runner.arm(Batch(self._ground.name, self._shape, (), 0))
+                self._ground.poison_all(self._ground.sets)
+                self._runner.armed(limit)
+                settle(self._ground.device)
+                found.append(self._runner.fire(limit).beyond_ns)
+            self._usual_ns = min(found)
+        return self._usual_ns
+
+    def _timed_half(self, *, candidate_first: bool) -> tuple[float, float]:
+        """Return the times of one call of baseline and candidate, in ns, on the same new contents."""
+        baseline_ns, fired = self._half(self._own_calls, candidate_first=candidate_first)
+        self._fired[candidate_first].append(fired)
+        return baseline_ns, max(fired.device_ns, 1.0) / self._own_calls
+
+    def _half(self, calls: int, *, candidate_first: bool) -> tuple[float, BatchTimes]:
+        """Return the time of one call of the baseline, in ns, and a batch of the candidate on the same new contents.
+
+        The judge's own work on the device is queued without waiting for it, up to the two points where it must be over:
+        before the candidate runs, and before it is known whether that was right.
+        """
+        rng, ground, verifier = self._bench.rng, self._ground, self._verifier
+        order = rng.permutation(ground.sets).tolist()
+        called, spared = order[:calls], order[calls:]
+        self._runner.arm(Batch(ground.name, self._shape, called, int(rng.integers(_WORD))))
+        batch = self._baselines[int(rng.integers(len(self._baselines)))]
+        windows, self._windows = self._windows or self._fresh.draw_windows(ground.sets), []
+        self._fill(windows)
+        verifier.draw(spared)
+        self._runner.armed(self._bench.settings.timeout_s)  # it may load modules, which is work on the device
+        if candidate_first:
+            candidate = self._candidate()
+            left_alone = verifier.left_alone()
+            verifier.keep()
+            self._renew(windows)
+            batch.run()
+        else:
+            batch.run()
+            verifier.keep()
+            self._renew(windows)
+            candidate = self._candidate()
+            left_alone = verifier.left_alone()
+        found = torch.cat([verifier.alike(candidate_kept=candidate_first), left_alone])
+        self._windows = self._fresh.draw_windows(ground.sets)  # while the device compares
+        *alike, alone = found.tolist()
+        if not alone and not self._changes_inputs:
+            raise self._suspect(NEUTRAL)
+        doubtful = [call for call in called if not alike[call]]
+        self._decide(doubtful, windows, verifier.kept if candidate_first else ground.all_outputs(ground.sets))
+        return batch.elapsed_ns() / self._calls, candidate
+
+    def _renew(self, windows: Sequence[Window]) -> None:
+        """Make the buffers what they were before the first runner. Inputs are read-only to a runner's kernels."""
+        if self._changes_inputs:
+            self._fill(windows)
+        else:
+            self._ground.poison_all(self._ground.sets)
+
+    def _candidate(self) -> BatchTimes:
+        settle(self._ground.device)
+        return self._runner.fire(self._bench.settings.timeout_s)
+
+
+def _too_busy() -> HarnessError:
+    return HarnessError(
+        "judge and runner lost their cores to other programs in so many timed batches that nothing can be said of time "
+        "that a kernel may have hidden; close those programs, or leave evokernel cores of its own"
+    )

@@ -1,0 +1,295 @@
+"""What a candidate does on the device, checked before it is believed.
+
+Plans come from a process that ran the candidate's code (`inside/untrusted/recording` describes the format), so every
+field is checked here, and only what these records hold goes on to the runner. A plan that passes touches known buffers
+within their bounds as far as its own steps go; what a kernel does with its pointers is for the device to stop.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evokernel.evaluate.artifact_mode.fields import PlanError as PlanError
+from evokernel.evaluate.artifact_mode.fields import fields, flag, integer, integers, items, symbol, text
+from evokernel.evaluate.artifact_mode.parameters import Place, read_parameter, read_place, write_parameter
+from evokernel.evaluate.inside.driver.kernel_parameters import Parameter
+
+STEP_LIMIT = 1000
+_DOCUMENT_LIMIT_BYTES = 8 << 20
+_PARAMETER_LIMIT = 512
+_SCRATCH_LIMIT = 64
+_REASON_LIMIT = 200
+_CLUSTER_LIMIT = 16
+_THREAD_LIMIT = 1024
+_BLOCK_LIMIT = (1024, 1024, 64)
+_GRID_LIMIT = (2**31 - 1, 65535, 65535)
+_WIDTHS = (1, 2, 4)
+_SCRATCH = re.compile(r"(?:scratch|launch)(?:0|[1-9][0-9]{0,5})", re.ASCII)
+
+Extents = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferFacts:
+    """A tensor of the task's signature: its size, and whether a candidate may write to it."""
+
+    size_bytes: int
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """What the device allows: dynamic shared memory of one block, scratch of one call, in bytes."""
+
+    shared_bytes: int
+    scratch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLaunch:
+    """One launch of `kernel` in the cubin with SHA-256 `cubin`; `grid` counts clusters of `cluster` blocks along x."""
+
+    kernel: str
+    cubin: str
+    grid: Extents
+    block: Extents
+    cluster: int
+    shared_bytes: int
+    cooperative: bool
+    programmatic: bool
+    parameters: tuple[Parameter, ...]
+
+    def as_message(self) -> dict[str, Any]:
+        """Return the step as it was read."""
+        return {
+            "launch": {
+                "kernel": self.kernel,
+                "cubin": self.cubin,
+                "grid": list(self.grid),
+                "block": list(self.block),
+                "cluster": self.cluster,
+                "shared_bytes": self.shared_bytes,
+                "cooperative": self.cooperative,
+                "programmatic": self.programmatic,
+                "parameters": [write_parameter(parameter) for parameter in self.parameters],
+            }
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """`size_bytes` from a place become repetitions of `pattern`, a number of `width` bytes."""
+
+    place: Place
+    size_bytes: int
+    pattern: int
+    width: int
+
+    def as_message(self) -> dict[str, Any]:
+        """Return the step as it was read."""
+        place = {"buffer": self.place.buffer, "offset": self.place.offset, "bytes": self.size_bytes}
+        return {"fill": {**place, "pattern": self.pattern, "width": self.width}}
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`size_bytes` from `source` go to `place`; the two do not overlap."""
+
+    place: Place
+    source: Place
+    size_bytes: int
+
+    def as_message(self) -> dict[str, Any]:
+        """Return the step as it was read."""
+        target = {"buffer": self.place.buffer, "offset": self.place.offset}
+        source = {"source": self.source.buffer, "source_offset": self.source.offset}
+        return {"copy": {**target, **source, "bytes": self.size_bytes}}
+
+
+Step = RecordedLaunch | Fill | Copy
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """What one call does on one shape: bytes of scratch by name, and the steps in order."""
+
+    scratch: Mapping[str, int]
+    steps: tuple[Step, ...]
+
+    @property
+    def launches(self) -> tuple[RecordedLaunch, ...]:
+        """The steps that launch a kernel."""
+        return tuple(step for step in self.steps if isinstance(step, RecordedLaunch))
+
+    def as_message(self) -> dict[str, Any]:
+        """Return the plan as JSON, in the format it was read in; nothing is in it that was not checked."""
+        return {"scratch": dict(self.scratch), "steps": [step.as_message() for step in self.steps]}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlans:
+    """The plans of one candidate, one per shape; none where `unrecordable` says why there cannot be any."""
+
+    unrecordable: str
+    shapes: tuple[LaunchPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What the steps of one plan may refer to."""
+
+    sizes: Mapping[str, int]
+    writable: Collection[str]
+    cubins: Collection[str]
+    limits: PlanLimits
+
+
+def read_plans(
+    document: bytes,
+    *,
+    buffers: Sequence[Mapping[str, BufferFacts]],
+    cubins: Collection[str],
+    limits: PlanLimits,
+) -> LaunchPlans:
+    """Check a bundle's `plans.json`; `refuse_misfits` in `cubin` goes on with what it launches.
+
+    Args:
+        document: what the bundle holds.
+        buffers: the tensors of each shape by name, in the order in which the shapes were asked for.
+        cubins: SHA-256 in hex of each cubin in the bundle.
+        limits: of the device.
+
+    Raises:
+        PlanError: it is no such document, or asks for what is not allowed.
+    """
+    if len(document) > _DOCUMENT_LIMIT_BYTES:
+        raise PlanError(f"plans of {len(document)} bytes; the limit is {_DOCUMENT_LIMIT_BYTES}")
+    try:
+        content = json.loads(document)
+    except (ValueError, RecursionError):
+        raise PlanError("plans that are not JSON") from None
+    reason, shapes = fields(content, "the plans", "unrecordable", "shapes")
+    if reason is not None:
+        items(shapes, "the plans of what cannot be recorded", most=0)
+        return LaunchPlans(text(reason, "the reason", most=_REASON_LIMIT), ())
+    items(shapes, "the plans", least=len(buffers), most=len(buffers))
+    pairs = enumerate(zip(shapes, buffers, strict=True))
+    return LaunchPlans(
+        "", tuple(_read(shape, number, each, cubins=cubins, limits=limits) for number, (shape, each) in pairs)
+    )
+
+
+def _read(
+    value: Any,
+    number: int,
+    buffers: Mapping[str, BufferFacts],
+    *,
+    cubins: Collection[str],
+    limits: PlanLimits,
+) -> LaunchPlan:
+    try:
+        scratch, steps = fields(value, "a plan", "scratch", "steps")
+        regions = _scratch(scratch, buffers, limits)
+        sizes = {name: facts.size_bytes for name, facts in buffers.items()} | regions
+        writable = {name for name, facts in buffers.items() if facts.writable} | regions.keys()
+        room = _Room(sizes, writable, cubins, limits)
+        plan = LaunchPlan(
+            regions, tuple(_step(step, room) for step in items(steps, "the steps", least=1, most=STEP_LIMIT))
+        )
+        if not plan.launches:
+            raise PlanError("a plan that launches nothing")
+    except PlanError as error:
+        raise PlanError(error.message, number) from None
+    return plan
+
+
+def _scratch(value: Any, buffers: Mapping[str, BufferFacts], limits: PlanLimits) -> dict[str, int]:
+    if type(value) is not dict or len(value) > _SCRATCH_LIMIT:
+        raise PlanError(f"scratch must be sizes of at most {_SCRATCH_LIMIT} buffers by name")
+    for name in value:
+        if not _SCRATCH.fullmatch(name) or name in buffers:
+            raise PlanError("scratch whose name is not one of scratch's")
+    sizes = {name: integer(size, "scratch", least=1, most=limits.scratch_bytes) for name, size in value.items()}
+    if sum(sizes.values()) > limits.scratch_bytes:
+        raise PlanError(f"{sum(sizes.values())} bytes of scratch; the limit is {limits.scratch_bytes}")
+    return sizes
+
+
+def _step(value: Any, room: _Room) -> Step:
+    match value:
+        case {"launch": launch} if len(value) == 1:
+            return _launch(launch, room)
+        case {"fill": fill} if len(value) == 1:
+            return _fill(fill, room)
+        case {"copy": copy} if len(value) == 1:
+            return _copy(copy, room)
+    raise PlanError("a step must be a launch, a fill or a copy")
+
+
+def _launch(value: Any, room: _Room) -> RecordedLaunch:
+    kernel, cubin, grid, block, cluster, shared_bytes, cooperative, programmatic, parameters = fields(
+        value,
+        "a launch",
+        *("kernel", "cubin", "grid", "block", "cluster", "shared_bytes", "cooperative", "programmatic", "parameters"),
+    )
+    if type(cubin) is not str or cubin not in room.cubins:
+        raise PlanError("a launch of a cubin that is not in the bundle")
+    blocks = integer(cluster, "a cluster", least=1, most=_CLUSTER_LIMIT)
+    return RecordedLaunch(
+        kernel=symbol(kernel, "a kernel"),
+        cubin=cubin,
+        grid=_extents(grid, "a grid", (_GRID_LIMIT[0] // blocks, *_GRID_LIMIT[1:])),
+        block=_block(block),
+        cluster=blocks,
+        shared_bytes=integer(shared_bytes, "shared memory in bytes", most=room.limits.shared_bytes),
+        cooperative=flag(cooperative, "whether a launch is cooperative"),
+        programmatic=flag(programmatic, "whether a launch may begin early"),
+        parameters=tuple(
+            read_parameter(each, room.sizes) for each in items(parameters, "the parameters", most=_PARAMETER_LIMIT)
+        ),
+    )
+
+
+def _block(value: Any) -> Extents:
+    x, y, z = _extents(value, "a block", _BLOCK_LIMIT)
+    if x * y * z > _THREAD_LIMIT:
+        raise PlanError(f"a block of {x * y * z} threads; the limit is {_THREAD_LIMIT}")
+    return x, y, z
+
+
+def _extents(value: Any, what: str, limits: Sequence[int]) -> Extents:
+    x, y, z = integers(value, what, count=3, least=1, most=limits[0])
+    if y > limits[1] or z > limits[2]:
+        raise PlanError(f"{what} of {(x, y, z)}; the limits are {tuple(limits)}")
+    return x, y, z
+
+
+def _fill(value: Any, room: _Room) -> Fill:
+    buffer, offset, size, pattern, width = fields(value, "a fill", "buffer", "offset", "bytes", "pattern", "width")
+    if type(width) is not int or width not in _WIDTHS:
+        raise PlanError("a fill's pattern must have 1, 2 or 4 bytes")
+    size_bytes, place = _target(buffer, offset, size, room)
+    if size_bytes % width or place.offset % width:
+        raise PlanError("a fill of no whole number of patterns")
+    return Fill(place, size_bytes, integer(pattern, "a fill's pattern", most=256**width - 1), width)
+
+
+def _copy(value: Any, room: _Room) -> Copy:
+    names = ("buffer", "offset", "source", "source_offset", "bytes")
+    buffer, offset, source, source_offset, size = fields(value, "a copy", *names)
+    size_bytes, place = _target(buffer, offset, size, room)
+    origin = read_place(source, source_offset, size_bytes=size_bytes, sizes=room.sizes)
+    if place.buffer == origin.buffer and abs(place.offset - origin.offset) < size_bytes:
+        raise PlanError("a copy onto itself")
+    return Copy(place, origin, size_bytes)
+
+
+def _target(buffer: Any, offset: Any, size: Any, room: _Room) -> tuple[int, Place]:
+    """Return how many bytes are written, and where."""
+    size_bytes = integer(size, "a number of bytes", least=1, most=max(room.sizes.values(), default=0))
+    place = read_place(buffer, offset, size_bytes=size_bytes, sizes=room.sizes)
+    if place.buffer not in room.writable:
+        raise PlanError(f"buffer {place.buffer} may not be written")
+    return size_bytes, place

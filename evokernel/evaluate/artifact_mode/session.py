@@ -1,0 +1,148 @@
+"""A recorded candidate under judgement: its kernels in the runner, its host code nowhere."""
+
+import math
+from collections.abc import Sequence
+
+from evokernel.errors import WorkerError
+from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
+from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
+from evokernel.evaluate.bench.candidate_session import checks_for, compare_runs, compare_set, is_hopeless
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.instruments.inspection import Inspection
+from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
+from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
+from evokernel.evaluate.instruments.tools import SANITIZER
+from evokernel.evaluate.judge.gpu_bench import CudaBench
+from evokernel.evaluate.numerics.arrays import raw_bytes, settle
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.records.evaluation import Mode, Stage, Timing
+
+_MAX_WORD = 1 << 32
+_RACECHECKED = 2
+"""Calls that are run under racecheck, which takes longer: a search workload, and a hidden shape."""
+_HANDED_OVER = 2 << 30
+"""The largest buffers of one call, in bytes, that are handed to another process."""
+_TOO_LARGE = "the workloads are too large to be handed to another process"
+
+
+class ArtifactSession:
+    """One candidate in the runner. Raises `WorkerError` where the driver refuses its kernels."""
+
+    mode = Mode.ARTIFACT
+
+    def __init__(self, bench: CudaBench, checked: CheckedBuild) -> None:
+        self.bench = bench
+        self._runner = bench.runners.take()
+        self._runner.load(checked.as_message(), checked.cubins, timeout_s=bench.settings.timeout_s)
+        self._shapes = shape_numbers(bench.grounds)
+        self._call_ns: dict[BoundWorkload, float] = {}
+        self._checked = checked
+        self.artifact = checked.digest(len(bench.task.workloads[bench.device_class].search))
+
+    def compare(self, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
+        """Run a call on the first distribution, then one on each of the others and a repetition, all in a batch."""
+        ground.poison_all(ground.sets)  # answers of an earlier candidate to the same inputs lie in other copies
+        fired = self._run(ground, {0: distributions[0]})
+        found = compare_set(ground, 0, distributions[0], stage)
+        self._call_ns[ground] = max(fired.device_ns, 1.0)
+        hopeless = is_hopeless(ground, fired.device_ns / 1e9)
+        rest = checks_for(distributions, hopeless=hopeless)[1:]
+        if found is not None or stage is Stage.SMOKE:
+            return found
+        cases = dict(enumerate((*rest, distributions[0]), start=1))
+        self._run(ground, cases)
+        for number, distribution in list(cases.items())[:-1]:
+            found = found or compare_set(ground, number, distribution, stage)
+        return found or compare_runs(ground, ground.outputs(0), ground.outputs(len(cases)), stage)
+
+    def clock(self, ground: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> ArtifactClock:
+        """Return what times it on the runner's buffers."""
+        self._attach(ground)
+        return ArtifactClock(
+            self.bench,
+            ground,
+            fresh,
+            stage=stage,
+            candidate=Loaded(self._runner, self._shapes[ground], self._call_ns[ground]),
+            baselines=self.bench.device_baselines.batches(ground, baseline, timed=ground.calls),
+            verifier=self.bench.verifier(ground),
+        )
+
+    def remark(self) -> str:
+        """Return nothing: this is how candidates should be timed."""
+        return ""
+
+    def sanitize(self) -> Inspection:
+        """Run calls under memcheck and racecheck: on the smallest search workload, and on small hidden shapes."""
+        smallest = [
+            sorted(grounds, key=_bytes)[:count] for grounds, count in ((self._search, 1), (self.bench.probes, 2))
+        ]
+        calls = [self._recorded(ground) for grounds in smallest for ground in grounds if _bytes(ground) <= _HANDED_OVER]
+        if not calls:
+            return Inspection(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
+        work = [(MEMCHECK, call) for call in calls] + [(RACECHECK, call) for call in calls[:_RACECHECKED]]
+        return self.bench.sanitizer.check(work)
+
+    def profile(self, timings: Sequence[Timing]) -> Inspection:
+        """Read hardware counters on the search workload with most to gain, of those that can be handed over."""
+        grounds = [ground for ground in self._search if _bytes(ground) <= _HANDED_OVER]
+        if not grounds:
+            return Inspection(remarks=f"not profiled: {_TOO_LARGE}")
+        gains = {timing.workload: timing.to_gain for timing in timings}
+        chosen = max(grounds, key=lambda ground: gains.get(ground.workload.name, -math.inf))
+        return self.bench.profiler.profile(self._recorded(chosen))
+
+    @property
+    def _search(self) -> list[BoundWorkload]:
+        return [ground for ground in self._shapes if ground.kind is WorkloadPurpose.SEARCH]
+
+    def _recorded(self, ground: BoundWorkload) -> RecordedCall:
+        """Return the call on a workload, with the inputs of its first distribution."""
+        plan = self._checked.plans.shapes[self._shapes[ground]]
+        inputs = ground.case(ground.task.distributions[0]).inputs
+        buffers = [
+            RecordedTensor(
+                tensor.name,
+                tensor.bytes_at(ground.workload.sizes),
+                raw_bytes(inputs[tensor.name]) if tensor.name in inputs else None,
+            )
+            for tensor in ground.task.signature.tensors
+        ]
+        used = {launch.cubin for launch in plan.launches}
+        cubins = {digest: self._checked.cubins[digest] for digest in used}
+        return RecordedCall(ground.label, plan.as_message(), cubins, buffers, hidden=ground.hidden)
+
+    def close(self) -> None:
+        """Unload the kernels; a runner that cannot do that any more ends."""
+        if self._runner.alive:
+            try:
+                self._runner.drop()
+            except WorkerError:
+                self._runner.close()
+
+    def _attach(self, ground: BoundWorkload) -> None:
+        ground.attach(self._runner, self._runner.known)
+
+    def _run(self, ground: BoundWorkload, cases: dict[int, str]) -> BatchTimes:
+        """Run one call on each of some copies, filled with the cases of distributions."""
+        limit, poison = self.bench.settings.timeout_s, int(self.bench.rng.integers(_MAX_WORD))
+        self._attach(ground)
+        self._runner.arm(Batch(ground.name, self._shapes[ground], list(cases), poison))
+        for number, distribution in cases.items():
+            ground.put(number, ground.case(distribution).inputs)
+        settle(ground.device)
+        self._runner.armed(limit)
+        return self._runner.fire(limit)
+
+
+def _bytes(ground: BoundWorkload) -> int:
+    return ground.set_bytes
+
+
+def shape_numbers(grounds: Sequence[BoundWorkload]) -> dict[BoundWorkload, int]:
+    """Return, for each workload, which of the shapes of a build it is: those of the search first, then hidden ones."""
+    search = [ground for ground in grounds if ground.kind is WorkloadPurpose.SEARCH]
+    hidden = [ground for ground in grounds if ground.kind is not WorkloadPurpose.SEARCH]
+    return {ground: number for number, ground in enumerate((*search, *hidden))}

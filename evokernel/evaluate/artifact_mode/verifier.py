@@ -1,0 +1,109 @@
+"""Compares all that a batch wrote with what a baseline wrote on the same inputs, without a word from the host.
+
+The comparison is captured once for a workload's buffers and replayed for each batch: queued one by one, its operations
+would cost the host more time than the device. Every output of every call is compared, from the first element to the
+last; of the copies that no call was for some are looked at, drawn anew each time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from evokernel.evaluate.artifact_mode.row_comparison import RowComparison
+from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.numerics.arrays import Array, bits
+from evokernel.evaluate.numerics.correctness import rows_alike, rows_right, timed_limits
+
+_SPARED = 4
+"""Copies that were left out of a batch and are looked at, at most."""
+
+Work = Callable[[], Array]
+
+
+class Verifier:
+    """For the buffers that a workload has now. `comparers` are by dtype; without one torch compares."""
+
+    def __init__(
+        self,
+        ground: BoundWorkload,
+        *,
+        rng: np.random.Generator,
+        comparers: Mapping[torch.dtype, RowComparison] | None = None,
+    ) -> None:
+        self._ground = ground
+        self._comparers = comparers or {}
+        self._rng = rng
+        self._expected = ground.case(ground.workload.distribution).expected
+        self._wrote = ground.all_outputs(ground.sets)
+        self.kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote]
+        self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=ground.device)
+        self._patterns = ground.patterns()
+        self._replays: dict[str, Callable[[], Array]] = {}
+
+    def draw(self, spared: Sequence[int]) -> None:
+        """Choose which of the copies are looked at that the coming batch does not call for."""
+        self._spared.copy_(torch.from_numpy(self._rng.choice(spared, _SPARED)), non_blocking=True)
+
+    def keep(self) -> None:
+        """Queue copying all outputs to private memory, where they stay until the next time."""
+        for kept, out in zip(self.kept, self._wrote, strict=True):
+            kept.copy_(out)
+
+    def alike(self, *, candidate_kept: bool) -> Array:
+        """Queue the comparison; returns one truth value for each copy, on the device, good until the next time.
+
+        `candidate_kept` says whose outputs were kept; those of the other lie in the buffers.
+        """
+        mine, theirs = (self.kept, self._wrote) if candidate_kept else (self._wrote, self.kept)
+        return self._replayed("kept" if candidate_kept else "written", lambda: self._compare(mine, theirs))
+
+    def left_alone(self) -> Array:
+        """Queue a look at copies that no call was for: one truth value, good until the next time."""
+        return self._replayed("alone", self._untouched)
+
+    def _replayed(self, name: str, work: Work) -> Array:
+        if self._ground.device == "cpu":
+            return work()
+        if name not in self._replays:
+            self._replays[name] = _captured(work)
+        return self._replays[name]()
+
+    def _compare(self, actual: Sequence[Array], due: Sequence[Array]) -> Array:
+        sets = self._ground.sets
+        alike = torch.ones(sets, dtype=torch.bool, device=self._spared.device)
+        for output, wrote, other in zip(self._expected.outputs, actual, due, strict=True):
+            mine, theirs = wrote.view(sets, -1), other.view(sets, -1)
+            comparer = self._comparers.get(mine.dtype)
+            if comparer is None:
+                alike &= rows_alike(output, mine, theirs)
+            else:
+                limits = timed_limits(output)
+                rows = comparer.rows(mine, theirs, peak=limits.peak)
+                alike &= rows_right(output, error=rows.error, due=rows.due, worst=rows.worst)
+        return alike
+
+    def _untouched(self) -> Array:
+        found = [torch.ones(1, dtype=torch.bool, device=self._spared.device)]
+        for name, pattern in self._patterns.items():
+            some = self._ground.copies(name).index_select(0, self._spared)
+            found.append((bits(some) == pattern).all().reshape(1))
+        return torch.cat(found).all().reshape(1)
+
+
+def _captured(work: Work) -> Callable[[], Array]:
+    """Return what replays some work of fixed operations; it always answers in the same memory."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # what a first call sets up cannot be captured
+        work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        answer = work()
+
+    def replay() -> Array:
+        graph.replay()
+        return answer
+
+    return replay

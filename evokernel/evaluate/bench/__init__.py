@@ -1,0 +1,1 @@
+"""The judge's bench: workloads, their buffers, baselines, and paired clocks."""

@@ -1,0 +1,164 @@
+"""A task is fit to judge kernels only if empty answers fail on it and honest ones pass: tried once, at the start."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evokernel.errors import TaskError
+from evokernel.evaluate.bench.admission_variants import (
+    DOWNCAST,
+    AdmissionVariant,
+    attempt,
+    empty_answers,
+    honest_answers,
+    same_bits,
+)
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.references import native_answer
+from evokernel.task import Task
+
+_MORE_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was tried: honest answers that passed everywhere; empty answers, each with the check that caught it."""
+
+    passed: tuple[str, ...]
+    rejected: Mapping[str, str]
+    message: str
+
+
+def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: str = "cpu") -> Admission:
+    """Return what was tried on a task on a device (as torch calls it), about a second's work.
+
+    Each of `empty_answers` must be rejected on at least one shape and distribution; `honest_answers` must pass on all.
+    Shapes: hidden ones and the smallest search workload.
+
+    Raises:
+        TaskError: an empty answer would pass, an honest one fails, an input is ignored, results vary from call to
+            call, or the reference does not fit the signature; the message says where and what to change.
+    """
+    if device_class not in task.workloads:
+        known = ", ".join(sorted(task.workloads)) or "none"
+        raise TaskError(f"task {task.name!r} has no workloads for device class {device_class!r}; it has: {known}")
+    honest: dict[str, None] = {}
+    rejected: dict[str, str] = {}
+    survivors: dict[str, bool] = {}
+    mattering: set[str] = set()
+    cases = 0
+    for case in _cases(task, device_class, rng, device=device):
+        if cases == 0:
+            _check_repeatable(case)
+        if cases > 2 * len(task.distributions) and not _open(task, survivors, rejected):
+            break
+        cases += 1
+        honest.update(dict.fromkeys(_check_honest(case, rng)))
+        mattering.update(_mattering_inputs(case, skip=mattering))
+        _try_empty(case, rng, rejected=rejected, survivors=survivors)
+    _check_inputs_matter(task, mattering)
+    for name in _open(task, survivors, rejected):
+        on = f"{cases} checks (distributions {', '.join(task.distributions)})"
+        raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
+    message = f"{len(honest)} honest answers passed and {len(rejected)} empty ones failed in {cases} checks"
+    return Admission(tuple(honest), rejected, message)
+
+
+def _cases(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Iterator[AdmissionVariant]:
+    workloads = task.workloads[device_class]
+    least, odd, *_ = probe_workloads(workloads, rng)
+    search = min(workloads.search, key=task.bytes_at)
+    extra = search.distribution if search.distribution in task.distributions else task.distributions[0]
+    plan = [(odd, name) for name in task.distributions]
+    plan += [(search, extra)]
+    plan += [(least, name) for name in task.distributions]
+    # drawn only while an empty answer survives: a maximum over a row seldom lies in its tail
+    plan += [(search, name) for name in task.distributions] * _MORE_ROUNDS
+    for workload, distribution in plan:
+        yield AdmissionVariant.drawn(task, workload, distribution, rng, device=device)
+
+
+def _check_honest(case: AdmissionVariant, rng: np.random.Generator) -> list[str]:
+    answers = honest_answers(case, rng)
+    for name, answer in answers.items():
+        finding = judge_output(case.expected, answer)
+        if finding is not None:
+            raise TaskError(
+                f"task {case.task.name!r}: an honest answer ({name}) would be rejected: {finding.feedback}, "
+                f"{dict(case.workload.dims)}. Raise Precision.reduction (now {case.task.precision.reduction!r}) to the "
+                f"length of the longest sum, raise Precision.slack (now {case.task.precision.slack:g}), unset "
+                f"exact_on_integers, or leave {case.expected.distribution!r} out of Task.distributions"
+            )
+    return list(answers)
+
+
+def _try_empty(
+    case: AdmissionVariant, rng: np.random.Generator, *, rejected: dict[str, str], survivors: dict[str, bool]
+) -> None:
+    """Note which empty answers this case rejects, and whether the others were equal to the native answer so far."""
+    for name, make in empty_answers(case, rng).items():
+        if name in rejected:
+            continue
+        answer = make()
+        if answer is None:
+            continue
+        if judge_output(case.expected, answer) is not None:
+            rejected[name] = case.name
+        else:
+            survivors[name] = survivors.get(name, True) and same_bits(answer, case.native)
+
+
+def _check_repeatable(case: AdmissionVariant) -> None:
+    again = native_answer(case.task, case.workload, case.inputs)
+    # on a GPU, sums by atomic additions may come out with other roundings each time; that is no state
+    if not same_bits(again, case.native) and (again[0].device.type == "cpu" or judge_output(case.expected, again)):
+        raise TaskError(
+            f"task {case.task.name!r}: the reference gives other results for the same inputs; "
+            "it must not use random numbers or keep state"
+        )
+
+
+def _mattering_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
+    """Return the inputs whose exchange changes the native answer."""
+    found = []
+    for tensor in case.task.signature.inputs:
+        if tensor.name not in skip:
+            answer = attempt(case.task, case.workload, {**case.inputs, tensor.name: case.others[tensor.name]})
+            if answer is None or not same_bits(answer, case.native):
+                found.append(tensor.name)
+    return found
+
+
+def _check_inputs_matter(task: Task, mattering: set[str]) -> None:
+    ignored = [tensor.name for tensor in task.signature.inputs if tensor.name not in mattering]
+    if ignored:
+        raise TaskError(
+            f"task {task.name!r}: the reference ignores {', '.join(map(repr, ignored))} on every input tried; use it, "
+            "take it out of the signature, or make it an output if it is only written"
+        )
+
+
+def _open(task: Task, survivors: Mapping[str, bool], rejected: Mapping[str, str]) -> list[str]:
+    """Return the empty answers nothing rejected yet.
+
+    Fewer bits that never change the result (a sign, a comparison) are right, not a cheat.
+    """
+    harmless = {name for name in DOWNCAST.values() if survivors.get(name) and "normal" in task.distributions}
+    return [name for name in survivors if name not in rejected and name not in harmless]
+
+
+def _advice(task: Task, name: str) -> str:
+    if name in DOWNCAST.values():
+        return f"Add 'normal' to Task.distributions or lower Precision.slack (now {task.precision.slack:g})"
+    if "tail" in name:
+        return (
+            "The tail hardly counts in the result: add 'needles' and 'normal' to Task.distributions; or indices drawn "
+            "below the least extent of the floating-point inputs do not reach it: make that extent the least"
+        )
+    if "passed through" in name:
+        return "The task only copies on these inputs: add distributions or shapes where it does not"
+    if name in ("rolled rows", "shuffled elements"):
+        return "All elements of the result are alike: make the task depend on its inputs elementwise or by rows"
+    return "The result is the same whatever the inputs are: change the task or add distributions where it varies"

@@ -1,0 +1,218 @@
+"""One workload as the judge holds it: shared buffers, secret inputs, expected values."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+
+from evokernel.evaluate.memory.arena import Arena
+from evokernel.evaluate.numerics.arrays import Array, bits, settle
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
+from evokernel.evaluate.numerics.inputs import draw, result_tensors
+from evokernel.evaluate.numerics.tolerance import Expected, expect
+from evokernel.task import Role, Task, Workload
+
+
+class WorkloadPurpose(StrEnum):
+    """What a workload is for."""
+
+    SEARCH = "search"
+    PROBE = "probe"
+    HOLDOUT = "holdout"
+
+
+class Attaching(Protocol):
+    """What can map the arenas of one kind; see `RunnerProcess.attach`."""
+
+    def attach(self, name: str, arena: Any, scalars: Mapping[str, int | float]) -> None:
+        """Make an arena usable under a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenCase:
+    """Secret inputs and what must come of them."""
+
+    inputs: Mapping[str, Array]
+    expected: Expected
+
+
+class BoundWorkload:
+    """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one.
+
+    `make_arena` returns buffers for a number of sets; inputs and expected values live where those do. `calls` is how
+    many calls a timed batch has, `baseline_us` the time of one call of each baseline.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        workload: Workload,
+        kind: WorkloadPurpose,
+        rng: np.random.Generator,
+        *,
+        make_arena: Callable[[int], Arena],
+        sets: int = 2,
+    ) -> None:
+        self.task = task
+        self.workload = workload
+        self.kind = kind
+        self._rng = rng
+        self.calls = 1
+        self.baseline_us: dict[str, float] = {}
+        self.chosen = ""
+        self._poison = draw_poison(rng)
+        self._cases: dict[str, HiddenCase] = {}
+        self._generation = 0
+        self._make = make_arena
+        self._arena = make_arena(sets)
+        self._results = result_tensors(task)
+        self._patterns: dict[str, Array] = {}
+
+    @property
+    def hidden(self) -> bool:
+        """Whether its shape must not be told."""
+        return self.kind is not WorkloadPurpose.SEARCH
+
+    @property
+    def label(self) -> str:
+        """How it is called in front of a candidate's author."""
+        names = {
+            WorkloadPurpose.SEARCH: self.workload.name,
+            WorkloadPurpose.PROBE: "a hidden shape",
+            WorkloadPurpose.HOLDOUT: "held-out inputs",
+        }
+        return names[self.kind]
+
+    @property
+    def anchor(self) -> str:
+        """The baseline that is timed against in a search: the one that was chosen first, or the fastest."""
+        return self.chosen or min(self.baseline_us, key=lambda name: self.baseline_us[name])
+
+    @property
+    def least_us(self) -> float:
+        """The time of the fastest baseline; infinite where none was timed."""
+        return min(self.baseline_us.values(), default=math.inf)
+
+    @property
+    def name(self) -> str:
+        """The arena's name between judge and runners."""
+        return f"{self.kind}:{self.workload.name}:{self._generation}"
+
+    @property
+    def sets(self) -> int:
+        """How many copies of the buffers there are."""
+        return self._arena.sets
+
+    @property
+    def set_bytes(self) -> int:
+        """The size of one copy, guard bars included."""
+        return self._arena.set_bytes
+
+    @property
+    def device(self) -> str:
+        """Where the buffers live."""
+        return self._arena.device
+
+    @property
+    def memories(self) -> tuple[Array, Array]:
+        """The bytes that the buffers lie in: those of inputs, and those of what may be written."""
+        return self._arena.inputs.memory, self._arena.outputs.memory
+
+    @property
+    def poison_word(self) -> int:
+        """The pattern the outputs held before a call."""
+        return self._poison
+
+    def resize(self, sets: int) -> None:
+        """Replace the arena; also the cure for one whose guard bars were broken."""
+        self._arena.close()
+        self._generation += 1
+        self._arena = self._make(sets)
+
+    def attach(self, runner: Attaching, known: set[str]) -> None:
+        """Let a runner map the arena; `known` holds the names it has already, and is added to."""
+        if self.name not in known:
+            runner.attach(self.name, self._arena, self.workload.dims)
+            known.add(self.name)
+
+    def case(self, distribution: str) -> HiddenCase:
+        """Return the secret inputs of a distribution, drawn at the first request. Raises `TaskError`."""
+        if distribution not in self._cases:
+            inputs = draw(self.task, self.workload, distribution, self._rng, device=self.device)
+            expected = expect(self.task, self.workload, inputs, distribution=distribution)
+            self._cases[distribution] = HiddenCase(inputs, expected)
+        return self._cases[distribution]
+
+    def views(self, set_index: int) -> dict[str, Array]:
+        """Return the inputs and in/out tensors of one copy, writable."""
+        return {tensor.name: self._arena.view(set_index, tensor.name) for tensor in self.task.signature.inputs}
+
+    def all_inputs(self) -> dict[str, Array]:
+        """Return the inputs and in/out tensors of all copies, each of shape (sets, *shape), writable."""
+        return {tensor.name: self._arena.views(tensor.name) for tensor in self.task.signature.inputs}
+
+    def call_arguments(self, set_index: int) -> tuple[dict[str, Any], tuple[Array, ...]]:
+        """Return one copy as a baseline takes it: inputs and scalars by name, and what it writes, in their order."""
+        tensors = self.task.signature.tensors
+        scalars = {scalar.name: self.workload.dims[scalar.name] for scalar in self.task.signature.scalars}
+        written = tuple(self._arena.view(set_index, each.name) for each in tensors if each.role is not Role.INPUT)
+        return {**self.views(set_index), **scalars}, written
+
+    def copies(self, name: str) -> Array:
+        """Return all copies of one tensor, of shape (sets, *shape); a view."""
+        return self._arena.views(name)
+
+    def patterns(self) -> dict[str, Array]:
+        """Return what each output of one copy holds once it was poisoned, as integers, by name."""
+        outputs = [tensor.name for tensor in self._results if tensor.role is Role.OUTPUT]
+        return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
+
+    def put(self, set_index: int, inputs: Mapping[str, Array]) -> None:
+        """Copy inputs into one copy and poison its outputs."""
+        for name, view in self.views(set_index).items():
+            view.copy_(inputs[name])
+        self._poison_sets(slice(set_index, set_index + 1))
+
+    def poison_all(self, sets: int) -> None:
+        """Fill the outputs of the first copies with a secret pattern that is no number."""
+        self._poison_sets(slice(sets))
+
+    def wipe(self, sets: int) -> None:
+        """Leave nothing in the first copies, so that nothing of them can be seen before its time.
+
+        Outputs count, too: what a baseline wrote there is the answer to the very inputs the candidate is to get next.
+        """
+        for tensor in self.task.signature.inputs:
+            self._arena.views(tensor.name)[:sets].zero_()
+        self.poison_all(sets)
+        settle(self.device)
+
+    def outputs(self, set_index: int) -> Sequence[Array]:
+        """Return what was written, in the order of a reference's results; views, not copies."""
+        return [self._arena.view(set_index, tensor.name) for tensor in self._results]
+
+    def all_outputs(self, sets: int) -> Sequence[Array]:
+        """Return what was written to the first copies, each of shape (sets, *shape); views, not copies."""
+        return [self._arena.views(tensor.name)[:sets] for tensor in self._results]
+
+    def broken_guards(self) -> tuple[str, ...]:
+        """Return the tensors that were written out of bounds."""
+        return self._arena.broken_guards()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._arena.close()
+
+    def _poison_sets(self, which: slice) -> None:
+        for tensor in self._results:
+            if tensor.role is Role.OUTPUT:
+                views = self._arena.views(tensor.name)[which]
+                bits(views).copy_(self._pattern(tensor.name, views[0]))
+
+    def _pattern(self, name: str, view: Array) -> Array:
+        if name not in self._patterns:
+            self._patterns[name] = bits(poison_like(view, self._poison))
+        return self._patterns[name]

@@ -1,0 +1,1 @@
+"""Sandboxed compilation: the pool of compiler processes and the cache of compiled kernels."""

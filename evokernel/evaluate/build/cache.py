@@ -1,0 +1,143 @@
+"""Compiled kernels on disk, so that a source that is built again, for other shapes, compiles only what is new.
+
+A source is built again for the hidden shapes of each process that measures a winner, by a run that goes on, and by
+other runs. The key holds the whole source, and everything else but the shapes, so a candidate whose build was tampered
+with from inside can only ever find its own forgeries again; and whatever is found is judged like what was compiled.
+"""
+
+import base64
+import hashlib
+import itertools
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from evokernel.evaluate.inside.process import bundle
+from evokernel.languages.toolchain import CompileAnswer, PythonCompiler
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""To be raised when the build programs compile the same source differently."""
+_COMPILED = "cache/"
+_LIMIT_BYTES = 1 << 30
+_LIMIT_OF_ENTRY_BYTES = 16 << 20
+_LIMIT_OF_ENTRY_FILES = 256
+_PRUNE_EVERY = 64  # entries written by this process; looking at all of them takes some milliseconds
+_SHARE_KEPT = 0.9
+_DIGEST_BYTES = 32
+
+Files = Mapping[str, bytes]
+
+
+class BuildCache:
+    """Files by key, the oldest dropped first. Any number of processes may share the folder.
+
+    What is damaged is not there; where the folder cannot be written, nothing is kept. An entry is the SHA-256 of a
+    bundle (see `inside/bundle`) and the bundle.
+    """
+
+    def __init__(self, folder: Path, *, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._folder = folder
+        self._limit_bytes = limit_bytes
+        self._written = itertools.count()
+
+    def get(self, key: str) -> dict[str, bytes]:
+        """Return what is kept under a key; nothing where there is none."""
+        path = self._folder / key
+        try:
+            data = path.read_bytes()
+            digest, text = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+            if hashlib.sha256(text).digest() != digest:
+                return {}
+            files = bundle.unpack(text)
+            os.utime(path)  # the oldest is what was not used for the longest time
+        except (OSError, ValueError):
+            return {}
+        return files
+
+    def put(self, key: str, files: Files) -> None:
+        """Keep files under a key, in the place of those that are there."""
+        text = bundle.pack(files)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                file.write(hashlib.sha256(text).digest() + text)
+            os.replace(file.name, self._folder / key)
+            if next(self._written) % _PRUNE_EVERY == 0:
+                self._prune()
+        except OSError as error:
+            logger.info("compiled kernels are not kept in %s: %s", self._folder, error.strerror)
+
+    def _prune(self) -> None:
+        """Drop the oldest entries where there are too many; others may do so at the same time."""
+        entries = []
+        for item in os.scandir(self._folder):
+            with suppress(FileNotFoundError):
+                entries.append((item.stat().st_mtime, item.stat().st_size, item.path))
+        total = sum(size for _, size, _ in entries)
+        if total <= self._limit_bytes:
+            return
+        for _, size, path in sorted(entries):
+            if total <= self._limit_bytes * _SHARE_KEPT:
+                return
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            total -= size
+
+
+class CachingCompilePool:
+    """A forge whose programs get, with each source, the kernels that were compiled for it before, as `known`.
+
+    `known` in a request holds the files' contents as base64 by their name in a bundle.
+    """
+
+    def __init__(self, forge: PythonCompiler, cache: BuildCache) -> None:
+        self._forge = forge
+        self._cache = cache
+
+    def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
+        """Answer a request as the forge does. Only requests with a `source` are remembered."""
+        if "source" not in request:
+            return self._forge(program, request, timeout_s=timeout_s)
+        key = key_of(program, request)
+        known = self._cache.get(key)
+        texts = {name: base64.b64encode(data).decode() for name, data in known.items()}
+        forged = self._forge(program, {**request, "known": texts}, timeout_s=timeout_s)
+        compiled = _compiled(forged)
+        if not compiled.keys() <= known.keys():
+            both = {**known, **compiled}
+            self._cache.put(key, both if _fits(both) else compiled)
+        return forged
+
+
+def default_folder() -> Path:
+    """Return where the user's compiled kernels are kept."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "evokernel" / "builds"
+
+
+def key_of(program: str, request: Mapping[str, Any]) -> str:
+    """Return the hash of everything that machine code is made from: all of a request but the shapes."""
+    rest = {name: value for name, value in request.items() if name not in ("shapes", "measured")}
+    return hashlib.sha256(json.dumps([FORMAT, program, rest], sort_keys=True).encode()).hexdigest()
+
+
+def _compiled(forged: CompileAnswer) -> dict[str, bytes]:
+    """Return the compiled kernels of a build; none where it failed, or sent something that is no bundle."""
+    if forged.answer is None or not forged.blob:
+        return {}
+    try:
+        files = bundle.unpack(forged.blob)
+    except ValueError:
+        return {}
+    return {name: data for name, data in files.items() if name.startswith(_COMPILED)}
+
+
+def _fits(files: Files) -> bool:
+    return len(files) <= _LIMIT_OF_ENTRY_FILES and sum(map(len, files.values())) <= _LIMIT_OF_ENTRY_BYTES

@@ -1,0 +1,78 @@
+"""Compiling candidates in threads, never beside a running clock, each at most once while it is remembered."""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
+from evokernel.protocols import BuildFailure, Built, Language
+from evokernel.records.candidate import Candidate
+from evokernel.task import Task
+
+_REMEMBERED = 32
+_T = TypeVar("_T")
+Shapes = tuple[Mapping[str, int | float], ...]
+"""Dimensions and scalars by name, one mapping for each shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What came of one source; `checked` is the sanitizer executable, where there is one."""
+
+    built: Built | BuildFailure
+    checked: bytes | BuildFailure | None = None
+
+
+class Builder:
+    """Compiles with as many threads as there are cores. `cores` are what compilers may use."""
+
+    def __init__(self, language: Language, gate: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
+        self._language = language
+        self._gate = gate
+        # A thread's own affinity is inherited by the compilers it starts: they may use the cores the engine avoids,
+        # since none of them runs beside a clock.
+        self._threads = ThreadPoolExecutor(
+            len(cores), "evokernel-build", initializer=lambda: os.sched_setaffinity(0, cores)
+        )
+        self._builds: OrderedDict[tuple[str, str], asyncio.Task[Build]] = OrderedDict()
+
+    async def build(self, candidate: Candidate, task: Task, *, hidden: Shapes = ()) -> Build:
+        """Compile a candidate and its sanitizer executable, or wait for whoever does it already.
+
+        `hidden` are the shapes beside the search workloads that it will be called with, for languages that compile
+        for shapes.
+        """
+        name = (candidate.id, repr(hidden))
+        running = self._builds.get(name)
+        if running is None or (running.done() and (running.cancelled() or running.exception())):
+            running = asyncio.create_task(self._compile(candidate.source, task, hidden))
+            self._builds[name] = running
+            self._forget()
+        self._builds.move_to_end(name)
+        # Shielded: a compiler cannot be called back, and the gate must be held for as long as it runs.
+        return await asyncio.shield(running)
+
+    async def close(self) -> None:
+        """Wait for the compilers that still run."""
+        await asyncio.gather(*self._builds.values(), return_exceptions=True)
+        self._threads.shutdown()
+
+    async def _compile(self, source: str, task: Task, hidden: Shapes) -> Build:
+        built = await self._run(lambda: self._language.build(source, task, hidden=hidden))
+        if isinstance(built, BuildFailure):
+            return Build(built)
+        return Build(built, await self._run(lambda: self._language.build_checked(source, task)))
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        async with self._gate.shared():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _forget(self) -> None:
+        for name in [name for name, task in self._builds.items() if task.done()]:
+            if len(self._builds) <= _REMEMBERED:
+                return
+            del self._builds[name]

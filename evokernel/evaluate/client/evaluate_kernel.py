@@ -1,0 +1,191 @@
+"""One kernel judged without a search: what `evokernel evaluate` and `evokernel export` rest on."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
+from evokernel.errors import HarnessError, LanguageError, TaskError
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.device.device_class import this_machine
+from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Stage, Status, Timing, combined_speedup
+
+FORMAT = 1
+_TIMED = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
+_CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelVerdict:
+    """What was found about one kernel: an evaluation for each budget that was asked for, until one failed."""
+
+    candidate: Candidate
+    identity: EvaluatorIdentity
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the kernel is right, and was measured in every way asked for."""
+        return all(evaluation.ok for evaluation in self.evaluations)
+
+    @property
+    def last(self) -> Evaluation:
+        """The evaluation that has the last word."""
+        return self.evaluations[-1]
+
+
+def read_candidate(path: Path) -> Candidate:
+    """Return the kernel in a file; its suffix says the language.
+
+    Raises:
+        LanguageError: the suffix is not known, or the file cannot be read.
+    """
+    language = language_of(path)
+    if language is None:
+        known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())
+        raise LanguageError(f"{path}: the suffix says the language, and {path.suffix or 'none'} is not known: {known}")
+    try:
+        return Candidate(path.read_text(encoding="utf-8"), language)
+    except (OSError, UnicodeDecodeError) as error:
+        raise LanguageError(f"cannot read the kernel {path}: {error}") from None
+
+
+def judge(
+    candidate: Candidate,
+    task_spec: str,
+    *,
+    budgets: Sequence[Fidelity],
+    settings: EvaluationConfig,
+    threads: int = 1,
+    task_hash: str = "",
+) -> KernelVerdict:
+    """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
+
+    Args:
+        candidate: the kernel.
+        task_spec: a built-in task or the path of a task file.
+        budgets: `final` judges on the held-out workloads too, in fresh processes.
+        settings: how to judge; what they leave out takes the value of the language's device class.
+        threads: threads the kernel may use.
+        task_hash: that of earlier evaluations; another one is refused before anything is measured.
+
+    Raises:
+        TaskError, LanguageError, HarnessError: it could not be judged.
+        ConfigError: the settings name an expert that cannot be used.
+    """
+    device, machine = DEVICE_OF[candidate.language], this_machine()
+    if device == "cuda" and machine.gpu is None:
+        raise HarnessError(
+            f"{candidate.language} kernels run on an NVIDIA GPU, and none is visible here; what can be done here is "
+            "to build one and look at what was built: evokernel evaluate FILE --task T --compile-only"
+        )
+    settings = settings.on(device)
+    limits = machine.limits(device)
+    language = local_language(candidate.language, settings, threads=threads, device=limits)
+    evaluator = LocalEvaluator(
+        task_spec,
+        language,
+        settings=settings,
+        threads=threads,
+        gpus=machine.gpus(device, wanted=settings.gpus),
+        expert=read_expert(settings, device=device, threads=threads, limits=limits),
+        profiled=True,
+    )
+    program = language.program_hash(candidate.source)
+    requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
+    return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
+
+
+async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *, task_hash: str) -> KernelVerdict:
+    made: list[Evaluation] = []
+    try:
+        identity = await evaluator.start()
+        if task_hash and identity.task_hash != task_hash:
+            raise TaskError(
+                "the task is not the one this kernel was found for: its text or the evaluation settings have changed. "
+                "Bring back the old text, or judge the kernel anew with `evokernel evaluate`"
+            )
+        for request in requests:
+            made.append(await evaluator.evaluate(request))
+            if made[-1].status is Status.HARNESS_ERROR:
+                raise HarnessError(made[-1].feedback)
+            if not made[-1].ok:
+                break
+    finally:
+        await evaluator.close()
+    return KernelVerdict(requests[0].candidate, identity, tuple(made))
+
+
+def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:
+    """Return the steps of the cascade with `passed`, `failed`, `skipped` or `not reached`."""
+    stages = [*_CHECKS, _TIMED[evaluation.key.budget]]
+    reached = stages.index(evaluation.stage) if evaluation.stage in stages else len(stages) - 1
+    words = ["passed"] * reached + ["passed" if evaluation.ok else "failed"]
+    if reached > stages.index(Stage.SANITIZER) and not evaluation.metrics.get("sanitized"):
+        words[stages.index(Stage.SANITIZER)] = "skipped"  # no sanitizers here, or they ran out of time
+    return list(zip(stages, words + ["not reached"] * (len(stages) - len(words)), strict=True))
+
+
+def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dict[str, Any]:
+    """Return what `evaluate --json` prints; the fields are those of docs/json.md."""
+    identity = judgement.identity
+    return {
+        "format": FORMAT,
+        "file": file,
+        "task": task,
+        "candidate": judgement.candidate.id,
+        "language": judgement.candidate.language,
+        "ok": judgement.ok,
+        "mode": judgement.last.key.mode.value,
+        "device": identity.device,
+        "environment": identity.environment,
+        "sandbox": identity.sandbox,
+        "evaluations": [_evaluation(evaluation) for evaluation in judgement.evaluations],
+    }
+
+
+def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "budget": evaluation.key.budget.value,
+        "mode": evaluation.key.mode.value,
+        "status": evaluation.status.value,
+        "stage": evaluation.stage.value,
+        "stages": {stage.value: word for stage, word in stages_of(evaluation)},
+        "feedback": evaluation.feedback,
+        "speedup": _speedup(combined_speedup(evaluation.timings)) if evaluation.ok else None,
+        "baselines": {name: _speedup(speedup) for name, speedup in evaluation.panel.items()},
+        "workloads": [_timing(timing) for timing in evaluation.timings],
+        "descriptor": _numbers(dict(evaluation.descriptor)),
+        "metrics": _numbers(dict(evaluation.metrics)),
+        "duration_s": evaluation.duration_s,
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    return {
+        "name": timing.workload,
+        "baseline": timing.baseline,
+        "candidate_us": timing.candidate_us,
+        "baseline_us": timing.baseline_us,
+        "speedup": _speedup(timing.speedup),
+        "verdict": timing.verdict.value,
+        "pairs": timing.pairs,
+        "floor_us": timing.floor_us,
+        "floor_share": timing.floor_share,
+        "limit": timing.limit.value if timing.limit else None,
+    }
+
+
+def _speedup(speedup: Speedup) -> dict[str, float | None]:
+    return _numbers({"value": speedup.value, "low": speedup.low, "high": speedup.high})
+
+
+def _numbers(values: dict[str, float]) -> dict[str, float | None]:
+    """Return the numbers, with None for those that JSON cannot spell."""
+    return {name: value if value - value == 0 else None for name, value in values.items()}

@@ -1,0 +1,86 @@
+"""What the evaluator writes down: who it is, and its verdict on a candidate."""
+
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.evaluate.client.builds import Build
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.records.evaluation import Evaluation, Mode, Speedup, Stage, Status
+from evokernel.tasks import task_hash
+
+MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}
+"""How candidates are run on each class of devices, unless one cannot be."""
+_NOT_IN_THE_HASH = {"sandbox", "compile_timeout_s", "gpus", "expert"}  # of the expert its text is, not its place
+
+
+def identify(
+    hello: Mapping[str, Any],
+    task_spec: str,
+    *,
+    language: Language,
+    settings: EvaluationConfig,
+    threads: int,
+    device: str,
+    expert: str = "",
+) -> EvaluatorIdentity:
+    """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
+    left_out = _NOT_IN_THE_HASH | (set() if settings.max_autotune else {"max_autotune"})  # off: as before it existed
+    text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=left_out)}"
+    text += expert and f" {expert}"
+    return EvaluatorIdentity(
+        task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+        device=hello["device"],
+        environment=f"{language.environment}; torch {importlib.metadata.version('torch')}",
+        evaluator_version=EVALUATOR_VERSION,
+        mode=MODES[device],
+        device_sheet=hello["sheet"],
+        sandbox=hello["sandbox"],
+        baseline_us=hello["baseline_us"],
+    )
+
+
+def entry(
+    request: EvaluationRequest,
+    identity: EvaluatorIdentity,
+    *,
+    outcome: PhaseVerdict,
+    build: Build | None,
+    build_s: float,
+    duration_s: float,
+) -> Evaluation:
+    """Return the verdict on a candidate. `build` is None where it came to none."""
+    assert outcome.status is not None
+    built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
+    mode = Mode(outcome.mode) if outcome.mode else None
+    return Evaluation(
+        key=identity.key(request.program_hash, request.budget, mode=mode),
+        candidate_id=request.candidate.id,
+        status=outcome.status,
+        stage=outcome.stage,
+        timings=outcome.timings if outcome.status is Status.OK else (),
+        panel={name: Speedup(*values) for name, values in outcome.panel.items()},
+        descriptor=built.descriptor if built else {},
+        metrics={**(built.metrics if built else {}), **outcome.metrics, "build_s": build_s},
+        feedback=outcome.told,
+        artifact_hash=outcome.artifact or (built.hash if built else ""),
+        stopped_early=outcome.stopped_early,
+        duration_s=duration_s,
+        sandbox=identity.sandbox,
+    )
+
+
+def unbuilt(build: Build) -> PhaseVerdict | None:
+    """Return the verdict where there is nothing to run, or what runs does not compile under the sanitizers."""
+    if isinstance(build.built, BuildFailure):
+        status = Status.HOST_EXCEPTION if build.built.raised else Status.COMPILE_ERROR
+        status = Status.COMPILE_TIMEOUT if build.built.timed_out else status
+        return PhaseVerdict(status, Stage.COMPILE, build.built.message)
+    if isinstance(build.checked, BuildFailure) and not build.checked.timed_out:
+        text = f"it compiles, but not with the address and undefined-behaviour sanitizers:\n{build.checked.message}"
+        return PhaseVerdict(Status.COMPILE_ERROR, Stage.COMPILE, text)
+    return None

@@ -1,0 +1,100 @@
+"""What this processor can do at best, measured at start, and the least time it could need for a piece of work."""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.records.evaluation import Floor, Limit
+
+IMPOSSIBLE_SHARE = 0.9
+"""A candidate below this share of the floor is impossible; the rest is for what measuring the device gets wrong."""
+_LEVELS = ("l1", "l2", "l3")
+_PROBE = Path(__file__).with_name("cpu_probe.cpp")
+_FLAGS = ("-O3", "-march=native", "-std=c++17", "-pthread")
+
+
+def device_name() -> str:
+    """Return the processor's model; one too vague to name a model gets a hash of its feature flags."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise HarnessError(f"cannot read the processor's name: {error}") from None
+    found = re.findall(r"^([\w ]+?)\s*: (.*)$", text.split("\n\n")[0], re.MULTILINE)
+    fields: dict[str, str] = dict(found)
+    name = " ".join(fields.get("model name", fields.get("CPU implementer", "cpu")).split())
+    if re.search(r"\d{3}", name):
+        return name
+    traits = " ".join(fields.get(key, "") for key in ("vendor_id", "cpu family", "model", "flags", "Features"))
+    return f"{name} [{hashlib.sha256(traits.encode()).hexdigest()[:8]}]"
+
+
+def measure_device(cores: Sequence[int]) -> dict[str, float]:
+    """Return peak rates and bandwidths of the given cores used at once, and the sizes of their caches.
+
+    `peak_fp32_gflop_s`; `vector_bits` and `vector_registers` of the widest vectors that compilers use;
+    `{l1,l2,l3,dram}_{read,copy}_gb_s`; `{l1,l2,l3}_bytes` (0 where there is no such cache).
+    Takes about a second, half of it compiling.
+
+    Raises:
+        HarnessError: no C++ compiler is found, or the probe fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="evokernel-device-") as folder:
+        program = Path(folder) / "probe"
+        _run([_compiler(), *_FLAGS, "-o", str(program), str(_PROBE)], "compile the device probe")
+        text = _run([str(program), *map(str, cores)], "run the device probe")
+    return {name: float(value) for name, value in (line.split() for line in text.splitlines())}
+
+
+def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    """Return the better of two sheets, entry by entry: a busy machine can only look slower than it is.
+
+    Better is more, and of times (`_us`) less.
+    """
+    merged = {**first, **second}
+    for name in first.keys() & second.keys():
+        merged[name] = (min if name.endswith("_us") else max)(first[name], second[name])
+    return merged
+
+
+def floor_of(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> Floor:
+    """Return the least time: of peak arithmetic and the fastest memory the bytes fit in, the longer."""
+    compute = flops / (sheet["peak_fp32_gflop_s"] * 1e3)
+    level = next((name for name in _LEVELS if bytes_moved <= sheet.get(f"{name}_bytes", 0.0)), "dram")
+    bandwidth = max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])
+    return longer(compute, bytes_moved / (bandwidth * 1e3))
+
+
+def longer(arithmetic_us: float, memory_us: float, *, launch_us: float = 0.0) -> Floor:
+    """Return the longer of two times as a floor. What a launch costs is no part of it, but may be the limit."""
+    us = max(arithmetic_us, memory_us)
+    if us < launch_us:
+        return Floor(us, Limit.LAUNCH)
+    return Floor(us, Limit.ARITHMETIC if arithmetic_us > memory_us else Limit.MEMORY)
+
+
+def is_impossible(candidate_us: float, least_us: float | None) -> bool:
+    """Say whether a time lies below the floor by more than the stated margin."""
+    return least_us is not None and candidate_us < IMPOSSIBLE_SHARE * least_us
+
+
+def _compiler() -> str:
+    for name in ("c++", "g++", "clang++"):
+        path = shutil.which(name)
+        if path:
+            return path
+    raise HarnessError("measuring the device needs a C++ compiler (c++, g++ or clang++) on PATH")
+
+
+def _run(command: Sequence[str], what: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HarnessError(f"could not {what}: {error}") from None
+    if done.returncode:
+        raise HarnessError(f"could not {what}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout

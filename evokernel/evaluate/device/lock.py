@@ -1,0 +1,112 @@
+"""One GPU for one judge at a time, over all programs of all users of a machine: a lock that ends with its process."""
+
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.device.nvml import visible_gpu
+
+FOLDER = Path("/tmp/evokernel-leases")
+"""Not TMPDIR or a folder of the user's own: those who share a GPU must find the same files."""
+_EVERYBODY_MAY_ADD = 0o1777
+_EVERYBODY_MAY_LOCK = 0o666
+_LOOK_EVERY_S = 0.005
+_TIMEOUT_S = 600.0
+
+
+@contextmanager
+def device_lease(uuid: str, timeout_s: float, *, folder: Path = FOLDER) -> Iterator[None]:
+    """Hold a GPU alone while a candidate is checked and timed there.
+
+    Whoever waits takes a second lock first, which the holder needs as well before it can have the GPU back: so two
+    searches share one GPU candidate by candidate, and neither starves.
+
+    Args:
+        uuid: the GPU's, as NVML tells it.
+        timeout_s: how long to wait for others, in s.
+        folder: where the locks are; another one in tests.
+
+    Raises:
+        HarnessError: somebody else holds it for longer, or the locks cannot be made; the message names who, or where.
+    """
+    deadline = time.monotonic() + timeout_s
+    name = re.sub(r"[^\w-]", "_", uuid)
+    with ExitStack() as stack:
+        device = _opened(folder, f"{name}.held", stack)
+        with ExitStack() as waiting:
+            turn = _opened(folder, f"{name}.next", waiting)
+            if not (_locked(turn, deadline) and _locked(device, deadline)):
+                raise HarnessError(f"the GPU {uuid} has been in use by {_holder(device)} for more than {timeout_s:g} s")
+        os.ftruncate(device, 0)
+        os.pwrite(device, f"{os.getpid()}\n".encode(), 0)
+        yield
+
+
+def this_device_lease() -> AbstractContextManager[None]:
+    """Return the lease of the GPU that this process sees first; of none where there is none."""
+    gpu = visible_gpu()
+    return nullcontext() if gpu is None else device_lease(gpu.uuid, _TIMEOUT_S)
+
+
+def _opened(folder: Path, name: str, stack: ExitStack) -> int:
+    """Return the descriptor of a lock, which the stack closes; programs that are started do not inherit it.
+
+    The file is never removed: unlinking a lock lets two processes hold two files of one name.
+    """
+    try:
+        _make(folder)
+        descriptor = _open(folder / name)
+    except OSError as error:
+        raise HarnessError(
+            f"cannot use {folder / name}, which keeps searches apart that share a GPU: {error.strerror}"
+        ) from error
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir()
+        folder.chmod(_EVERYBODY_MAY_ADD)  # mkdir's own mode is narrowed by the umask
+    except FileExistsError:
+        if not stat.S_ISDIR(folder.lstat().st_mode):  # a link that somebody left there leads anywhere
+            raise NotADirectoryError(0, "it is no folder") from None
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        # Not with O_CREAT: in a folder that all may write to, Linux refuses that for a file of somebody else's.
+        return os.open(path, flags)
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        return os.open(path, flags)
+    os.fchmod(descriptor, _EVERYBODY_MAY_LOCK)
+    return descriptor
+
+
+def _locked(descriptor: int, deadline: float) -> bool:
+    """Take a lock; say whether it could be had in time."""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        else:
+            return True
+
+
+def _holder(descriptor: int) -> str:
+    said = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+    return f"process {said}" if said.isdecimal() else "another process"

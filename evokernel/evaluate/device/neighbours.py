@@ -1,0 +1,170 @@
+"""Notices others on the GPU: no clock may run while another process has work queued there.
+
+Two witnesses. NVML lists the processes that hold a context, with their numbers; in a container these may be the
+host's, and then the list says nothing. A probe asks the GPU itself: contexts take turns in slices of about 2 ms, so a
+copy of some milliseconds that takes longer than it should has waited for somebody else's slices to end. (A tiny kernel
+says nothing: it may fit into a slice of ours, and after a pause it takes 0.2 to 0.4 ms beside contexts that are idle.)
+"""
+
+import ctypes
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from ctypes import byref, c_uint, c_ulonglong
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from evokernel.evaluate.device import nvml
+
+BUSY = 1.25
+"""A probe slowed down by more than this met another process's work. On an H100, 2 % at most when idle, 1.48 and more
+beside matrix products, 1.87 beside a single spinning block."""
+_COPIES = 32
+_GLANCE_COPIES = 8
+_PROBE_BYTES = 256 << 20
+_PAUSE_S = 0.2
+_MOST_PROCESSES = 256
+_SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType_t
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What the GPU runs at now; `reasons` are NVML's bits for why that is not more (0x4 power, 0x60 heat)."""
+
+    sm_mhz: int
+    memory_mhz: int
+    reasons: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignProcess:
+    """A process with a CUDA context that is not ours. `used_bytes` is 0 where the driver does not say."""
+
+    pid: int
+    used_bytes: int
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (("pid", c_uint), ("used", c_ulonglong), ("gpu_instance", c_uint), ("compute_instance", c_uint))
+
+
+def compute_processes(index: int) -> dict[int, int]:
+    """Return the device memory in bytes of each process with a context on a GPU, by pid. Raises `NvmlError`."""
+    count, processes = c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
+    nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", nvml.handle(index), byref(count), processes)
+    unknown = c_ulonglong(-1).value
+    return {p.pid: 0 if p.used == unknown else p.used for p in processes[: count.value]}
+
+
+def clocks(index: int) -> Clocks:
+    """Return the clocks of a GPU. Raises `NvmlError`."""
+    device, sm, memory, reasons = nvml.handle(index), c_uint(), c_uint(), c_ulonglong()
+    nvml.call("nvmlDeviceGetClockInfo", device, c_uint(_SM_CLOCK), byref(sm))
+    nvml.call("nvmlDeviceGetClockInfo", device, c_uint(_MEMORY_CLOCK), byref(memory))
+    nvml.call("nvmlDeviceGetCurrentClocksThrottleReasons", device, byref(reasons))
+    return Clocks(sm.value, memory.value, reasons.value)
+
+
+class Probe:
+    """Copies some memory and compares the time with the least so far.
+
+    To be used while this process has nothing queued. A look takes about 6 ms on an H100 and meets every neighbour; a
+    glance takes 1.5 ms and, fitting into a slice of ours now and then, misses two neighbours of five.
+    """
+
+    def __init__(self) -> None:
+        self._source = torch.zeros(_PROBE_BYTES, dtype=torch.uint8, device="cuda")
+        self._target = torch.empty_like(self._source)
+        self._least_ns = {copies: min(self._time_ns(copies) for _ in range(5)) for copies in (_COPIES, _GLANCE_COPIES)}
+
+    def slowdown(self) -> float:
+        """Return how many times as long as at best a look took."""
+        return self._slowdown(_COPIES)
+
+    def glance(self) -> float:
+        """Return how many times as long as at best a glance took."""
+        return self._slowdown(_GLANCE_COPIES)
+
+    def _slowdown(self, copies: int) -> float:
+        taken = self._time_ns(copies)
+        self._least_ns[copies] = min(self._least_ns[copies], taken)
+        return taken / self._least_ns[copies]
+
+    def _time_ns(self, copies: int) -> int:
+        self._target[:1].zero_()  # our turn begins here: switching contexts takes 0.3 ms, even from an idle one
+        torch.cuda.synchronize()
+        begin = time.perf_counter_ns()
+        for _ in range(copies):
+            self._target.copy_(self._source)
+        torch.cuda.synchronize()
+        return time.perf_counter_ns() - begin
+
+
+class NeighbourWatch:
+    """Tells whether others use the GPU that this process sees first. `ours` returns the pids of our processes."""
+
+    def __init__(self, ours: Callable[[], set[int]]) -> None:
+        self._ours = ours
+        self._probe = Probe()
+        self._usual: deque[float] = deque(maxlen=8)
+        self._gpu = nvml.visible_gpu()
+
+    def strangers(self) -> tuple[ForeignProcess, ...]:
+        """Return the processes on the GPU that are not ours; none where NVML cannot be believed.
+
+        It is believed when it lists a process of ours: to be asked while one of them has a context.
+        """
+        if self._gpu is None:
+            return ()
+        ours = self._ours() | {os.getpid()}
+        try:
+            listed = compute_processes(self._gpu.index)
+        except nvml.NvmlError:
+            return ()
+        if not ours & listed.keys():  # numbers of another namespace, or no numbers at all
+            return ()
+        return tuple(ForeignProcess(pid, used) for pid, used in sorted(listed.items()) if pid not in ours)
+
+    def learn(self) -> None:
+        """Take note of what a glance says right after trusted work, with no candidate near: a hot GPU is slower."""
+        self._usual.append(self._probe.glance())
+
+    def is_busy(self) -> bool:
+        """Say whether somebody has work on the GPU at this moment: two glances running say so."""
+        limit = BUSY * (median(self._usual) if self._usual else 1.0)
+        return self._probe.glance() > limit and self._probe.glance() > limit
+
+    def wait_until_quiet(self, timeout_s: float) -> str | None:
+        """Wait while others have work on the GPU; returns None, or, when time is up, what to note beside a number.
+
+        Somebody who holds memory but runs nothing does not disturb, and is not waited for.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (slowdown := self._probe.slowdown()) > BUSY:
+            if time.monotonic() >= deadline:
+                return self._note(slowdown)
+            time.sleep(_PAUSE_S)
+        return None
+
+    def conditions(self) -> dict[str, float]:
+        """Return the clocks and the number of other processes on the GPU, as metrics; nothing without NVML."""
+        if self._gpu is None:
+            return {}
+        try:
+            now = clocks(self._gpu.index)
+        except nvml.NvmlError:
+            return {}
+        return {
+            "sm_mhz": float(now.sm_mhz),
+            "memory_mhz": float(now.memory_mhz),
+            "throttle_reasons": float(now.reasons),
+            "other_processes": float(len(self.strangers())),
+        }
+
+    def _note(self, slowdown: float) -> str:
+        who = ", ".join(str(stranger.pid) for stranger in self.strangers())
+        others = f"processes {who}" if who else "another process"
+        return f"the GPU is shared with {others}: a copy took {slowdown:.1f} times as long as it should"

@@ -1,0 +1,1 @@
+"""Bindings of the CUDA driver and NVRTC by ctypes; standard library only."""

@@ -1,0 +1,301 @@
+"""CUDA C++ in a string, launched from Python: `Module(text, TILE=64).kernel[grid, block](x, y, n)`.
+
+A module is compiled when its first kernel is launched, for the device that torch uses, and launches go to torch's
+current stream. Who compiles and launches can be replaced (`Kernel.launcher`): where there is no GPU, launches are
+written down instead. This file and `nvrtc.py` need only torch, and exports carry both.
+"""
+
+import ctypes
+import functools
+import operator
+import re
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_void_p
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from .nvrtc import find_nvrtc, target_of
+
+_OPTION = re.compile(
+    r"--use_fast_math|--extra-device-vectorization|--restrict|--(?:fmad|ftz|prec-div|prec-sqrt)=(?:true|false)"
+    r"|--maxrregcount=\d{1,3}|--std=c\+\+(?:17|20)"
+)
+_OPTIONS_MEANT = (
+    "--use_fast_math, --fmad=, --ftz=, --prec-div=, --prec-sqrt= with true or false, --maxrregcount=N, "
+    "--extra-device-vectorization, --restrict, --std=c++17 or c++20"
+)
+_FLOATS = {4: "fp32", 8: "fp64"}
+_C_TYPES: dict[str, Any] = {
+    **{f"i{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+    **{"fp32": ctypes.c_float, "fp64": ctypes.c_double, "ptr": ctypes.c_uint64},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a kernel is launched: blocks, threads of a block, bytes of dynamic shared memory, blocks of a cluster."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cluster: int
+
+
+class CompiledFunction(Protocol):
+    """A compiled kernel."""
+
+    @property
+    def parameter_bytes(self) -> Sequence[int]:
+        """The sizes of its parameters in order."""
+        ...
+
+
+class LaunchBackend(Protocol):
+    """Compiles and launches."""
+
+    def load(self, source: str, options: Sequence[str], name: str) -> Any:
+        """Return a `CompiledFunction` of a source."""
+        ...
+
+    def launch(self, function: Any, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
+        """Launch it; an argument is a kind (`i32`, `fp32`, `ptr`, ...) and a number, a tensor or None."""
+        ...
+
+
+class Module:
+    """CUDA C++; each `extern "C" __global__` function in it is an attribute: `module.name[grid, block](...)`."""
+
+    def __init__(self, source: str, *, options: Sequence[str] = (), **defines: float | str) -> None:
+        """Take a source; nothing is compiled yet.
+
+        Args:
+            source: the text.
+            options: flags for the compiler: `--use_fast_math`, `--maxrregcount=N`, `--fmad=false` and the like.
+            defines: macros by name; tunables are handed over here.
+
+        Raises:
+            ValueError: an option is not one of those that are allowed.
+        """
+        for option in options:
+            if not _OPTION.fullmatch(option):
+                raise ValueError(f"option {option!r} is not allowed; those that are: {_OPTIONS_MEANT}")
+        self._source = source
+        self._options = (*options, *(f"-D{name}={_text(value)}" for name, value in sorted(defines.items())))
+
+    def __getattr__(self, name: str) -> "Kernel":
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Kernel(self._source, self._options, name)
+
+
+class Kernel:
+    """One kernel: `kernel[grid, block]`, `[grid, block, shared_bytes]` or `[grid, block, shared_bytes, cluster]`.
+
+    Grid and block are a number or a tuple of up to three, in blocks and threads; the dynamic shared memory is in bytes;
+    a cluster is so many blocks side by side, by which the grid must be divisible.
+    """
+
+    launcher: ClassVar[LaunchBackend | None] = None
+    """Who compiles and launches; None for NVRTC and the GPU that torch uses."""
+
+    def __init__(self, source: str, options: Sequence[str], name: str) -> None:
+        self._source = source
+        self._options = tuple(options)
+        self._name = name
+
+    def __getitem__(self, how: Any) -> Callable[..., None]:
+        if not isinstance(how, tuple) or not 2 <= len(how) <= 4:
+            raise TypeError(
+                f"kernel {self._name} is launched as {self._name}[grid, block] or [grid, block, bytes](...)"
+            )
+        grid, block = (self._extents(each) for each in how[:2])
+        shared_bytes, cluster = (*map(operator.index, how[2:]), *(0, 1)[len(how) - 2 :])
+        if cluster < 1 or grid[0] % cluster:
+            raise ValueError(f"kernel {self._name}: {grid[0]} blocks cannot be divided into clusters of {cluster}")
+        return functools.partial(self._launch, Geometry(grid, block, shared_bytes, cluster))
+
+    def _extents(self, given: Any) -> tuple[int, int, int]:
+        extents = [operator.index(extent) for extent in (given if isinstance(given, tuple | list) else (given,))]
+        if not 1 <= len(extents) <= 3 or min(extents) < 0:
+            raise ValueError(f"kernel {self._name}: {given!r} is neither a grid nor a block: give 1 to 3 numbers")
+        x, y, z = (*extents, 1, 1)[:3]
+        return x, y, z
+
+    def _launch(self, geometry: Geometry, *values: Any) -> None:
+        launcher = Kernel.launcher or _live()
+        function = launcher.load(self._source, self._options, self._name)
+        sizes = function.parameter_bytes
+        if len(values) != len(sizes):
+            raise TypeError(f"kernel {self._name} takes {len(sizes)} parameters and was given {len(values)}")
+        arguments = [self._argument(*each) for each in zip(range(len(sizes)), values, sizes, strict=True)]
+        if 0 not in geometry.grid:
+            launcher.launch(function, geometry, arguments)
+
+    def _argument(self, place: int, value: Any, size: int) -> tuple[str, Any]:
+        """Return the kind that a value takes in a parameter of a size: a compiled kernel knows no more of its types."""
+        where = f"kernel {self._name}, parameter {place} ({size} bytes)"
+        if value is None or hasattr(value, "data_ptr"):
+            if size == 8:
+                return "ptr", value
+            raise TypeError(f"{where}: a tensor needs a pointer, which has 8 bytes")
+        if isinstance(value, float) and size in _FLOATS:
+            return _FLOATS[size], value
+        if hasattr(value, "__index__") and size in (1, 2, 4, 8):
+            number, bits = operator.index(value), 8 * size
+            if -1 << (bits - 1) <= number < 1 << bits:
+                return f"{'i' if number < 1 << (bits - 1) else 'u'}{bits}", number
+            raise ValueError(f"{where}: {number} does not fit")
+        raise TypeError(f"{where}: {type(value).__name__} cannot be passed; give a tensor, an int or a float")
+
+
+def _text(value: float | str) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+# ------------------------------------------------------------------------------------------ on the GPU
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute with a value of 64 bytes, of which three words are used."""
+
+    _fields_ = (("id", c_uint32), ("pad", c_uint32), ("words", c_uint32 * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_bytes", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(_Attribute)),
+        ("count", c_uint),
+    )
+
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuCtxGetCurrent": (POINTER(c_void_p),),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
+    "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
+    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuLaunchKernelEx": (POINTER(_Config), c_void_p, POINTER(c_void_p), c_void_p),
+}
+_INVALID_VALUE = 1
+_CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 8, 14  # CU_FUNC_ATTRIBUTE_*
+_PORTABLE_CLUSTER = 8
+
+
+class _Loaded:
+    """A function of a module in the current context."""
+
+    def __init__(self, module: c_void_p, name: str) -> None:
+        self.handle = c_void_p()
+        _call("cuModuleGetFunction", byref(self.handle), module, name.encode())
+        self.parameter_bytes = tuple(self._sizes())
+        self._allowed = {_DYNAMIC_SHARED: 0, _NON_PORTABLE_CLUSTER: 0}
+
+    def allow(self, attribute: int, value: int) -> None:
+        """Raise a limit of the function, unless it is as high already."""
+        if value > self._allowed[attribute]:
+            _call("cuFuncSetAttribute", self.handle, attribute, value)
+            self._allowed[attribute] = value
+
+    def _sizes(self) -> list[int]:
+        """Ask for each parameter in turn; the driver has no other way to say how many there are."""
+        offset, size, sizes = c_size_t(), c_size_t(), list[int]()
+        while True:
+            code = _driver().cuFuncGetParamInfo(self.handle, len(sizes), byref(offset), byref(size))
+            if code == _INVALID_VALUE:
+                return sizes
+            _check("cuFuncGetParamInfo", code)
+            sizes.append(size.value)
+
+
+class Live:
+    """Launches on the GPU that torch uses, on torch's current stream."""
+
+    def __init__(self, image_of: Callable[[str, Sequence[str]], bytes] | None = None) -> None:
+        """Take where cubins come from, given source and options; None compiles for the device at hand."""
+        import torch
+
+        self._cuda = torch.cuda
+        self._image_of = image_of or self._compiled
+        self._modules: dict[tuple[Any, ...], c_void_p] = {}
+        self._functions: dict[tuple[Any, ...], _Loaded] = {}
+
+    def load(self, source: str, options: Sequence[str], name: str) -> _Loaded:
+        """Return a function; all of one source share a module, and with it its variables."""
+        device = self._cuda.current_device()
+        have_context(device)
+        key = (device, source, options)
+        if (*key, name) not in self._functions:
+            if key not in self._modules:
+                image, module = self._image_of(source, options), c_void_p()
+                _call("cuModuleLoadData", byref(module), image)
+                self._modules[key] = module
+            self._functions[*key, name] = _Loaded(self._modules[key], name)
+        return self._functions[*key, name]
+
+    def launch(self, function: _Loaded, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
+        """Queue one launch."""
+        function.allow(_DYNAMIC_SHARED, geometry.shared_bytes)
+        function.allow(_NON_PORTABLE_CLUSTER, int(geometry.cluster > _PORTABLE_CLUSTER))
+        cells = [_C_TYPES[kind](_address(value) if kind == "ptr" else value) for kind, value in arguments]
+        addresses = (c_void_p * max(len(cells), 1))(*[ctypes.addressof(cell) for cell in cells])
+        cluster = _Attribute(_CLUSTER_DIMENSION, 0, (c_uint32 * 16)(geometry.cluster, 1, 1))
+        stream = self._cuda.current_stream().cuda_stream
+        shared_bytes, count = geometry.shared_bytes, int(geometry.cluster > 1)
+        config = _Config(geometry.grid, geometry.block, shared_bytes, stream, ctypes.pointer(cluster), count)
+        _call("cuLaunchKernelEx", byref(config), function.handle, addresses, None)
+
+    def _compiled(self, source: str, options: Sequence[str]) -> bytes:
+        major, minor = self._cuda.get_device_capability()
+        return find_nvrtc().compile(source, options, target=target_of(10 * major + minor))
+
+
+def have_context(device: int) -> None:
+    """Give this thread the context of a device, unless it has one.
+
+    torch leaves that to the first call of the runtime, which a thread need not have made: its memory may be cached.
+    """
+    context = c_void_p()
+    _call("cuCtxGetCurrent", byref(context))
+    if not context.value:
+        _call("cuDevicePrimaryCtxRetain", byref(context), device)
+        _call("cuCtxSetCurrent", context)
+
+
+@functools.cache
+def _live() -> Live:
+    return Live()
+
+
+def _address(value: Any) -> int:
+    return 0 if value is None else int(value.data_ptr())
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    library = ctypes.CDLL("libcuda.so.1")
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, c_int
+    return library
+
+
+def _call(name: str, *arguments: Any) -> None:
+    _check(name, getattr(_driver(), name)(*arguments))
+
+
+def _check(name: str, code: int) -> None:
+    if code:
+        text = c_char_p()
+        _driver().cuGetErrorString(code, byref(text))
+        raise RuntimeError(f"CUDA error {code} in {name}: {(text.value or b'unknown error').decode()}")

@@ -1,0 +1,44 @@
+"""Maps an arena of device memory into a process as tensors; the counterpart of `cuda.arena.DeviceArena.layout`."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import virtual_memory
+
+
+class DeviceSets:
+    """One arena as this process sees it: `tensors` holds those of each set by name. Inputs cannot be written."""
+
+    def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        """Map what the descriptors of inputs and outputs stand for; closes them."""
+        self._mapped: list[tuple[int, int]] = []
+        memories = []
+        for index, (descriptor, size) in enumerate(zip(descriptors, request["sizes"], strict=True)):
+            handle = virtual_memory.import_fd(descriptor)
+            os.close(descriptor)
+            address = virtual_memory.map(handle, size, writable=bool(index))
+            virtual_memory.release(handle)  # the mapping keeps the memory
+            self._mapped.append((address, size))
+            memories.append(virtual_memory.as_bytes_tensor(address, size))
+        self.tensors = [_one_set(request, memories, number) for number in range(request["sets"])]
+
+    def close(self) -> None:
+        """Take the mappings away; no tensor of it may be used any more, and no kernel may be at work on it."""
+        self.tensors.clear()
+        while self._mapped:
+            virtual_memory.unmap(*self._mapped.pop())
+
+
+def _one_set(request: Mapping[str, Any], memories: Sequence[Any], number: int) -> dict[str, Any]:
+    import torch
+
+    tensors = {}
+    for name, shape, dtype, _, segment, offset in request["buffers"]:
+        element = getattr(torch, dtype)
+        count = 1
+        for extent in shape:
+            count *= extent
+        start = offset + number * request["strides"][segment]
+        tensors[name] = memories[segment][start : start + count * element.itemsize].view(element).view(shape)
+    return tensors

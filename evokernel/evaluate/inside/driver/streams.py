@@ -1,0 +1,151 @@
+"""Streams, events and captured graphs through the CUDA driver alone, in the context that is current."""
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ctypes import POINTER, byref, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+from .loaded_kernel import CudaLaunchError, call, declare
+
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+_EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL
+_SIGNATURES: dict[str, Sequence[Any]] = {
+    "cuCtxSynchronize": (),
+    "cuStreamCreate": (POINTER(c_void_p), c_uint),
+    "cuStreamSynchronize": (c_void_p,),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
+    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
+    "cuGraphUpload": (c_void_p, c_void_p),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphExecDestroy": (c_void_p,),
+    "cuGraphDestroy": (c_void_p,),
+    "cuEventCreate": (POINTER(c_void_p), c_uint),
+    "cuEventRecordWithFlags": (c_void_p, c_void_p, c_uint),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
+    "cuMemFree_v2": (c_uint64,),
+    "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, c_void_p),
+    "cuMemsetD16Async": (c_uint64, c_uint16, c_size_t, c_void_p),
+    "cuMemsetD32Async": (c_uint64, c_uint32, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
+}
+
+
+@cache
+def prepare() -> None:
+    """Make the functions of this module usable, before any other is used. Raises `OSError`."""
+    declare(_SIGNATURES)
+
+
+def allocate(size_bytes: int) -> int:
+    """Return the address of new device memory, aligned to 256 bytes. Raises `CudaLaunchError`."""
+    address = c_uint64()
+    call("cuMemAlloc_v2", byref(address), size_bytes)
+    return address.value
+
+
+def free(address: int) -> None:
+    """Give device memory back."""
+    call("cuMemFree_v2", address)
+
+
+def write(address: int, content: bytes) -> None:
+    """Copy bytes of the host to device memory; done when it returns."""
+    call("cuMemcpyHtoD_v2", address, content, len(content))
+
+
+def upload(graph: int | c_void_p, stream: int) -> None:
+    """Queue what the first launch of a graph would do beside running it."""
+    call("cuGraphUpload", graph, stream)
+
+
+def settle() -> None:
+    """Wait until the device has done all that this process asked of it. Raises what went wrong, `CudaLaunchError`."""
+    call("cuCtxSynchronize")
+
+
+class Stream:
+    """A stream of its own, in order, which does not wait for the default one."""
+
+    def __init__(self) -> None:
+        handle = c_void_p()
+        call("cuStreamCreate", byref(handle), _NON_BLOCKING)
+        self.handle: int = handle.value or 0
+
+    def wait(self) -> None:
+        """Wait for all that was queued. Raises what went wrong, `CudaLaunchError`."""
+        call("cuStreamSynchronize", self.handle)
+
+    def fill(self, address: int, *, pattern: int, width: int, count: int) -> None:
+        """Queue the writing of `count` words of 1, 2 or 4 bytes."""
+        call(f"cuMemsetD{8 * width}Async", address, pattern, count, self.handle)
+
+    def copy(self, target: int, source: int, *, size_bytes: int) -> None:
+        """Queue a copy within device memory."""
+        call("cuMemcpyDtoDAsync_v2", target, source, size_bytes, self.handle)
+
+    @contextmanager
+    def captured(self) -> Iterator["CapturedGraph"]:
+        """Collect what is queued meanwhile in a graph instead of running it; making that is the only work."""
+        graph = CapturedGraph()
+        call("cuStreamBeginCapture_v2", self.handle, _THIS_THREAD)
+        captured = c_void_p()
+        try:
+            yield graph
+        except CudaLaunchError:
+            with suppress(CudaLaunchError):  # what was refused is the error that counts
+                call("cuStreamEndCapture", self.handle, byref(captured))
+            raise
+        call("cuStreamEndCapture", self.handle, byref(captured))
+        try:
+            call("cuGraphInstantiateWithFlags", byref(graph.handle), captured, 0)
+        finally:
+            call("cuGraphDestroy", captured)
+
+
+class CapturedGraph:
+    """What was captured, ready to be launched as one."""
+
+    def __init__(self) -> None:
+        self.handle = c_void_p()
+
+    def upload(self, stream: Stream) -> None:
+        """Queue what the first launch would do beside running it."""
+        upload(self.handle, stream.handle)
+
+    def launch(self, stream: Stream) -> None:
+        """Queue all of it."""
+        call("cuGraphLaunch", self.handle, stream.handle)
+
+    def close(self) -> None:
+        """Give it back; it must not be running."""
+        call("cuGraphExecDestroy", self.handle)
+
+
+class Stopwatch:
+    """Two events: the device's own time between two points of a stream or of a captured graph."""
+
+    def __init__(self) -> None:
+        prepare()
+        self._begin, self._end = c_void_p(), c_void_p()
+        for event in (self._begin, self._end):
+            call("cuEventCreate", byref(event), 0)
+
+    def begin(self, stream: int, *, in_graph: bool) -> None:
+        """Queue the first point; `in_graph` where the stream is being captured."""
+        call("cuEventRecordWithFlags", self._begin, stream, _EXTERNAL if in_graph else 0)
+
+    def end(self, stream: int, *, in_graph: bool) -> None:
+        """Queue the second point."""
+        call("cuEventRecordWithFlags", self._end, stream, _EXTERNAL if in_graph else 0)
+
+    def elapsed_ns(self) -> float:
+        """Return the time between the two, in ns, resolved to about 30; the stream must have been waited for."""
+        milliseconds = ctypes.c_float()
+        call("cuEventElapsedTime", byref(milliseconds), self._begin, self._end)
+        return milliseconds.value * 1e6

@@ -1,0 +1,210 @@
+"""Device memory that processes share by file descriptor, through the CUDA driver's virtual memory management.
+
+Everything happens on device 0 of those the process may see. A mapping made read-only is so in the GPU's page tables: a
+kernel that writes through it ends its own context and changes nothing. Whoever holds the descriptor chooses the
+protection, though: against hostile *host* code a read-only mapping is no wall.
+"""
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint16, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+DEVICE = 0
+PINNED = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
+ON_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+AS_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+READ, READ_WRITE = 1, 3  # CU_MEM_ACCESS_FLAGS_PROT_*
+MINIMUM = 0  # CU_MEM_ALLOC_GRANULARITY_MINIMUM
+
+
+class CudaError(OSError):
+    """The driver is missing or refused a call; the message names the call and the driver's error."""
+
+
+class Location(ctypes.Structure):
+    """CUmemLocation."""
+
+    _fields_ = (("type", c_int), ("id", c_int))
+
+
+class AllocationFlags(ctypes.Structure):
+    """The last member of CUmemAllocationProp."""
+
+    _fields_ = (
+        ("compression", c_uint8),
+        ("rdma_capable", c_uint8),
+        ("usage", c_uint16),
+        ("reserved", c_uint8 * 4),
+    )
+
+
+class AllocationProperties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("handle_types", c_int),
+        ("location", Location),
+        ("win32_metadata", c_void_p),
+        ("flags", AllocationFlags),
+    )
+
+
+class MemoryAccess(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = (("location", Location), ("flags", c_int))
+
+
+# Device addresses and allocation handles are 64-bit integers; none of these calls has a second version.
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuInit": (c_uint,),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
+    "cuCtxSetCurrent": (c_void_p,),
+    "cuCtxSynchronize": (),
+    "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(AllocationProperties), c_int),
+    "cuMemCreate": (POINTER(c_uint64), c_size_t, POINTER(AllocationProperties), c_uint64),
+    "cuMemRelease": (c_uint64,),
+    "cuMemExportToShareableHandle": (c_void_p, c_uint64, c_int, c_uint64),
+    "cuMemImportFromShareableHandle": (POINTER(c_uint64), c_void_p, c_int),
+    "cuMemAddressReserve": (POINTER(c_uint64), c_size_t, c_size_t, c_uint64, c_uint64),
+    "cuMemAddressFree": (c_uint64, c_size_t),
+    "cuMemMap": (c_uint64, c_size_t, c_size_t, c_uint64, c_uint64),
+    "cuMemUnmap": (c_uint64, c_size_t),
+    "cuMemSetAccess": (c_uint64, c_size_t, POINTER(MemoryAccess), c_size_t),
+}
+
+
+def retain_primary_context(device: int = DEVICE) -> None:
+    """Make the device's primary context, the one torch uses, current in this thread; made if there is none yet."""
+    _call("cuCtxSetCurrent", _primary_context(device))
+
+
+def synchronize() -> None:
+    """Wait until the device has done all that this process asked of it. Raises what went wrong meanwhile."""
+    retain_primary_context()
+    _call("cuCtxSynchronize")
+
+
+def granularity() -> int:
+    """Return the bytes that sizes of allocations must be a multiple of."""
+    retain_primary_context()
+    step = c_size_t()
+    _call("cuMemGetAllocationGranularity", byref(step), byref(_properties()), MINIMUM)
+    return step.value
+
+
+def create(size_bytes: int) -> int:
+    """Allocate device memory that can be exported; returns its handle. The size is a multiple of `granularity()`."""
+    retain_primary_context()
+    handle = c_uint64()
+    _call("cuMemCreate", byref(handle), size_bytes, byref(_properties()), 0)
+    return handle.value
+
+
+def export(handle: int) -> int:
+    """Return a new file descriptor of an allocation; it keeps the memory alive until it is closed."""
+    descriptor = c_int(-1)
+    _call("cuMemExportToShareableHandle", byref(descriptor), handle, AS_DESCRIPTOR, 0)
+    return descriptor.value
+
+
+def import_fd(descriptor: int) -> int:
+    """Return the handle of the allocation behind a descriptor, which may be closed afterwards."""
+    retain_primary_context()
+    handle = c_uint64()
+    _call("cuMemImportFromShareableHandle", byref(handle), c_void_p(descriptor), AS_DESCRIPTOR)
+    return handle.value
+
+
+def release(handle: int) -> None:
+    """Give a handle back. The memory stays until its last mapping and its last descriptor are gone."""
+    _call("cuMemRelease", handle)
+
+
+def map(handle: int, size_bytes: int, *, writable: bool) -> int:
+    """Map a whole allocation and return its address."""
+    address = c_uint64()
+    _call("cuMemAddressReserve", byref(address), size_bytes, 0, 0, 0)
+    try:
+        _call("cuMemMap", address, size_bytes, 0, handle, 0)
+    except CudaError:
+        _call("cuMemAddressFree", address, size_bytes)
+        raise
+    access = MemoryAccess(Location(ON_DEVICE, DEVICE), READ_WRITE if writable else READ)
+    try:
+        _call("cuMemSetAccess", address, size_bytes, byref(access), 1)
+    except CudaError:
+        unmap(address.value, size_bytes)
+        raise
+    return address.value
+
+
+def unmap(address: int, size_bytes: int) -> None:
+    """Take a mapping away. Nothing on the device may be using it any more."""
+    _call("cuMemUnmap", address, size_bytes)
+    _call("cuMemAddressFree", address, size_bytes)
+
+
+class _Exposed:
+    """Describes device memory in the way array libraries agree on; it does not own it."""
+
+    def __init__(self, address: int, size_bytes: int) -> None:
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": (size_bytes,),
+            "typestr": "|u1",
+            "data": (address, False),  # torch refuses read-only arrays; the page tables know better anyway
+        }
+
+
+def as_bytes_tensor(address: int, size_bytes: int) -> Any:
+    """Return mapped memory as a torch tensor of bytes, without a copy; valid until it is unmapped.
+
+    Raises:
+        CudaError: torch made a copy.
+    """
+    import torch
+
+    torch.cuda.init()
+    tensor = torch.as_tensor(_Exposed(address, size_bytes), device=f"cuda:{DEVICE}")
+    if tensor.data_ptr() != address:
+        raise CudaError(f"torch copied device memory at {address:#x} instead of using it")
+    return tensor
+
+
+def _properties() -> AllocationProperties:
+    return AllocationProperties(PINNED, AS_DESCRIPTOR, Location(ON_DEVICE, DEVICE))
+
+
+@cache
+def _primary_context(device: int) -> c_void_p:
+    # Retained once in a process: never given back, as torch keeps it until the end, too.
+    ordinal, context = c_int(), c_void_p()
+    _call("cuInit", 0)
+    _call("cuDeviceGet", byref(ordinal), device)
+    _call("cuDevicePrimaryCtxRetain", byref(context), ordinal)
+    return context
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise CudaError(f"no CUDA driver: {error}") from None
+    for name, arguments in _SIGNATURES.items():
+        getattr(library, name).argtypes = arguments
+    return library
+
+
+def _call(name: str, *arguments: Any) -> None:
+    library = _library()
+    code = getattr(library, name)(*arguments)
+    if code:
+        text = c_char_p()
+        library.cuGetErrorName(code, byref(text))
+        raise CudaError(f"{name}: {(text.value or b'error %d' % code).decode()}")

@@ -1,0 +1,1 @@
+"""Processes in the sandbox: sealing, forking, reaping, and what they pass on."""

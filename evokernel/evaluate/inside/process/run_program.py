@@ -1,0 +1,101 @@
+"""Runs one program with all rights given up and sees to it that nothing of it is left."""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+from .reaper import end_strangers
+from .seal import (
+    CLONE_NEWPID,
+    LIBC,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    check,
+    prctl,
+    seal,
+    show_only_own_processes,
+)
+
+CANNOT_RUN = 127
+LOOK_EVERY_MS = 10
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program that the JSON text in `arguments[0]` describes; send its wait status on the control socket."""
+    spec = json.loads(arguments[0])
+    control = socket.socket(fileno=spec["control"])
+    if spec["own_pid_namespace"]:
+        _become_first_process(control)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_DUMPABLE, 0)  # the program may have our user id; it must not get at our memory
+    control.send(b"started")
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, control)
+    # The program holds the only other ends of the output pipes.
+    for stream in (1, 2):
+        os.close(stream)
+    child = os.pidfd_open(pid)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    poller.register(child, select.POLLIN)
+    finished, too_large = _wait(poller, child, pid, spec["resident_bytes"])
+    if not finished:  # the judge hung up: time is over, or it is dead
+        os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    end_strangers(set())
+    if finished:
+        report = {"status": status, "max_rss_kib": usage.ru_maxrss, "too_large": too_large}
+        control.send(json.dumps(report).encode())
+    os._exit(0)
+
+
+def _wait(poller: select.poll, child: int, pid: int, resident_bytes: int | None) -> tuple[bool, bool]:
+    """Wait until the program ends or the judge hangs up; end it where it uses too much memory.
+
+    Returns whether it ended, and whether it used too much.
+    """
+    patience, too_large = None if resident_bytes is None else LOOK_EVERY_MS, False
+    while not (ready := poller.poll(patience)):
+        if resident_bytes is not None and _resident(pid) > resident_bytes:
+            os.kill(pid, signal.SIGKILL)
+            patience, too_large = None, True
+    return all(fd == child for fd, _ in ready), too_large
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0  # it has just ended
+
+
+def _become_first_process(control: socket.socket) -> None:
+    """Go on as the first process of a new PID namespace: beyond the program's signals, and its end ends the others."""
+    check(LIBC.unshare(CLONE_NEWPID), "unshare")
+    pid = os.fork()
+    if pid:
+        control.close()
+        for stream in (1, 2):
+            os.close(stream)
+        os.waitpid(pid, 0)
+        os._exit(0)
+    show_only_own_processes()
+
+
+def _become(spec: dict[str, Any], control: socket.socket) -> NoReturn:
+    try:
+        control.close()
+        os.setsid()
+        os.chdir(spec["folder"])
+        seal(spec, spec["uid"])
+        os.execve(spec["program"], spec["argv"], spec["env"])
+    except OSError as error:
+        sys.stderr.write(f"cannot run {spec['argv'][0]}: {error}\n")
+        sys.stderr.flush()
+    os._exit(CANNOT_RUN)

@@ -1,0 +1,141 @@
+"""Waits in the sandbox, warm, and forks a sealed, single-use process of one program for each request.
+
+A program is a module in this folder with a function `run(spec, uid, descriptors, shared)`, which becomes the forked
+process for good. `shared` is what the function of it that `spec["prepare"]` names returned, before the first fork.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn, Protocol, cast
+
+from .reaper import end_strangers
+from .seal import CLONE_NEWPID, LIBC, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, check, prctl
+
+MESSAGE_BYTES = 65536
+DESCRIPTORS = 16
+FAULT_CHARACTERS = 2000
+
+
+class ForkProgram(Protocol):
+    """What a module in this folder must offer to be served by a zygote."""
+
+    def run(self, spec: dict[str, Any], uid: int | None, descriptors: list[int], shared: Any) -> NoReturn:
+        """Become the program, in a fresh fork; must seal itself before it touches anything untrusted."""
+
+
+class Zygote:
+    """The loop: forks processes, reports how they ended, and ends all of them when the judge is gone."""
+
+    def __init__(self, spec: dict[str, Any], control: socket.socket) -> None:
+        self.spec = spec
+        self.control = control
+        self.judge = spec["judge"]
+        self.program, self.shared = load(spec)
+        self.namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.forks: dict[int, tuple[int, int]] = {}  # by descriptor: number, process
+        self.poller = select.poll()
+        self.poller.register(self.control, select.POLLIN)
+        self.poller.register(self.judge, select.POLLIN)
+
+    def serve(self) -> None:
+        """Answer until the control socket closes or the judge's process ends."""
+        self.control.send(json.dumps({"hello": os.getpid()}).encode())
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        alive = True
+        while alive:
+            for descriptor, _ in self.poller.poll():
+                if descriptor == self.judge:
+                    alive = False
+                elif descriptor == self.control.fileno():
+                    alive = self._answer() and alive
+                else:
+                    self._reap(descriptor)
+        self._end_all()
+
+    def _answer(self) -> bool:
+        message, descriptors, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES, DESCRIPTORS)
+        if not message:
+            return False
+        request = json.loads(message)
+        try:
+            pid = self._fork(request, descriptors)
+        except OSError as error:
+            self.control.send(json.dumps({"started": request["number"], "fault": str(error)}).encode())
+            return True
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        handle = os.pidfd_open(pid)
+        self.forks[handle] = (request["number"], pid)
+        self.poller.register(handle, select.POLLIN)
+        socket.send_fds(self.control, [json.dumps({"started": request["number"]}).encode()], [handle])
+        return True
+
+    def _fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        own_namespace = self.spec["own_pid_namespace"]
+        if own_namespace:
+            check(LIBC.unshare(CLONE_NEWPID), "unshare")  # for the next child only, which becomes its first process
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self.program.run(self.spec, request["uid"], descriptors, self.shared)
+        finally:
+            if own_namespace:
+                check(LIBC.setns(self.namespace, CLONE_NEWPID), "setns")
+        return pid
+
+    def _reap(self, handle: int) -> None:
+        number, pid = self.forks.pop(handle)
+        self.poller.unregister(handle)
+        os.close(handle)
+        _, status, usage = os.wait4(pid, 0)
+        strangers = end_strangers({pid for _, pid in self.forks.values()})
+        report = {"ended": number, "status": status, "max_rss_kib": usage.ru_maxrss, "strangers": strangers}
+        self.control.send(json.dumps(report).encode())
+
+    def _end_all(self) -> None:
+        for _, pid in self.forks.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for _, pid in self.forks.values():
+            os.waitpid(pid, 0)
+        end_strangers(set())
+
+
+def load(spec: dict[str, Any]) -> tuple[ForkProgram, Any]:
+    """Import the program and what it wants preloaded; returns it and what its forks share.
+
+    No untrusted code is near yet.
+    """
+    sys.path += spec["packages"]
+    for name in spec["preload"]:
+        importlib.import_module(name)
+    program = cast(ForkProgram, importlib.import_module(f"..{spec['program']}", __package__))
+    return program, getattr(program, spec["prepare"])(spec) if spec["prepare"] else None
+
+
+def main(arguments: list[str]) -> None:
+    """Serve as the JSON text in `arguments[0]` says."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    spec = json.loads(arguments[0])
+    control = socket.socket(fileno=spec["control"])
+    try:
+        zygote = Zygote(spec, control)
+    except Exception as error:  # noqa: BLE001  the judge is told, whatever a foreign package's import came up with
+        fault = f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS]
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            control.send(json.dumps({"fault": fault}).encode())
+        return
+    prctl(PR_SET_DUMPABLE, 0)  # where a candidate has our user id, it must not get at our memory
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge died while being told something
+        zygote.serve()

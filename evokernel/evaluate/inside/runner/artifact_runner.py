@@ -1,0 +1,196 @@
+"""Launches recorded kernels: the trusted process of artifact mode, with a context and nothing else in it.
+
+No candidate's host code runs here and none is imported; what is untrusted is what runs on the device. The judge says
+which launches to make (it has checked the plan) and on which buffers, in batches. A batch is captured as one graph: a
+copy of our own, so that every batch meets the same caches and a GPU that is awake, an event, the calls, an event. The
+answer is the device's time between the two. From when a batch is ready until it is fired nothing is asked of the
+device, on which the judge is at work then. A kernel that fails takes the context with it, so this process ends then.
+"""
+
+import json
+import os
+import select
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from ..driver import loaded_kernel, streams, virtual_memory
+from ..driver.tlb_warmup import TlbWarmup
+from ..process import bundle
+from ..process.descriptors import keep_only
+from ..process.seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.shared_flag import SharedFlags, interruptions
+from .recorded_candidate import RecordedCandidate
+
+STDERR, CHANNEL, FLAGS = 2, 3, 4
+FAULT_EXIT = 70
+MESSAGE_BYTES = 1 << 18
+TEXT_LIMIT = 2000
+_LOOKS = 2000  # at the flag, between two at the channel
+PLAN, CUBINS = "plan.json", "cubins/"
+_OUT_OF_MEMORY = "CUDA error 2 "
+
+
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object) -> NoReturn:
+    """Become a runner for good. `descriptors`: channel to the judge, page of flags, file for stderr."""
+    code = FAULT_EXIT
+    try:
+        keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
+        channel = socket.socket(fileno=CHANNEL)
+        flags = SharedFlags(FLAGS)
+        stand_apart(spec)
+        seal(spec, uid)
+        prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
+        virtual_memory.retain_primary_context()
+        prctl(PR_SET_DUMPABLE, 0)
+        options = {name: spec[name] for name in ("prelude_bytes", "multiprocessors", "spin")}
+        _Runner(channel, flags, **options).serve()
+        code = 0
+    except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
+        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(code)
+
+
+class _Arena:
+    """The buffers of one workload: where each of them lies in each set."""
+
+    def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        self.memories: list[tuple[int, int]] = []  # addresses and sizes
+        for index, (descriptor, size) in enumerate(zip(descriptors, request["sizes"], strict=True)):
+            handle = virtual_memory.import_fd(descriptor)
+            os.close(descriptor)
+            self.memories.append((virtual_memory.map(handle, size, writable=bool(index)), size))
+            virtual_memory.release(handle)  # the mapping keeps the memory
+        self.sets = [
+            {
+                name: self.memories[segment][0] + offset + number * request["strides"][segment]
+                for name, _, _, _, segment, offset in request["buffers"]
+            }
+            for number in range(request["sets"])
+        ]
+
+    def close(self) -> None:
+        while self.memories:
+            virtual_memory.unmap(*self.memories.pop())
+
+
+class _Runner:
+    def __init__(
+        self, channel: socket.socket, flags: SharedFlags, *, prelude_bytes: int, multiprocessors: int, spin: bool
+    ) -> None:
+        streams.prepare()
+        self._channel = channel
+        self._flags = flags
+        self._spin = spin
+        self._stream = streams.Stream()
+        self._watch = streams.Stopwatch()
+        self._prelude_bytes = prelude_bytes
+        self._prelude = [streams.allocate(prelude_bytes) for _ in range(2)]
+        self._touch = TlbWarmup(multiprocessors=multiprocessors, sink=self._prelude[1])
+        self._poller = select.poll()
+        self._poller.register(channel, select.POLLIN)
+        self._arenas: dict[str, _Arena] = {}
+        self._candidate: RecordedCandidate | None = None
+        self._graph: streams.CapturedGraph | None = None
+
+    def serve(self) -> None:
+        self._channel.send(b"up")
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self._channel, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            request = json.loads(message)
+            try:
+                self._answer(request, descriptors)
+            except Exception as error:  # noqa: BLE001  whatever it is, the judge must hear whose fault it looks like
+                ours = "attach" in request or not isinstance(error, loaded_kernel.CudaLaunchError)
+                self._channel.send(json.dumps(_fault(error, ours=ours)).encode())
+                return
+
+    def _answer(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        match request:
+            case {"batch": arena}:
+                self._batch(arena, request)
+            case {"load": _}:
+                self._load(descriptors[0])
+                self._channel.send(b"loaded")
+            case {"attach": name}:
+                self._detach(name.rpartition(":")[0])
+                self._arenas[name] = _Arena(request, descriptors)
+                self._channel.send(b"attached")
+            case {"drop": _}:
+                self._drop()
+                self._channel.send(b"dropped")
+            case _:
+                raise ValueError(f"an unknown request: {sorted(request)}")
+
+    def _detach(self, stem: str) -> None:
+        """Let go of the arena that another one replaces: the same name but for its generation."""
+        for old in [name for name in self._arenas if name.rpartition(":")[0] == stem]:
+            self._arenas.pop(old).close()
+
+    def _load(self, descriptor: int) -> None:
+        with open(descriptor, "rb") as file:
+            files = bundle.unpack(file.read())
+        cubins = {name.removeprefix(CUBINS): image for name, image in files.items() if name.startswith(CUBINS)}
+        self._drop()
+        self._candidate = RecordedCandidate(json.loads(files[PLAN]), cubins, self._stream)
+
+    def _drop(self) -> None:
+        self._close_graph()
+        if self._candidate is not None:
+            self._candidate.close()
+            self._candidate = None
+
+    def _batch(self, arena: str, request: Mapping[str, Any]) -> None:
+        candidate, sets = self._candidate, self._arenas[arena].sets
+        if candidate is None:
+            raise ValueError("a batch before a candidate")
+        shape, number = request["shape"], request["number"]
+        self._close_graph()
+        candidate.reload()
+        candidate.turn_to(shape)
+        calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
+        with self._stream.captured() as graph:
+            candidate.poison(request["poison"])
+            self._stream.copy(self._prelude[1], self._prelude[0], size_bytes=self._prelude_bytes)
+            for address, size in self._arenas[arena].memories:
+                self._touch.queue(self._stream.handle, address, size_bytes=size)
+            self._watch.begin(self._stream.handle, in_graph=True)
+            for steps in calls:
+                for queue in steps:
+                    queue()
+            self._watch.end(self._stream.handle, in_graph=True)
+        graph.upload(self._stream)
+        streams.settle()  # making a graph is work on the device, too: a baseline beside it took 0.4 ms longer
+        before = interruptions()
+        self._flags.armed = number
+        if self._told_to_go(number):
+            graph.upload(self._stream)
+            graph.launch(self._stream)
+            self._stream.wait()
+            device_ns = self._watch.elapsed_ns()
+            self._flags.finish(number, device_ns=device_ns, interruptions=interruptions() - before)
+        self._graph = graph  # to be closed before the next one is made: the baseline may be at work by now
+
+    def _close_graph(self) -> None:
+        if self._graph is not None:
+            self._graph.close()
+            self._graph = None
+
+    def _told_to_go(self, number: int) -> bool:
+        """Wait for the flag; any message instead, or the end of the channel, calls the batch off."""
+        while self._flags.go < number:
+            patience_ms = 0 if self._spin else 1
+            for _ in range(_LOOKS):
+                if self._flags.go >= number:
+                    return True
+            if self._poller.poll(patience_ms):
+                return False
+        return True
+
+
+def _fault(error: Exception, *, ours: bool) -> dict[str, Any]:
+    text = str(error)[:TEXT_LIMIT] or type(error).__name__
+    return {"fault": "ours" if ours else "memory" if text.startswith(_OUT_OF_MEMORY) else "device", "text": text}

@@ -1,0 +1,68 @@
+"""Memory behind tensors that are not there: what it is called, how large it is, which bytes of it a tensor covers."""
+
+from typing import Any
+
+import torch
+
+from .stand_in_tensors import StandIn
+
+WIDTH_BYTES = 4  # of the widest pattern that the device's memset repeats
+
+
+class Buffers:
+    """Names for the memory behind tensors: those of the arguments, then scratch in the order it is used.
+
+    Attributes:
+        scratch: bytes of each scratch buffer by name.
+    """
+
+    def __init__(self) -> None:
+        """Know no memory yet."""
+        self.scratch: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._kept: list[Any] = []  # a storage that is gone could give its number to another
+
+    def name(self, tensor: StandIn, name: str) -> None:
+        """Name the memory of a tensor."""
+        storage = tensor.untyped_storage()
+        self._kept.append(storage)
+        self._names[storage._cdata] = name
+
+    def place(self, tensor: Any) -> tuple[str, int]:
+        """Return the name of a tensor's memory and its offset there in bytes.
+
+        Raises:
+            ValueError: the tensor is not on the GPU.
+        """
+        if not isinstance(tensor, StandIn):
+            raise ValueError("a kernel was given a tensor on the CPU: make scratch with device=x.device")
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._names:
+            name = f"scratch{len(self.scratch)}"
+            self.name(tensor, name)
+            self.scratch[name] = int(storage.nbytes())
+        return self._names[storage._cdata], int(tensor.storage_offset()) * tensor.element_size()
+
+
+def pattern_of(value: Any, dtype: Any) -> bytes:
+    """Return the bytes of one element, or half of them where they repeat; nothing for a number on the device."""
+    if isinstance(value, StandIn):
+        return b""
+    element = bytes(torch.full((1,), value, dtype=dtype, device="cpu").view(torch.uint8).tolist())
+    half = element[: len(element) // 2]
+    return half if len(element) > WIDTH_BYTES and element == half * 2 else element
+
+
+def layout(tensor: Any) -> list[tuple[int, int]]:
+    """Return extent and stride, in elements, of the dimensions that have more than one."""
+    return [(size, step) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def is_dense(tensor: Any) -> bool:
+    """Say whether the elements fill one stretch of memory, each place once, in whatever order."""
+    expected = 1
+    for size, step in sorted(layout(tensor), key=lambda each: each[1]):
+        if step != expected:
+            return False
+        expected *= size
+    return True

@@ -1,0 +1,117 @@
+"""Holds one candidate: seals itself, loads it, and calls it when told. Everything here may be overwritten by it.
+
+So nothing that this process says is believed beyond "I am done": the judge reads the clock and checks the buffers.
+"""
+
+import ctypes
+import errno
+import json
+import mmap
+import os
+import socket
+from typing import Any, NoReturn
+
+from ..process.descriptors import keep_only
+from ..process.seal import LIBC, PR_SET_DUMPABLE, prctl, seal, stand_apart
+
+STDERR, CHANNEL, ARTIFACT = 2, 3, 4
+FAULT_EXIT = 70
+MESSAGE_BYTES = 65536
+
+
+def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
+    """Return the trampoline, loaded once for all workers."""
+    return ctypes.CDLL(f"/proc/self/fd/{spec['files']['trampoline']}")
+
+
+def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampoline: ctypes.CDLL) -> NoReturn:
+    """Become a worker for good. `descriptors`: channel to the judge, sealed artifact, file for stderr."""
+    code = FAULT_EXIT
+    try:
+        keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
+        channel = socket.socket(fileno=CHANNEL)
+        stand_apart(spec)
+        trampoline.evk_catch_abort()
+        seal(spec, uid)
+        _Worker(channel, trampoline).serve()
+        code = 0
+    except Exception as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
+        os.write(STDERR, f"{type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(code)
+
+
+class _Worker:
+    def __init__(self, channel: socket.socket, trampoline: ctypes.CDLL) -> None:
+        self.channel = channel
+        self.calls = trampoline.evk_calls
+        self.calls.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_long]
+        self.calls.restype = None
+        self.kernel = ctypes.c_void_p()
+        self.arenas: dict[str, tuple[ctypes.Array[ctypes.c_uint64], int]] = {}
+
+    def serve(self) -> None:
+        if not self._load():
+            return
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            request = json.loads(message)
+            if "prepare" in request:
+                self._prepare(request)
+            else:
+                self._attach(request, descriptors)
+
+    def _load(self) -> bool:
+        path = f"/proc/self/fd/{ARTIFACT}"
+        # A change of user id made /proc/self unreadable; it is needed for this one look-up.
+        prctl(PR_SET_DUMPABLE, 1)
+        try:
+            library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            self.kernel = ctypes.cast(library.run, ctypes.c_void_p)
+        except (OSError, AttributeError) as error:
+            self.channel.send(json.dumps({"error": str(error).replace(path, "the candidate")}).encode())
+            return False
+        prctl(PR_SET_DUMPABLE, 0)  # no other worker of the same user may look into this one
+        os.close(ARTIFACT)
+        self.channel.send(b"loaded")
+        return True
+
+    def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        bases = [0, *(_map(fd, write=bool(index)) for index, fd in enumerate(descriptors))]
+        strides = [0, *request["strides"]]
+        words = [
+            (bases[base] + set_index * strides[base] + value) % (1 << 64)
+            for set_index in range(request["sets"])
+            for base, value in request["arguments"]
+        ]
+        self.arenas[request["attach"]] = ((ctypes.c_uint64 * len(words))(*words), request["sets"])
+        self.channel.send(b"attached")
+
+    def _prepare(self, request: dict[str, Any]) -> None:
+        words, sets = self.arenas[request["prepare"]]
+        arguments = (self.kernel, words, sets, request["first_set"], request["calls"])
+        if request["warm_set"] is not None:
+            self.calls(self.kernel, words, sets, request["warm_set"], 1)
+        self.channel.send(b"ready")
+        if self.channel.recv(16) == b"go":
+            self.calls(*arguments)
+            self.channel.send(b"done")
+
+
+def _map(descriptor: int, *, write: bool) -> int:
+    """Map a whole memory file, all pages at once so that no timed call pays for a page fault; returns its address."""
+    size = os.fstat(descriptor).st_size
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+    LIBC.mmap.restype = ctypes.c_void_p
+    LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+    address = LIBC.mmap(None, size, protection, flags, descriptor, 0)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        if number == errno.ENOMEM:
+            raise MemoryError(f"{size} bytes of buffers and what it has taken itself are beyond the memory limit")
+        raise OSError(number, "mmap of an arena failed")
+    os.close(descriptor)
+    return int(address)

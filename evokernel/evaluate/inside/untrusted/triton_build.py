@@ -1,0 +1,60 @@
+"""Builds a Triton source where there is no GPU: records what it does on stand-ins and compiles what it launches.
+
+Runs in a single-use process: it leaves Triton, torch and the environment changed.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ..process import bundle
+from . import cubin_description, load_module, recording, triton_faults
+from .kernel_cache import KernelCache
+from .triton_driver import RecordingDriver, activate, warm
+
+CACHE = "cache"
+
+warm()  # once, in the process that the single-use ones are forked from
+
+
+def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]:
+    """Compile a source for some shapes.
+
+    Args:
+        request: `load_module`; `capability` (90 for 9.0); `properties` of the device by name; `shapes`, each a list of
+            arguments, `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}`; `measured`, how
+            many of the shapes, from the first, to describe; `known`, the compiled kernels of an earlier build of the
+            same source, if there was one (see `known`).
+        folder: where the compiler may write.
+
+    Returns:
+        Either `failure` (see `triton_faults`; `hidden` where it came up on a shape that is not described), or `plans`
+        (one per measured shape, see `recording`), `unrecordable` (why they are no plans, or None), `cubins` (facts by
+        SHA-256 of the measured ones) and `compile_ms`; with the latter a bundle of `kernel.py`, `plans.json` for all
+        shapes, and the compiled kernels as `cache/KEY/NAME.json` and `.cubin`, which `triton_driver.use_cache` takes.
+    """
+    os.environ["TRITON_CACHE_DIR"] = str(Path(folder, CACHE))
+    kernels = KernelCache(Path(folder), request.get("known", {}))
+    recorder = recording.Recorder(request["capability"], request["properties"])
+    with triton_faults.errors_of_the_compiler(Path(folder, "stderr")) as messages:
+        start = time.perf_counter()
+        try:
+            activate(RecordingDriver(recorder))
+            run, shapes = load_module.load(request["source"]).run, request["shapes"]
+            recorded = recording.record(run, shapes, measured=request["measured"], recorder=recorder)
+            compile_ms = (time.perf_counter() - start) * 1e3
+            files = {load_module.FILE: request["source"].encode(), recording.FILE: recorded.document()}
+            blob = bundle.pack(files | kernels.files())
+        except Exception as error:  # noqa: BLE001  whatever a candidate raises is the answer
+            failure = triton_faults.describe(error, request["source"], messages())
+            return {"failure": {**failure, "hidden": recorder.index >= request["measured"]}}, b""
+    measured = request["measured"]
+    return {
+        "plans": recorded.plans[:measured],
+        "unrecordable": recorded.unrecordable,
+        "cubins": {
+            each: cubin_description.describe(recorder.cubins[each], Path(folder)) for each in recorded.cubins(measured)
+        },
+        "compile_ms": compile_ms,
+    }, blob

@@ -1,0 +1,1 @@
+"""The judge process: checks, timing, and the session of one candidate."""

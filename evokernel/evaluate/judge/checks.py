@@ -1,0 +1,111 @@
+"""The checks of the cascade, cheapest first: smoke, correctness everywhere, sanitizers."""
+
+import tempfile
+import time
+from pathlib import Path
+
+from evokernel.errors import HarnessError, WorkerError
+from evokernel.evaluate.bench.bench import Bench
+from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.bench.feedback import failure, out_of_bounds
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.numerics.arrays import raw_bytes
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, SandboxedExit, VisiblePaths, run_confined
+from evokernel.evaluate.sandbox.seccomp import Children
+from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
+from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
+from evokernel.records.evaluation import Stage, Status
+
+_SANITIZED_PROBES = 3
+_CHECKS_PER_TIMEOUT = 3.0
+
+
+def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bool) -> PhaseVerdict:
+    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`.
+
+    An `executable` is what was built with sanitizers; `thoroughly` runs what the session can run under others.
+    """
+    bench, began = session.bench, time.monotonic()
+    smoke = bench.probes[min(1, len(bench.probes) - 1)]
+    found = _try(session, smoke, bench.task.distributions[:1], Stage.SMOKE)
+    deadline = began + _CHECKS_PER_TIMEOUT * bench.settings.timeout_s
+    for ground in bench.grounds:
+        found = found or _try(session, ground, bench.task.distributions, Stage.CORRECTNESS)
+        if not found and time.monotonic() > deadline:
+            text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
+            found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
+    for ground in bench.grounds:  # a kernel may reach the buffers of other workloads than the one it was called on
+        found = found or out_of_bounds(ground, Stage.CORRECTNESS)
+    checked = time.monotonic()
+    sanitized, remarks = False, ""
+    if found is None and executable is not None:
+        found, sanitized = sanitize(bench, executable)
+    elif found is None and thoroughly:
+        inspected = session.sanitize()
+        found, sanitized, remarks = inspected.verdict, inspected.complete, inspected.remarks
+    metrics = {"check_s": checked - began, "sanitizer_s": time.monotonic() - checked, "sanitized": float(sanitized)}
+    found = found or PhaseVerdict(None, Stage.CORRECTNESS)
+    return PhaseVerdict(found.status, found.stage, found.feedback, metrics=metrics, remarks=remarks)
+
+
+def _try(
+    session: CandidateSession, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage
+) -> PhaseVerdict | None:
+    try:
+        found = session.compare(ground, distributions, stage)
+    except WorkerError as error:
+        found = failure(error, stage, f"on {ground.label}", hidden=ground.hidden)
+    found = out_of_bounds(ground, stage) or found
+    if found is not None and ground.kind is WorkloadPurpose.HOLDOUT:
+        return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)
+    return found
+
+
+def sanitize(bench: Bench, executable: bytes) -> tuple[PhaseVerdict | None, bool]:
+    """Return the verdict of the sanitizers on a few hidden shapes, and whether they ran to the end on all of them.
+
+    Raises:
+        HarnessError: the executable did not understand its job.
+    """
+    complete = True
+    for ground in bench.probes[:_SANITIZED_PROBES]:
+        case = ground.case(bench.task.distributions[0])
+        inputs = {name: raw_bytes(array) for name, array in case.inputs.items()}
+        job = pack_job(bench.task.signature, ground.workload.dims, inputs)
+        done = _run_job(bench, executable, job)
+        if done.exit_code == EXIT_FOUND:
+            return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr)), True
+        if done.exit_code == EXIT_BAD_JOB:
+            raise HarnessError(f"the sanitizer executable did not understand its job: {done.stderr[-500:]}")
+        if done.too_large:
+            text = f"more than {_memory(bench) >> 20} MiB of memory in use under the sanitizers"
+            return PhaseVerdict(Status.OUT_OF_MEMORY, Stage.SANITIZER, text), True
+        if done.timed_out:
+            complete = False
+        elif not done.ok:
+            how = f"killed by signal {done.signal}" if done.signal else f"ended the process with {done.exit_code}"
+            return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, f"{how} under the sanitizers"), True
+    return None, complete
+
+
+def _run_job(bench: Bench, executable: bytes, job: bytes) -> SandboxedExit:
+    with tempfile.TemporaryDirectory(prefix="evokernel-checked-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = folder / "checked"
+        program.write_bytes(executable)
+        program.chmod(0o755)
+        (folder / "job").write_bytes(job)
+        # Confined programs have no standard input; the shell gives this one its job.
+        return run_confined(
+            ["/bin/sh", "-c", "exec ./checked < job"],
+            sandbox=bench.sandbox,
+            paths=VisiblePaths(read_only=(folder,), folder=folder),
+            limits=ProcessLimits(timeout_s=bench.settings.timeout_s, memory_bytes=None, resident_bytes=_memory(bench)),
+            children=Children.NONE if bench.threads == 1 else Children.THREADS,
+        )
+
+
+def _memory(bench: Bench) -> int:
+    """Return what may be in use under the sanitizers, in bytes: they keep a shadow of all, and what was freed."""
+    return 2 * bench.settings.memory_mib << 20

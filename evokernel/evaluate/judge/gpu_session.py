@@ -1,0 +1,31 @@
+"""Chooses the mode of a candidate on a GPU."""
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
+from evokernel.evaluate.artifact_mode.plan import PlanLimits
+from evokernel.evaluate.artifact_mode.session import ArtifactSession, shape_numbers
+from evokernel.evaluate.bench.bench import Bench
+from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
+from evokernel.evaluate.device.nvml import visible_gpu
+from evokernel.evaluate.judge.gpu_bench import CudaBench
+
+_SCRATCH_LIMIT_BYTES = 4 << 30
+# Not the build's own reason: it comes from where the candidate's code ran, and could tell of hidden shapes.
+_UNRECORDABLE = (
+    "run in a worker, for what run() does cannot be recorded: a zero_, fill_ or copy_ on memory that is not "
+    "contiguous, between dtypes, or with a number that is not the same in every 4 bytes"
+)
+
+
+def open_on_gpu(bench: Bench, artifact: bytes, source: str) -> CandidateSession:
+    """Open a candidate in the runner, or in a worker where it could not be recorded. Raises as `open_session`."""
+    gpu = visible_gpu()
+    if gpu is None or not isinstance(bench, CudaBench):
+        raise HarnessError("a GPU that was there is gone")
+    numbers = shape_numbers(bench.grounds)
+    workloads = [ground.workload for ground in sorted(numbers, key=lambda ground: numbers[ground])]
+    limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
+    checked = read_artifact(artifact, bench.task, workloads=workloads, target=Target(gpu.capability, limits))
+    if checked.plans.unrecordable:
+        return WorkerSession(bench, artifact, source, note=_UNRECORDABLE)
+    return ArtifactSession(bench, checked)

@@ -1,0 +1,187 @@
+"""The judge: a process of its own that owns secrets, clock and verdict, and does what one engine asks, one by one."""
+
+import contextlib
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from evokernel.errors import HarnessError, WorkerError
+from evokernel.evaluate.bench.bench import Bench
+from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.bench.feedback import failure
+from evokernel.evaluate.bench.workload import WorkloadPurpose
+from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.judge.checks import check
+from evokernel.evaluate.judge.open_session import open_session
+from evokernel.evaluate.judge.timing_stage import Request, time_candidate
+from evokernel.evaluate.numerics.statistics import StoppingRule
+from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
+from evokernel.records.evaluation import Fidelity, Stage, Status
+
+_CONDITIONS_S = 3.0
+_STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
+
+
+class JudgeServer:
+    """Answers `start`, `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
+
+    `hire`, after `check` has found a kernel right, makes that kernel one of the baselines instead.
+    """
+
+    def __init__(self) -> None:
+        self._bench: Bench | None = None
+        self._session: CandidateSession | None = None
+        self._mode = self._artifact = ""
+        self._asked, self._latest = -math.inf, dict[str, float]()
+
+    def answer(self, message: Mapping[str, Any], blobs: list[bytes]) -> Message:
+        """Return the answer to one message. Raises whatever went wrong."""
+        match message["op"]:
+            case "start":
+                return self._start(message)
+            case "check" | "time" | "hire" if self._bench is None:
+                raise HarnessError(f"{message['op']} before start")
+            case "check":
+                return self._alone(lambda: self._check(message, blobs))
+            case "time":
+                return self._alone(lambda: self._time(message))
+            case "hire":
+                return self._hire(message["expert"])
+        raise HarnessError(f"unknown question {message['op']!r}")
+
+    def close(self) -> None:
+        """End the worker, the zygote and the baseline process."""
+        self._drop()
+        if self._bench is not None:
+            self._bench.close()
+
+    def _start(self, message: Mapping[str, Any]) -> Message:
+        self._bench = bench = make_bench(message)
+        return {
+            "device": bench.device_name,
+            "hidden_shapes": bench.hidden_shapes,
+            "sheet": bench.sheet,
+            "sandbox": bench.sandbox.describe(),
+            "baseline_us": _baseline_us(bench),
+        }
+
+    def _hire(self, expert: str) -> Message:
+        assert self._bench is not None
+        self._drop()
+        with self._bench.lease():
+            self._bench.hire(expert)
+        return {"baseline_us": _baseline_us(self._bench)}
+
+    def _alone(self, work: Callable[[], PhaseVerdict]) -> Message:
+        """Do something while no other judge is at work on the device; the answer says how the candidate was run."""
+        assert self._bench is not None
+        with self._bench.lease():
+            outcome = work()
+        return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
+
+    def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> PhaseVerdict:
+        assert self._bench is not None
+        bench = self._bench
+        self._drop()
+        self._mode = self._artifact = ""
+        began = time.monotonic()
+        try:
+            self._session = open_session(bench, blobs[0], message["source"])
+        except WorkerError as error:
+            return failure(error, Stage.SMOKE, "while loading")
+        self._mode, self._artifact = self._session.mode.value, self._session.artifact
+        opened = {"open_s": time.monotonic() - began}
+        outcome = check(self._session, blobs[1] if len(blobs) > 1 else None, thoroughly=message["sanitize"])
+        outcome = replace(outcome, metrics={**outcome.metrics, **opened})
+        if outcome.status is not None:
+            self._drop()
+            bench.repair()
+        return outcome
+
+    def _time(self, message: Mapping[str, Any]) -> PhaseVerdict:
+        if self._session is None:
+            raise HarnessError("time before check")
+        plan = StoppingRule(message["budget_s"], half_width=message["half_width"])
+        stage = _STAGES[Fidelity(message["budget"])]
+        request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
+        began, bench = time.monotonic(), self._session.bench
+        neighbours = bench.quiet()
+        if neighbours:
+            raise HarnessError(f"{neighbours}; nothing is timed beside others")
+        waited = time.monotonic()
+        outcome = time_candidate(self._session, request)
+        timed = time.monotonic()
+        if outcome.status is Status.OK and message["profile"]:
+            profile = self._session.profile(outcome.timings)
+            outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
+        profiled = time.monotonic()
+        self._drop()
+        if outcome.status is not Status.OK:
+            bench.repair()
+        metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}
+        return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
+
+    def _conditions(self) -> dict[str, float]:
+        """Return the device's state, at most some seconds old: asking takes as long as a part of a measurement."""
+        assert self._bench is not None
+        if time.monotonic() - self._asked > _CONDITIONS_S:
+            self._asked, self._latest = time.monotonic(), self._bench.conditions()
+        return self._latest
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
+    return {ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is WorkloadPurpose.SEARCH}
+
+
+def make_bench(setup: Mapping[str, Any]) -> Bench:
+    """Return the bench of the device class that the setup names."""
+    if setup["device"] == "cuda":
+        # NVML's order, in which the GPU to compile for was found; CUDA's own puts the fastest first.
+        os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        from evokernel.evaluate.device.lock import this_device_lease
+        from evokernel.evaluate.judge.gpu_bench import CudaBench
+
+        with this_device_lease():
+            return CudaBench(setup)
+    from evokernel.evaluate.judge.cpu_bench import CpuBench
+
+    return CpuBench(setup)
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer until the other end closes."""
+    with contextlib.closing(JudgeServer()) as judge:
+        while True:
+            try:
+                message, blobs = receive(connection)
+            except EOFError:
+                return
+            try:
+                answer = judge.answer(message, blobs)
+            except Exception as error:  # noqa: BLE001 - the edge of the process: the engine must hear of any fault
+                answer = {"error": type(error).__name__, "text": str(error) or repr(error)}
+            connection.sendall(pack(answer))
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the descriptor in `arguments[0]` for the process whose id is `arguments[1]`."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(arguments[1]):  # it died before the line above
+        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(fileno=int(arguments[0])) as end:
+        serve(end)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

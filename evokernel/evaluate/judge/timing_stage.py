@@ -1,0 +1,126 @@
+"""Timing a candidate on all workloads of a bench, with its verdict in words."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from evokernel.errors import WorkerError
+from evokernel.evaluate.bench.bench import Bench
+from evokernel.evaluate.bench.candidate_session import CandidateSession
+from evokernel.evaluate.bench.feedback import NEUTRAL, failure
+from evokernel.evaluate.bench.paired_clock import PairedClock, Rejected, confirmed
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.client.pooling import HOLDOUT_PREFIX
+from evokernel.evaluate.device.cpu_roofline import is_impossible
+from evokernel.evaluate.numerics.statistics import Estimate, StoppingRule, measure
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
+from evokernel.records.evaluation import Speedup, Stage, Status, Timing, combined_speedup
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed.
+
+    `incumbent` is the speed-up by workload below half of which it may stop early.
+    """
+
+    stage: Stage
+    plan: StoppingRule
+    confirm_s: float
+    incumbent: Mapping[str, float]
+
+
+def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
+    """Return the timings of a candidate that is right, or why it is not after all."""
+    timings: list[Timing] = []
+    early = False
+    for ground in session.bench.timed:
+        fresh = FreshInputs(ground.task, ground.workload, session.bench.rng, device=ground.device)
+        for baseline in session.bench.panel if session.bench.final else (ground.anchor,):
+            try:
+                estimate, impossible = _measure(session, ground, fresh, request, baseline=baseline)
+            except Rejected as rejected:
+                return _held_out(ground, rejected.outcome)
+            except WorkerError as error:
+                return _held_out(ground, failure(error, request.stage, f"in timed calls on {ground.label}"))
+            if impossible:
+                text = f"on {ground.label}: faster than this device can move the data or do the arithmetic; {NEUTRAL}"
+                return _held_out(ground, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))
+            early = early or estimate.stopped_early
+            timings.append(_timing(session.bench, ground, baseline, estimate))
+    kept = tuple(timings)
+    feedback = "\n".join(filter(None, (session.remark(), _feedback(kept))))
+    return PhaseVerdict(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)
+
+
+def _measure(
+    session: CandidateSession, ground: BoundWorkload, fresh: FreshInputs, request: Request, *, baseline: str
+) -> tuple[Estimate, bool]:
+    """Return the estimate, and whether it is impossible even after a second, longer measurement."""
+    clock = session.clock(ground, fresh, baseline=baseline, stage=request.stage)
+    return confirmed(clock, partial(_attempt, session, ground, request, clock=clock))
+
+
+def _attempt(
+    session: CandidateSession, ground: BoundWorkload, request: Request, *, clock: PairedClock
+) -> tuple[Estimate, bool]:
+    plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
+    estimate = _widened(measure(clock.block, plan), clock)
+    if not is_impossible(estimate.candidate_us, session.bench.floor(ground.workload).us):
+        clock.finish(thoroughly=request.stage is not Stage.QUICK)
+        return estimate, False
+    session.bench.look_again()
+    longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
+    again = _widened(measure(clock.block, longer), clock)
+    clock.finish(thoroughly=True)
+    return again, is_impossible(again.candidate_us, session.bench.floor(ground.workload).us)
+
+
+def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
+    """Add what no repetition shows to the error."""
+    return replace(estimate, log_error=math.hypot(estimate.log_error, clock.systematic_error()))
+
+
+def _held_out(ground: BoundWorkload, outcome: PhaseVerdict) -> PhaseVerdict:
+    if ground.kind is WorkloadPurpose.HOLDOUT and outcome.status is not Status.IMPOSSIBLE_SPEED:
+        return PhaseVerdict(Status.HOLDOUT_FAILED, outcome.stage, HELD_OUT)
+    return outcome
+
+
+def _timing(bench: Bench, ground: BoundWorkload, baseline: str, estimate: Estimate) -> Timing:
+    floor = bench.floor(ground.workload)
+    return Timing(
+        workload=(HOLDOUT_PREFIX if ground.kind is WorkloadPurpose.HOLDOUT else "") + ground.workload.name,
+        baseline=baseline,
+        weight=ground.workload.weight,
+        candidate_us=estimate.candidate_us,
+        baseline_us=estimate.baseline_us,
+        log_speedup=estimate.log_speedup,
+        log_error=estimate.log_error,
+        pairs=estimate.pairs,
+        verdict=estimate.verdict,
+        floor_us=floor.us,
+        limit=floor.limit,
+    )
+
+
+def _feedback(timings: tuple[Timing, ...]) -> str:
+    lines = [_line(timing) for timing in timings]
+    whole = combined_speedup(timings)
+    lines.append(f"all: {_span(whole)}")
+    return "\n".join(lines[:60])
+
+
+def _line(timing: Timing) -> str:
+    share = f", {timing.floor_share:.0%} of the device's limit" if timing.floor_share else ""
+    bound = f", {timing.limit.bound}" if timing.limit else ""
+    return (
+        f"{timing.workload}: {timing.candidate_us:.4g} us against {timing.baseline_us:.4g} us of {timing.baseline}, "
+        f"{_span(timing.speedup)}{share}{bound}"
+    )
+
+
+def _span(speedup: Speedup) -> str:
+    return f"{speedup.value:.3f}x ({speedup.low:.3f} to {speedup.high:.3f})"

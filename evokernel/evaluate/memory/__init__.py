@@ -1,0 +1,1 @@
+"""Buffers that the judge owns and lends: on the host, on a GPU."""

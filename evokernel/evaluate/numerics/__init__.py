@@ -1,0 +1,1 @@
+"""Inputs, references, tolerances, comparison and statistics."""

@@ -1,0 +1,30 @@
+"""The secret pattern that output buffers hold before a call: no number in any float format, so what is left shows."""
+
+import numpy as np
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array, bits
+
+
+def draw_poison(rng: np.random.Generator) -> int:
+    """Return four 16-bit quarters, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
+    quarters = rng.integers(0x7FC1, 0x8000, 4, dtype=np.int64)  # never payload 0, the NaN that arithmetic makes
+    quarters[0] |= 0x7FF8  # the top of a float64, whose exponent is longer
+    return int((quarters << np.array([48, 32, 16, 0])).sum())
+
+
+def poison_like(array: Array, poison: int) -> Array:
+    """Return a contiguous array of the same shape, dtype and device that holds the 64-bit pattern over and over."""
+    words = -(-array.numel() * array.element_size() // 8)
+    pattern = torch.full((words,), poison, dtype=torch.int64, device=array.device)
+    return pattern.view(array.dtype)[: array.numel()].view(array.shape)
+
+
+def fill_poison(array: Array, *, poison: int) -> None:
+    """Overwrite an array with the pattern, whatever its dtype."""
+    bits(array).copy_(bits(poison_like(array, poison)))
+
+
+def is_poison(array: Array, poison: int) -> Array:
+    """Mark the elements of an array that hold what `fill_poison` wrote there."""
+    return bits(array) == bits(poison_like(array, poison))

@@ -1,0 +1,281 @@
+"""The rule of right and wrong: outputs against the expected ones, within the tolerance of `tolerance`.
+
+Most outputs are right, and that is seen in a few passes; a wrong one is looked at again, to tell its author how.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array, is_float, store, widen
+from evokernel.evaluate.numerics.canary import is_poison
+from evokernel.evaluate.numerics.error_regions import ErrorPattern, describe
+from evokernel.evaluate.numerics.tolerance import ErrorBounds, Expected, ExpectedOutput, rms
+from evokernel.records.evaluation import Status
+
+_LEAST_PART = 1 << 16
+"""Elements of an output that are compared at least, where only a share of it is."""
+_CACHED = 1 << 18
+_FITTING = 1 << 26
+"""Elements that are compared at once: on a processor, and on a GPU."""
+
+_Arrays = Sequence[Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why an output is wrong. `ratio` is the error over the tolerance, `share` the part of elements that are wrong."""
+
+    status: Status
+    feedback: str
+    ratio: float = math.inf
+    share: float = 1.0
+
+
+def judge_output(
+    expected: Expected, actual: _Arrays, *, poison: int | None = None, hidden: bool = False
+) -> Mismatch | None:
+    """Return what is wrong with the outputs of one call, or None.
+
+    Args:
+        expected: from `expect`, for the same inputs.
+        actual: one array per expected output, in their order, on the device of the expected ones.
+        poison: the pattern the buffers held before the call (see `fill_poison`), a NaN in every output dtype.
+        hidden: the shape must not be told.
+
+    Raises:
+        ValueError: count, shape or dtype of the arrays differ from the task's.
+    """
+    where = "a hidden shape" if hidden else expected.workload.name
+    place = f"on {where} (distribution {expected.distribution})"
+    pairs = _paired(expected.outputs, actual)
+    right = torch.stack([_plainly_right(output, array) for output, array in pairs]).tolist()
+    doubtful = (pair for pair, fine in zip(pairs, right, strict=True) if not fine)
+    findings = (_judge(output, array, poison=poison, place=place, hidden=hidden) for output, array in doubtful)
+    return next((finding for finding in findings if finding is not None), None)
+
+
+def judge_timed(
+    expected: Expected, actual: _Arrays, *, native: _Arrays, poison: int | None = None, hidden: bool = False
+) -> Mismatch | None:
+    """Return what is wrong with the outputs of a timed call, or None; about 1 ms for a right output of 1 MB.
+
+    `native` is `native_answer` on that call's inputs; `expected` is from other inputs of the same workload and
+    distribution and lends its tolerance, widened by the native operation's own error.
+
+    Raises:
+        ValueError: as `judge_output`.
+    """
+    where = "a hidden shape" if hidden else expected.workload.name
+    for (output, array), answer in zip(_paired(expected.outputs, actual), native, strict=True):
+        if not _alike(output, array.reshape(-1), answer.reshape(-1)):
+            high = widen(answer)
+            limits = output.limits.for_timed(rms(high[high.isfinite()].double()))
+            against = replace(output, high=high, native=answer, limits=limits)
+            finding = _judge(against, array, poison=poison, place=f"in a timed call on {where}", hidden=hidden)
+            if finding is not None:
+                return finding
+    return None
+
+
+def alike_calls(
+    expected: Expected,
+    actual: _Arrays,
+    due: _Arrays,
+    *,
+    share: float,
+    rng: np.random.Generator,
+    among: Sequence[int],
+) -> Array:
+    """Say of each call of a batch whether its outputs are plainly those that another runner gave on the same inputs.
+
+    One truth value each, on the device, which is not waited for. Where it is false they may be right all the same:
+    `judge_timed` decides. Where it is true they have passed it, as far as they were compared: of each output a
+    contiguous part, the same one in all calls and drawn when the batch is over, and of one call everything. Poison is
+    no number, so none is left there.
+
+    Args:
+        expected: lends its tolerance, as for `judge_timed`.
+        actual: one array of shape (calls, *shape) per output.
+        due: what the other runner wrote, of the same shapes.
+        share: the part of each output that is compared; never less than 65536 elements.
+        rng: where the secret choices come from.
+        among: the calls that count; of one of these everything is compared.
+    """
+    calls = len(actual[0])
+    whole = int(rng.choice(among))
+    alike = torch.ones(calls, dtype=torch.bool, device=actual[0].device)
+    for output, wrote, other in zip(expected.outputs, actual, due, strict=True):
+        mine, theirs = wrote.reshape(calls, -1), other.reshape(calls, -1)
+        part = _secret_part(mine.shape[1], share, rng)
+        alike &= rows_alike(output, mine[:, part], theirs[:, part])
+        if part.stop - part.start < mine.shape[1]:
+            alike[whole] &= _alike(output, mine[whole], theirs[whole])[0]
+    return alike
+
+
+def _secret_part(size: int, share: float, rng: np.random.Generator) -> slice:
+    """Draw a part so that the first and last elements are not met less often than others."""
+    length = min(size, max(math.ceil(share * size), _LEAST_PART))
+    start = int(rng.integers(1 - length, size))  # beyond both ends, and pushed back
+    start = min(max(start, 0), size - length)
+    return slice(start, start + length)
+
+
+def _paired(outputs: Sequence[ExpectedOutput], actual: _Arrays) -> list[tuple[ExpectedOutput, Array]]:
+    wanted = [(tuple(output.native.shape), output.native.dtype) for output in outputs]
+    found = [(tuple(array.shape), array.dtype) for array in actual]
+    if wanted != found:
+        raise ValueError(f"output arrays must have the shapes and dtypes {wanted}, not {found}")
+    return list(zip(outputs, actual, strict=True))
+
+
+# ----------------------------------------------------------------------------------- plainly right, without a transfer
+
+
+def _plainly_right(output: ExpectedOutput, actual: Array) -> Array:
+    """Return one truth value, on the device. False may still be right; poison, NaN and infinities give False."""
+    if not is_float(output.tensor.dtype):
+        return (actual == output.native).all()
+    if output.exact:
+        return (actual == store(output.high, output.tensor.dtype)).all()
+    if not output.finite:
+        return torch.zeros((), dtype=torch.bool, device=actual.device)
+    return _within(actual.reshape(1, -1), output.high.reshape(1, -1), output.limits)[0]
+
+
+def rows_alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
+    """Say of each row whether it is plainly alike, in their own precision; some rows at a time, as fit."""
+    rows, size = actual.shape
+    some = max(1, (_CACHED if actual.device.type == "cpu" else _FITTING) // size)
+    steps = range(0, rows, some)
+    return torch.cat([_alike(output, actual[row : row + some], native[row : row + some]) for row in steps])
+
+
+def timed_limits(output: ExpectedOutput) -> ErrorBounds:
+    """Return the tolerance between two answers to inputs of a timed call; none where they must be equal."""
+    return ErrorBounds(*(6 * (0.0,))) if output.exact else output.limits.for_timed(output.limits.scale)
+
+
+def rows_right(output: ExpectedOutput, *, error: Array, due: Array, worst: Array) -> Array:
+    """Say of each row whether an answer is plainly right, from numbers about it.
+
+    Args:
+        output: lends its tolerance, `timed_limits`.
+        error: the root mean square of the errors.
+        due: that of the answer it is compared with.
+        worst: the largest error, less what its element's size allows.
+    """
+    limits = timed_limits(output)
+    growth = (due / limits.scale).clamp(min=1.0) if limits.scale > 0 else 1.0
+    # a sum of squares can overflow; a tolerance from it would let all pass
+    return due.isfinite() & (error <= limits.rms * growth) & (worst <= limits.floor * growth)
+
+
+def _alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
+    """Compare rows with native answers on the same inputs, in their own precision; one truth value each.
+
+    As `_plainly_right`; an array of one dimension counts as one row.
+    """
+    actual, native = torch.atleast_2d(actual), torch.atleast_2d(native)
+    if output.exact or not is_float(output.tensor.dtype):
+        return (actual == native).all(dim=1)
+    native = native.to(torch.float64 if native.dtype == torch.float64 else torch.float32)
+    error = (actual.to(native.dtype) - native).abs_()
+    rms_error = _row_rms(error)
+    worst = error.sub_(native.abs().mul_(timed_limits(output).peak)).amax(dim=1)  # NaN where there is one
+    return rows_right(output, error=rms_error, due=_row_rms(native), worst=worst)
+
+
+def _within(actual: Array, due: Array, limits: ErrorBounds) -> Array:
+    """Compare rows."""
+    error = (actual.to(due.dtype) - due).abs_()
+    small = _row_rms(error) <= limits.rms
+    worst = error.sub_(due.abs().mul_(limits.peak)).amax(dim=1)  # NaN where there is one
+    return small & (worst <= limits.floor)
+
+
+def _row_rms(values: Array) -> Array:
+    return torch.linalg.vector_norm(values, dim=1) / math.sqrt(values.shape[1])
+
+
+# ------------------------------------------------------------------------------------------------- wrong, and how
+
+
+def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: str, hidden: bool) -> Mismatch | None:
+    subject = f"output {output.tensor.name!r} {place}"
+    if poison is not None:
+        unwritten = is_poison(actual, poison) & ~is_poison(output.native, poison)
+        if unwritten.any():
+            seen = describe(unwritten, hidden=hidden)
+            text = f"{subject}: {seen.text} never written, or added to without being set first"
+            return Mismatch(Status.UNWRITTEN_OUTPUT, text, share=seen.share)
+    if not is_float(output.tensor.dtype):
+        return _unequal((actual != output.high) & (actual != output.native), subject, hidden=hidden)
+    values, rounded, native = map(widen, (actual, store(output.high, output.tensor.dtype), output.native))
+    strange = _misplaced(values, rounded, native) & ~_at_the_end_of_the_range(output, values)
+    if strange.any():
+        return _nonfinite(values, strange, subject, hidden=hidden)
+    if output.exact:
+        return _unequal(values != rounded, f"{subject}, where 0/1 inputs must give exact results", hidden=hidden)
+    return _judge_errors(output, values, rounded, subject=subject, hidden=hidden)
+
+
+def _judge_errors(output: ExpectedOutput, values: Array, due: Array, *, subject: str, hidden: bool) -> Mismatch | None:
+    usable = values.isfinite() & due.isfinite()
+    limits = output.limits
+    error = torch.where(usable, (values - output.high).abs(), 0.0)
+    allowed = torch.where(usable, limits.peak * output.high.abs() + limits.floor, math.inf)
+    much, bad = rms(error), ~(error <= allowed)  # written so that NaN is bad
+    if much <= limits.rms and not bad.any():
+        return None
+    worst = float((error / allowed).nan_to_num(0.0, posinf=math.inf).max()) if bad.any() else 0.0
+    ratio = max(worst, much / limits.rms if limits.rms > 0 else math.inf)
+    seen = describe(bad, hidden=hidden, error=error)
+    text = f"{subject}: the error is {ratio:.3g} times the tolerance; {_causes(seen, much, limits.scale)}"
+    return Mismatch(Status.NUMERICAL, text, ratio, seen.share)
+
+
+def _causes(seen: ErrorPattern, much: float, scale: float) -> str:
+    relative = much / scale if scale > 0 else math.inf
+    if seen.share > 0 and not (seen.spread and 0 < relative < 0.02):
+        return f"{seen.text} wrong"
+    what = f"{seen.text} off" if seen.share > 0 else "no element is far off, but all together are"
+    guess = "precision was lost (operands or sums in fewer bits, an approximate function, or an unstable formula)"
+    return f"{what}, by about 2^{math.log2(relative):.0f} of the results' size: {guess}"
+
+
+def _unequal(wrong: Array, subject: str, *, hidden: bool) -> Mismatch | None:
+    if not wrong.any():
+        return None
+    seen = describe(wrong, hidden=hidden)
+    return Mismatch(Status.NUMERICAL, f"{subject}: {seen.text} not equal", share=seen.share)
+
+
+def _nonfinite(values: Array, strange: Array, subject: str, *, hidden: bool) -> Mismatch:
+    seen = describe(strange, hidden=hidden)
+    kind = "NaN" if values[strange].isnan().any() else "infinite"
+    what = "not NaN or infinite as due" if values[strange].isfinite().any() else f"{kind} and should not be"
+    return Mismatch(Status.NONFINITE, f"{subject}: {seen.text} {what}", share=seen.share)
+
+
+def _misplaced(values: Array, rounded: Array, native: Array) -> Array:
+    """Mark where NaN or an infinity is missing or too much; where native and fp64 disagree anything is right."""
+    got, due, other = map(_kind, (values, rounded, native))
+    return (got != due) & (due == other)
+
+
+def _at_the_end_of_the_range(output: ExpectedOutput, values: Array) -> Array:
+    """Mark where the tolerance holds an infinity and finite numbers: sums of another order may round to either."""
+    largest = torch.finfo(output.native.dtype).max
+    error = (values.clamp(-largest, largest) - output.high).abs()
+    return output.high.isfinite() & (error <= output.limits.peak * output.high.abs() + output.limits.floor)
+
+
+def _kind(values: Array) -> Array:
+    """Return 0 for a finite number, -1 or 1 for an infinity, 2 for NaN."""
+    signs = torch.where(values.isinf(), values.sign(), 0.0)
+    return torch.where(values.isnan(), 2.0, signs)

@@ -1,0 +1,86 @@
+"""Where the wrong elements of an output lie, in the words of an author: tails, blocks, tiles, growth."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPattern:
+    """Where the wrong elements lie, in words that end in "is" or "are". `spread`: all over the output."""
+
+    text: str
+    share: float
+    spread: bool
+
+
+def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> ErrorPattern:
+    """Describe a mask of wrong elements as an author would: tails, blocks, every second row, tiles, growth.
+
+    Axes before the last count as rows. For a hidden shape no extent, position or exact share is told.
+    """
+    mask = wrong.reshape(-1, wrong.shape[-1]) if wrong.ndim > 1 else wrong.reshape(1, -1)
+    rows, columns = mask.any(dim=1).cpu(), mask.any(dim=0).cpu()
+    count, size = int(mask.sum()), mask.numel()
+    share = count / size
+    growth = " (more and more with growing index)" if error is not None and _grows(error.reshape(mask.shape)) else ""
+    if count in (0, size):
+        return ErrorPattern(f"{'every' if count else 'no'} element{growth} is", share, count > 0)
+    if count == 1:
+        place = "" if hidden else f" (row {_first(rows)}, column {_first(columns)})"
+        return ErrorPattern(f"a single element{place} is", share, False)
+    coarse = "under 1 %" if share < 0.01 else f"at most {10 * math.ceil(10 * share)} %"
+    percent = coarse if hidden else f"{100 * share:.2g} %"
+    box = int(rows.sum()) * int(columns.sum())  # the crossings of all rows and columns that have a wrong element
+    if 2 * count >= box and box < size:
+        parts = [_along(columns, "column" if mask.shape[0] > 1 else "element", hidden), _along(rows, "row", hidden)]
+        return ErrorPattern(
+            f"{percent} of the elements ({' in '.join(part for part in parts if part)}) are", share, False
+        )
+    tile = next((t for t in (64, 32, 16, 8, 4) if _in_tiles(mask, t)), None)
+    if tile is not None:
+        return ErrorPattern(f"{percent} of the elements (whole tiles of {tile}x{tile}) are", share, False)
+    return ErrorPattern(f"{percent} of the elements{growth or ' (scattered over the output)'} are", share, share > 0.05)
+
+
+def _along(bad: Array, noun: str, hidden: bool) -> str:
+    """Describe one axis; empty where all of it is meant."""
+    count, size = int(bad.sum()), bad.numel()
+    first, last = _first(bad), size - 1 - _first(bad.flip(0))
+    if count == size:
+        return ""
+    for period in range(2, 65):
+        if 2 * period <= size and torch.equal(bad[period:], bad[:-period]):
+            return f"every second {noun}" if period == 2 else f"{int(bad[:period].sum())} of every {period} {noun}s"
+    told = (f"some {noun}s", f"{count} of {size} {noun}s")
+    if last - first + 1 == count and last == size - 1:
+        told = (f"the last {noun}s: a tail", f"the last {count} of {size} {noun}s: a tail")
+    elif count == 1:
+        told = (f"a single {noun}", f"a single {noun}, number {first}")
+    elif last - first + 1 == count:
+        told = (f"one block of {noun}s", f"one block of {noun}s, {first} to {last}")
+    return told[0] if hidden else told[1]
+
+
+def _first(bad: Array) -> int:
+    return int(bad.int().argmax())
+
+
+def _in_tiles(mask: Array, tile: int) -> bool:
+    rows, columns = mask.shape[0] // tile * tile, mask.shape[1] // tile * tile
+    if rows * columns == 0 or rows * columns == tile * tile:
+        return False
+    blocks = mask[:rows, :columns].reshape(rows // tile, tile, columns // tile, tile).sum(dim=(1, 3)).cpu()
+    empty, full = blocks == 0, blocks > 0.9 * tile * tile
+    return bool((empty | full).all() and full.any() and empty.any())
+
+
+def _grows(error: Array) -> bool:
+    """Say whether the mean error rises steadily along the columns, as with a sum that is carried on."""
+    if error.shape[1] < 32:
+        return False
+    means = torch.stack([part.mean() for part in error.tensor_split(8, dim=1)]).cpu()
+    return bool((means.diff() > 0).sum() >= 6 and means[-1] > 3 * means[0])

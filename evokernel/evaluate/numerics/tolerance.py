@@ -1,0 +1,214 @@
+"""What an output must be and how far off it may be: an fp64 reference, and what honest rounding can cause.
+
+With r the fp64 answer, n the native one, K the length of the longest sum and u the unit roundoff, an output passes if
+rms(error) <= max(slack * rms(n - r), (2 + sqrt(K) / 2) * max(u * rms(r), d)) and a like bound holds for each element;
+few elements are allowed up to 4 times as much, since nothing averages out.
+d is how far r moves when the inputs move by one rounding: where terms cancel (a mean of 100, a sum near 0) a single
+native run may be right by luck, and the rounding of any honest kernel is of the size of d (backward error analysis,
+Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Absolute tolerances are not used: they accept bfloat16
+in a float32 softmax.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array, is_float, widen
+from evokernel.evaluate.numerics.inputs import result_tensors
+from evokernel.evaluate.numerics.references import high_answer, native_answer
+from evokernel.source.expressions import evaluate
+from evokernel.task import Task, Tensor, Workload
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_TF32_ROUNDOFF = 2.0**-11
+_ALIKE = ("integers01", "needles")  # distributions full of equal values
+_WIDE = "wide"  # magnitudes from 1e-4 to 1e4
+_FEW_ELEMENTS = 256  # below this many results one shifted run says too little about the size of rounding errors
+
+_Answers = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBounds:
+    """The tolerance of one output: rms(error) <= rms, and |error_i| <= peak * |r_i| + floor.
+
+    `scale` is rms(r), `native_*` the native answer's own errors. All but the peaks are in the output's units.
+    """
+
+    rms: float
+    peak: float
+    floor: float
+    scale: float
+    native_rms: float
+    native_peak: float
+
+    def for_timed(self, scale: float) -> "ErrorBounds":
+        """Return the tolerance against a native answer of other content: wider by its error, twice that measured."""
+        growth = max(1.0, scale / self.scale) if self.scale > 0 else 1.0
+        return replace(
+            self,
+            rms=(self.rms + 2 * self.native_rms) * growth,
+            peak=self.peak + 2 * self.native_peak,
+            floor=(self.floor + 2 * self.native_peak * self.scale) * growth,
+            scale=scale,
+        )
+
+
+_NOTHING = ErrorBounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedOutput:
+    """What one output must be: `high` in fp64 (integers as they are), `native` in the task's dtype.
+
+    `exact` demands equality; `finite` says that both answers are finite everywhere.
+    """
+
+    tensor: Tensor
+    high: Array
+    native: Array
+    limits: ErrorBounds = _NOTHING
+    exact: bool = False
+    finite: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What all outputs must be on one set of inputs, in the order of in/out tensors and then outputs."""
+
+    workload: Workload
+    distribution: str
+    outputs: tuple[ExpectedOutput, ...]
+
+
+def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
+    """Compute the expected values and tolerances for one set of inputs. Costs three to six reference calls.
+
+    Raises:
+        TaskError: as `native_answer`.
+    """
+    high, native = high_answer(task, workload, inputs), native_answer(task, workload, inputs)
+    shifts = _shifts(task, workload, inputs, high=high)
+    reduction = evaluate(task.precision.reduction, workload.sizes)
+    growth = _growth(reduction, distribution)
+    demanded = task.precision.exact_on_integers and distribution == "integers01"
+    outputs = []
+    for index, tensor in enumerate(result_tensors(task)):
+        output = ExpectedOutput(tensor, high[index], native[index])
+        if is_float(tensor.dtype):
+            measured = _measure(output, [shift[index] for shift in shifts])
+            output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
+        outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
+    return Expected(workload, distribution, tuple(outputs))
+
+
+def rms(values: Array) -> float:
+    """Return the root of the mean square."""
+    flat = values.reshape(-1)
+    return math.sqrt(float(torch.dot(flat, flat)) / flat.numel()) if flat.numel() else 0.0
+
+
+def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[_Answers]:
+    """Return how far the fp64 answers move when every input moves by one rounding, up or down."""
+    floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    if not floats:
+        return []
+    runs = 1 if min(result.numel() for result in high) >= _FEW_ELEMENTS else 4
+    generator = torch.Generator(inputs[floats[0].name].device).manual_seed(0)  # no secret: it only sizes the tolerance
+    shifts = []
+    for _ in range(runs):
+        moved = dict(inputs)
+        for tensor in floats:
+            unit, values = _working_roundoff(task, tensor.dtype), inputs[tensor.name]
+            up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.float64)
+            moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(values)
+        answers = high_answer(task, workload, moved)
+        shifts.append(tuple(answer - base for answer, base in zip(answers, high, strict=True)))
+    return shifts
+
+
+def _working_roundoff(task: Task, dtype: str) -> float:
+    """Return the roundoff of intermediate results: float32 under 16-bit tensors, TF32 where the task allows it."""
+    if task.precision.allow_tf32 and dtype == "float32":
+        return _TF32_ROUNDOFF
+    return min(ROUNDOFF[dtype], ROUNDOFF["float32"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Of one output: rms(r), the native answer's errors (rms, largest, largest relative one), d as rms."""
+
+    scale: float
+    native_rms: float
+    native_worst: float
+    native_peak: float
+    sensitivity: float
+    finite: bool
+
+
+def _measure(output: ExpectedOutput, moved: Sequence[Array]) -> _Measured:
+    native = widen(output.native)
+    usable = output.high.isfinite() & native.isfinite()
+    size = torch.where(usable, output.high, 0.0).abs()
+    error = torch.where(usable, native - output.high, 0.0).abs()
+    count = usable.sum()
+    scale = _root_mean(_squares(size), count)
+    squares, moves = torch.zeros_like(scale), torch.zeros_like(count)
+    for shift in moved:
+        known = usable & shift.isfinite()
+        squares += _squares(torch.where(known, shift, 0.0))
+        moves += known.sum()
+    peak = (error / (size + scale)).nan_to_num(0.0).max()
+    facts = scale, _root_mean(_squares(error), count), error.max(), peak, _root_mean(squares, moves)
+    # one transfer from the device for all of them
+    rms_r, native_rms, worst, most, sensitivity, finite = torch.stack([*facts, usable.all().double()]).tolist()
+    return _Measured(rms_r, native_rms, worst, most, sensitivity, bool(finite))
+
+
+def _squares(values: Array) -> Array:
+    flat = values.reshape(-1)
+    return torch.dot(flat, flat)
+
+
+def _root_mean(squares: Array, count: Array) -> Array:
+    return (squares / count.clamp(min=1)).sqrt()
+
+
+def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: float) -> ErrorBounds:
+    dtype, scale = output.tensor.dtype, measured.scale
+    unit = _working_roundoff(task, dtype)
+    # under TF32 only the inputs are rounded coarsely, the sum is not: its length hardly counts
+    growth = 2 + growth * (ROUNDOFF["float32"] / unit if unit > ROUNDOFF["float32"] else 1.0)
+    growth *= 2 if dtype == "float64" else 1  # there, the reference itself is no better than the candidate
+    # the errors along an axis may be one and the same (of a row's sum): then few of them average out
+    growth *= 1 + 3 / math.sqrt(min(output.high.shape, default=1))
+    rounding = growth * max(unit * scale, measured.sensitivity)
+    narrow = ROUNDOFF[dtype] > ROUNDOFF["float32"]
+    least_rms = rounding + (1.5 * ROUNDOFF[dtype] * scale if narrow else 0.0)
+    bound = max(task.precision.slack * measured.native_rms, least_rms)
+    least_floor = 3 * ROUNDOFF[dtype] * scale + 4 * rounding if narrow else 4 * bound
+    native_peak = measured.native_peak if scale > 0 else 0.0
+    # where all of r is 0, the native operation's own residue is all there is to go by
+    residue = native_peak * scale if scale > 0 else measured.native_worst
+    floor = max(task.precision.slack * residue, least_floor)
+    return ErrorBounds(bound, floor / scale if scale > 0 else 0.0, floor, scale, measured.native_rms, native_peak)
+
+
+def _growth(reduction: int, distribution: str) -> float:
+    """Return by how many roundings a plain sequential sum may be off: a random walk, or a drift for equal terms."""
+    if distribution in _ALIKE:
+        # equal terms (exponentials of zeros) all err to one side; the bound ends, for they are to show left-out work
+        return min(0.5 * reduction, 2.0**13)
+    # beside a large term small ones are lost, all to one side: squares of 1000 wide numbers are off by 100 roundings
+    return (1.5 if distribution == _WIDE else 0.5) * math.sqrt(reduction)
+
+
+def _fits_exactly(output: ExpectedOutput, *, reduction: int) -> bool:
+    """Say whether every partial sum of 0/1 terms is exact in the output's dtype, in any order."""
+    if not is_float(output.tensor.dtype):
+        return True
+    largest = 1 / ROUNDOFF[output.tensor.dtype]
+    whole = (output.high == output.high.round()) & (output.high.abs() <= largest)
+    return reduction <= largest and bool(whole.all())

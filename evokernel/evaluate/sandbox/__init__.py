@@ -1,0 +1,1 @@
+"""Confinement of untrusted processes: levels, system call filters, fork servers."""

@@ -1,0 +1,267 @@
+"""Runs one program, a compiler or a test executable, in the sandbox: no network, no secrets, nothing left behind."""
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.sandbox import seccomp
+from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, SandboxLevel
+from evokernel.evaluate.sandbox.seccomp import Children
+
+OUTPUT_LIMIT_BYTES = 256 * 1024
+GRACE_S = 3.0
+STARTED = b"started"
+ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """What one program may use.
+
+    `memory_bytes` None leaves the address space open, as address sanitizers need it; then `resident_bytes` bounds the
+    memory that its first process really uses, by looking again and again.
+    """
+
+    timeout_s: float = 60.0
+    memory_bytes: int | None = 4 << 30
+    resident_bytes: int | None = None
+    file_bytes: int = 256 << 20
+    processes: int = 64
+    files: int = 256
+    output_bytes: int = OUTPUT_LIMIT_BYTES
+
+    def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
+        """Return the resource limits by the kernel's names."""
+        limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": self.files, "CPU": int(self.timeout_s * 4) + 1}
+        if self.memory_bytes is not None:
+            limits["AS"] = self.memory_bytes
+        if sandbox.as_root or sandbox.level is SandboxLevel.FULL:  # elsewhere all processes of the user would count
+            limits["NPROC"] = self.processes
+        return limits
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxedExit:
+    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit.
+
+    `too_large`: it was killed since more memory was in use than `ProcessLimits.resident_bytes`.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+    duration_s: float
+    max_rss_bytes: int
+    too_large: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Exited with 0 in time."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class VisiblePaths:
+    """What a program sees beside the system's own folders.
+
+    Where programs get a user id of their own, the writable paths change their owner, and the read-only ones must be
+    readable by everybody. `devices` are nodes it may drive beside /dev/null and its like.
+    """
+
+    read_only: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+    folder: Path = Path("/")
+    devices: Sequence[str] = ()
+
+    def read_names(self) -> list[str]:
+        """Return the absolute read-only paths."""
+        return [str(path.absolute()) for path in self.read_only]
+
+    def write_names(self) -> list[str]:
+        """Return the absolute writable paths."""
+        return [str(path.absolute()) for path in self.writable]
+
+
+@dataclass(slots=True)
+class _Capture:
+    """Reads two pipes to their ends, keeping the first bytes of each."""
+
+    limit: int
+    kept: dict[int, bytearray] = field(default_factory=dict)
+
+    def read(self, pipes: Sequence[int], control: socket.socket, deadline: float) -> bytes | None:
+        """Return the supervisor's report, or None when time ran out."""
+        report: bytes | None = None
+        with selectors.DefaultSelector() as selector:
+            for pipe in pipes:
+                self.kept[pipe] = bytearray()
+                selector.register(pipe, selectors.EVENT_READ)
+            selector.register(control, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    return report
+                for key, _ in ready:
+                    if key.fileobj is control:
+                        message = control.recv(4096)
+                        report = message or report
+                        if message == STARTED:
+                            continue
+                    elif chunk := os.read(key.fd, 65536):
+                        kept = self.kept[key.fd]
+                        kept += chunk[: self.limit - len(kept)]
+                        continue
+                    selector.unregister(key.fileobj)
+        return report
+
+
+def run_confined(
+    argv: Sequence[str],
+    *,
+    sandbox: Sandbox,
+    paths: VisiblePaths | None = None,
+    limits: ProcessLimits | None = None,
+    environment: Mapping[str, str] | None = None,
+    children: Children = Children.ANY,
+) -> SandboxedExit:
+    """Run a program to its end in the sandbox; at the time limit all its processes are killed.
+
+    Args:
+        argv: the program, looked up on the standard path if it has no slash, and its arguments.
+        sandbox: where it runs.
+        paths: what it sees beside /usr and the system's library folders; the folder it starts in.
+        limits: wall-clock time, memory, file size, processes, output.
+        environment: variables beside PATH and the locale.
+        children: what it may start. A tool needs `ANY`; with less, it is taken for a program made from a candidate,
+            and is refused what a worker is refused but for being started. A tool that watches what it starts needs
+            `WATCHED`.
+
+    Raises:
+        HarnessError: if the sandbox itself failed.
+    """
+    paths, limits = paths or VisiblePaths(), limits or ProcessLimits()
+    program = shutil.which(argv[0], path=CLEAN_PATH)
+    if program is None:
+        raise HarnessError(f"program {argv[0]!r} not found")
+    uid = sandbox.pick_uid()
+    if uid is not None:
+        for path in paths.writable:
+            _give(path, uid)
+    code = _filter(children) if sandbox.seccomp else b""
+    read, write = paths.read_names(), paths.write_names()
+    scratch = {"TMPDIR": write[0]} if write else {}  # compilers need room for files of their own
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    spec = {
+        # Sanitizers read their own memory map; of other processes nothing is shown.
+        **sandbox.restrictions(
+            code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write, devices=paths.devices
+        ),
+        "control": theirs.fileno(),
+        "uid": uid,
+        "own_pid_namespace": sandbox.level is SandboxLevel.FULL,
+        "resident_bytes": limits.resident_bytes,
+        "folder": str(paths.folder.absolute()),
+        "program": os.path.realpath(program),
+        "argv": list(argv),
+        "env": {**ENVIRONMENT, **scratch, **(environment or {})},
+    }
+    watched = children is Children.WATCHED
+    command = sandbox.command(
+        "process.run_program", spec, read=read, write=write, devices=paths.devices, shared_memory=watched
+    )
+    with ours:
+        return _supervise(command, ours, theirs, limits)
+
+
+def _filter(children: Children) -> bytes:
+    if children in (Children.ANY, Children.WATCHED):
+        return seccomp.tool_filter(watches=children is Children.WATCHED)
+    return seccomp.program_filter(children)
+
+
+def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: ProcessLimits) -> SandboxedExit:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env={},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(theirs.fileno(),),
+        start_new_session=True,
+    )
+    theirs.close()
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pipes = (process.stdout.fileno(), process.stderr.fileno())
+        capture = _Capture(limits.output_bytes)
+        try:
+            report = capture.read(pipes, ours, start + limits.timeout_s)
+        finally:
+            ours.shutdown(socket.SHUT_RDWR)  # tells the supervisor to end everything
+            _await_end(process)
+    stdout, stderr = (capture.kept[pipe].decode(errors="replace") for pipe in pipes)
+    duration_s = time.monotonic() - start
+    return _completed(report, stdout, stderr, timed_out=duration_s >= limits.timeout_s, duration_s=duration_s)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:  # the supervisor was stopped by what it supervises
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: bool, duration_s: float) -> SandboxedExit:
+    if report is None:
+        raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
+    if report == STARTED:  # killed at the limit; or it killed its own supervisor, and with it itself
+        return SandboxedExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s, 0)
+    facts = json.loads(report)
+    code = os.waitstatus_to_exitcode(facts["status"])
+    rss = facts["max_rss_kib"] * 1024
+    exit_code, number = (code, None) if code >= 0 else (None, -code)
+    return SandboxedExit(exit_code, number, stdout, stderr, False, duration_s, rss, facts["too_large"])
+
+
+def _give(path: Path, uid: int) -> None:
+    os.chown(path, uid, uid, follow_symlinks=False)
+    for folder, names, files in os.walk(path):
+        for name in (*names, *files):
+            os.chown(os.path.join(folder, name), uid, uid, follow_symlinks=False)
+
+
+def read_product(path: Path, *, limit_bytes: int) -> bytes:
+    """Return the bytes of a file that a confined program made; never follows a link it may have planted.
+
+    Raises:
+        HarnessError: if it is missing, no regular file, or larger than `limit_bytes`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise HarnessError(f"cannot read {path.name}: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise HarnessError(f"{path.name} is not a regular file")
+        data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise HarnessError(f"{path.name} is larger than {limit_bytes} bytes")
+    return data

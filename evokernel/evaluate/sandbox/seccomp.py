@@ -1,0 +1,279 @@
+"""Builds seccomp deny-lists as raw BPF, for x86_64 and aarch64, without libseccomp.
+
+Most system calls stay allowed; refused are those that reach into other processes, the kernel or new namespaces. The
+filter refuses with an error (a program may go on without), and kills only callers in a foreign architecture's ABI.
+"""
+
+import platform
+import struct
+from enum import StrEnum
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.inside.process.seal import OWN_PROCESS
+
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+X32_BIT = 0x40000000
+EPERM, ENOSYS = 1, 38
+AF_UNIX = 1
+CLONE_THREAD = 0x10000
+CLONE_NEW_ANY = 0x7E020000
+TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: who gets signals about a socket
+
+# name: (x86_64, aarch64); None where the architecture has no such call.
+DENIED: dict[str, tuple[int | None, int | None]] = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "kcmp": (312, 272),
+    "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "perf_event_open": (298, 241),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "syslog": (103, 116),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "mknodat": (259, 33),
+    "mknod": (133, None),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "vhangup": (153, 58),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "uselib": (134, None),
+}
+
+# Landlock guards none of these, and what carries a user's own id may do them to all that this user owns.
+ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "lchown": (94, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+}
+
+# A worker only computes: no programs, no signals but to itself (abort uses tgkill, see `_own_rule`), no memory outside
+# its address space limit, and no way off its core.
+DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
+    "timer_create": (222, 107),  # SIGCONT from a timer would wake a stopped worker before its time
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "setpriority": (141, 140),
+}
+# What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them;
+# nobody has tried whether it does without the attributes.
+LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", "timer_create", *ATTRIBUTES})
+# What tools do that watch another process; harmless in namespaces of their own, with that process alone in them.
+LIFTED_FOR_WATCHING = frozenset(
+    {"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"}
+)
+STARTING = frozenset({"execve", "execveat"})
+FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
+CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
+TGKILL, PRLIMIT, FCNTL = (234, 131), (302, 261), (72, 25)
+OWNER_COMMANDS = (8, 15)  # F_SETOWN, F_SETOWN_EX: who gets signals about a file
+
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+
+Instruction = tuple[int, int, int, int]
+
+
+class Children(StrEnum):
+    """What a filtered process may start."""
+
+    NONE = "none"
+    THREADS = "threads"
+    ANY = "any"
+    WATCHED = "watched"
+    """As ANY, and it may look into what it starts and talk to it over the network, of which it needs one of its own."""
+
+
+def supported(machine: str | None = None) -> bool:
+    """Tell whether filters can be built for this (or the named) architecture."""
+    return (machine or platform.machine()) in ARCHITECTURES
+
+
+def worker_filter(children: Children, *, gpu: bool = False, machine: str | None = None) -> bytes:
+    """Return the filter of a worker: no programs, sockets or foreign signals; threads only if `children` allows them.
+
+    With `gpu` it lets through what the CUDA driver needs, see `LIFTED_FOR_GPU`.
+
+    Raises:
+        HarnessError: on an architecture without a table of call numbers.
+    """
+    denied = _denied_to_candidates(LIFTED_FOR_GPU if gpu else frozenset())
+    return _build(denied, children, machine or platform.machine(), unix_sockets=gpu)
+
+
+def program_filter(children: Children, *, machine: str | None = None) -> bytes:
+    """Return the filter of a program made from a candidate: a worker's, but it may be started, from a shell even.
+
+    Raises:
+        HarnessError: on an architecture without a table of call numbers.
+    """
+    return _build(_denied_to_candidates(STARTING), children, machine or platform.machine(), unix_sockets=False)
+
+
+def tool_filter(*, watches: bool = False, machine: str | None = None) -> bytes:
+    """Return the filter of a tool, a compiler say: may start programs and use unix sockets, no other family.
+
+    One that `watches` what it starts, a profiler say, may also use other sockets, and what reaches into a process.
+
+    Raises:
+        HarnessError: on an architecture without a table of call numbers.
+    """
+    denied = {name: numbers for name, numbers in DENIED.items() if not (watches and name in LIFTED_FOR_WATCHING)}
+    return _build(denied, Children.ANY, machine or platform.machine(), unix_sockets=not watches)
+
+
+def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None, int | None]]:
+    found = {**DENIED, **ATTRIBUTES, **DENIED_TO_WORKERS}
+    return {name: numbers for name, numbers in found.items() if name not in lifted}
+
+
+def _build(
+    denied: dict[str, tuple[int | None, int | None]], children: Children, machine: str, *, unix_sockets: bool
+) -> bytes:
+    if machine not in ARCHITECTURES:
+        raise HarnessError(f"no system call table for {machine!r}; known: {', '.join(ARCHITECTURES)}")
+    column, architecture = ARCHITECTURES[machine]
+    code: list[Instruction] = [
+        (LOAD, 0, 0, ARCHITECTURE_OFFSET),
+        (JUMP_EQUAL, 1, 0, architecture),
+        (RETURN, 0, 0, KILL),
+        (LOAD, 0, 0, NUMBER_OFFSET),
+    ]
+    if machine == "x86_64":
+        code += [(JUMP_AT_LEAST, 0, 1, X32_BIT), (RETURN, 0, 0, KILL)]
+    if children is not Children.ANY:
+        denied = {**denied, **FORKS}
+        own = _on(TGKILL[column], _own_rule()) + _on(PRLIMIT[column], _own_rule())
+        own += _on(FCNTL[column], _refused_second_arguments(OWNER_COMMANDS))
+    else:
+        own = []  # what it starts has other numbers
+    for numbers in denied.values():
+        code += _refuse(numbers[column], EPERM)
+    # The flags of clone3 lie in memory that a filter cannot read; told ENOSYS, libc falls back to clone.
+    code += _refuse(CLONE3[column], ENOSYS)
+    code += _on(CLONE[column], _clone_rule(children)) + own
+    code += _on(
+        IOCTL[column], _refused_second_arguments((*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
+    )
+    if unix_sockets:
+        code += _on(SOCKET[column], _unix_rule()) + _on(SOCKETPAIR[column], _unix_rule())
+    code.append((RETURN, 0, 0, ALLOW))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
+
+
+def _refuse(number: int | None, error: int) -> list[Instruction]:
+    return [] if number is None else _on(number, [(RETURN, 0, 0, ERRNO | error)])
+
+
+def _on(number: int, rule: list[Instruction]) -> list[Instruction]:
+    return [(JUMP_EQUAL, 0, len(rule), number), *rule]
+
+
+def _clone_rule(children: Children) -> list[Instruction]:
+    flags = (LOAD, 0, 0, ARGUMENTS_OFFSET)
+    allow, refuse = (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM)
+    if children is Children.NONE:
+        return [refuse]
+    if children is Children.THREADS:
+        return [flags, (JUMP_ANY_BIT, 0, 1, CLONE_THREAD), allow, refuse]
+    return [flags, (JUMP_ANY_BIT, 0, 1, CLONE_NEW_ANY), refuse, allow]
+
+
+def _own_rule() -> list[Instruction]:
+    """Let a call be about this very process only, by its number or by 0."""
+    code: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET)]
+    code += [(JUMP_EQUAL, 2, 0, OWN_PROCESS), (JUMP_EQUAL, 1, 0, 0)]
+    return [*code, (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
+
+
+def _unix_rule() -> list[Instruction]:
+    family = (LOAD, 0, 0, ARGUMENTS_OFFSET)
+    return [family, (JUMP_EQUAL, 0, 1, AF_UNIX), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM)]
+
+
+def _refused_second_arguments(commands: tuple[int, ...]) -> list[Instruction]:
+    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8)]
+    for command in commands:
+        rule += [(JUMP_EQUAL, 0, 1, command), (RETURN, 0, 0, ERRNO | EPERM)]
+    return [*rule, (RETURN, 0, 0, ALLOW)]

@@ -1,0 +1,327 @@
+"""A trusted process that runs a task's baselines over the judge's arenas, timed exactly as a candidate is."""
+
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evokernel.errors import HarnessError, WorkerDied
+from evokernel.evaluate.inside.driver.batches import Batches
+from evokernel.evaluate.inside.driver.device_sets import DeviceSets
+from evokernel.evaluate.inside.driver.virtual_memory import synchronize
+from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.memory.arena import Arena
+from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES, RunnerProcess
+from evokernel.evaluate.worker_mode.expert_loop import EXPERT, CompiledLoop, python_baseline
+from evokernel.task import Baseline, Role, Task
+
+REFERENCE = "reference"
+BOOT = "import sys; from evokernel.evaluate.worker_mode.baseline_process import main; main(sys.argv[1])"
+START_TIMEOUT_S = 120.0
+ATTACH_TIMEOUT_S = 60.0
+EXIT_TIMEOUT_S = 5.0
+_KEPT_MEMORY = ":".join(
+    f"glibc.malloc.{name}={value}"
+    for name, value in {"mmap_max": 0, "trim_threshold": 1 << 40, "tcache_count": 0}.items()
+)
+"""glibc keeps what torch frees. Otherwise it depends on everything that was ever allocated in a process whether the
+temporaries of a call come from the system anew, page by page: that made one and the same baseline 4 times as slow.
+
+Without the cache of small pieces: what is left beside an aligned tensor would lie in it, so that the tensor's place is
+neither joined with what is free around it nor large enough for the next one.
+"""
+
+
+class BaselineProcess(RunnerProcess):
+    """One Python process with torch that runs baselines; the same interface and clock as a worker.
+
+    Args:
+        task: what `evokernel.tasks.load_task` takes.
+        device: the device class it runs on, "cpu" or "cuda".
+        threads: torch's threads.
+        cpus: the cores it may run on; empty leaves it free.
+        spin: read the clock in a loop that never sleeps, see `RunnerProcess`.
+
+    Raises:
+        HarnessError: if the task cannot be loaded there.
+    """
+
+    def __init__(
+        self, task: str, *, device: str = "cpu", threads: int = 1, cpus: Sequence[int] = (), spin: bool = False
+    ) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spec = {"channel": theirs.fileno(), "task": task, "device": device, "threads": threads, "cpus": list(cpus)}
+        count = str(threads)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps(spec)],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "OMP_NUM_THREADS": count,
+                "MKL_NUM_THREADS": count,
+                **({"GLIBC_TUNABLES": _KEPT_MEMORY} if device == "cpu" else {}),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        self._on_gpu = device == "cuda"
+        super().__init__(ours, os.pidfd_open(self._process.pid), spin=spin)
+        self.one_thread = device == "cpu" and threads == 1
+        try:
+            self._await(b"loaded", START_TIMEOUT_S)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, WorkerDied):
+                raise HarnessError(f"the baseline process could not load task {task!r}: {error}") from None
+            raise
+
+    def select(self, baseline: str) -> None:
+        """Choose what later calls run: a name from `task.baselines`, or "reference". Raises `HarnessError`."""
+        try:
+            self._ask({"select": baseline}, (), b"selected", ATTACH_TIMEOUT_S)
+        except WorkerDied as error:
+            raise HarnessError(f"no baseline {baseline!r}: {error}") from None
+
+    def hire(self, expert: str, *, trampoline: str = "") -> None:
+        """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
+
+        Raises:
+            HarnessError: it cannot be loaded.
+        """
+        try:
+            self._ask({"hire": expert, "trampoline": trampoline}, (), b"hired", ATTACH_TIMEOUT_S)
+        except WorkerDied as error:
+            raise HarnessError(f"the baseline process cannot load {expert}: {error}") from None
+
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Map an arena into the process, its inputs read-only. Raises `WorkerDied` and `WorkerTimeout`."""
+        request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
+        self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
+
+    def _settle(self) -> None:
+        if self._on_gpu:
+            synchronize()
+
+    def close(self) -> None:
+        """End the process. Allowed twice."""
+        super().close()
+        self._process.wait()
+
+    def _died(self) -> WorkerDied:
+        try:
+            code = self._process.wait(EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            code = self._process.wait()
+        return WorkerDied(
+            f"the baseline process ended with {code}; its own output says why",
+            signal=-code if code < 0 else None,
+            exit_code=code if code >= 0 else None,
+        )
+
+
+def panel_functions(task: Task, *, max_autotune: bool = False) -> Mapping[str, Baseline]:
+    """Return what candidates are compared with, by name: the baselines of a task, or its reference where it has none.
+
+    Each takes the inputs and scalars by name, and the outputs that it writes, in their order. With `max_autotune` those
+    of torch's compiler are there twice: as it compiles by default, and by trial of many kernels.
+    """
+    panel = dict(task.baselines or {REFERENCE: _reference(task)})
+    if max_autotune:
+        from evokernel.tasks.compiled import Compiled  # imports torch, which who only asks for names does without
+
+        compiled = {name: baseline for name, baseline in panel.items() if isinstance(baseline, Compiled)}
+        panel |= {f"{name} max-autotune": baseline.thorough() for name, baseline in compiled.items()}
+    return panel
+
+
+def _reference(task: Task) -> Baseline:
+    def call(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> None:
+        results = task.reference(**inputs)
+        for output, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            output.copy_(result)
+
+    return call
+
+
+Set = tuple[dict[str, Any], tuple[Any, ...]]
+
+
+class _Baselines:
+    """What runs in the process: maps arenas as torch tensors and calls a baseline in a plain loop."""
+
+    def __init__(self, channel: socket.socket, task: Task, device: str) -> None:
+        self.channel = channel
+        self.task = task
+        self.functions = {REFERENCE: _reference(task), **panel_functions(task, max_autotune=True)}
+        self.device = device
+        self.arenas: dict[str, list[Set]] = {}
+        self.mappings: dict[str, DeviceSets] = {}
+        self.loops: dict[str, _PlainLoop | CompiledLoop | Batches] = {}
+        self.loop = self._loop(next(iter(panel_functions(task))))
+
+    def serve(self) -> None:
+        self.channel.send(b"loaded")
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            request = json.loads(message)
+            if "prepare" in request:
+                self._prepare(request)
+            elif "select" in request:
+                self.loop = self._loop(request["select"])
+                self.channel.send(b"selected")
+            elif "hire" in request:
+                self._hire(request["hire"], request["trampoline"])
+                self.channel.send(b"hired")
+            else:
+                self._attach(request, descriptors)
+
+    def _hire(self, expert: str, trampoline: str) -> None:
+        if self.device == "cuda":
+            self.functions[EXPERT] = python_baseline(expert, self.task.signature)
+        else:
+            self.loops[EXPERT] = CompiledLoop(expert, trampoline, self.task.signature)
+
+    def _loop(self, name: str) -> "_PlainLoop | CompiledLoop | Batches":
+        if name not in self.loops:
+            if name not in self.functions:
+                raise HarnessError(f"task {self.task.name!r} has no baseline {name!r}")
+            baseline = self.functions[name]
+            kind = Batches if self.device == "cuda" else _PlainLoop
+            self.loops[name] = kind(lambda one_set: baseline(*one_set))
+        return self.loops[name]
+
+    def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        name = request["attach"]
+        self._detach(name)
+        if self.device == "cuda":
+            self.mappings[name] = mapped = DeviceSets(request, descriptors)
+            tensors = mapped.tensors
+        else:
+            tensors = _map_sets(request, descriptors)
+        self.arenas[name] = [_one_set(request, one) for one in tensors]
+        self.channel.send(b"attached")
+
+    def _detach(self, name: str) -> None:
+        """Let go of the arena that this one replaces: the same name but for its generation."""
+        stem = name.rpartition(":")[0]
+        for old in [old for old in self.arenas if old.rpartition(":")[0] == stem]:
+            del self.arenas[old]
+            for loop in self.loops.values():
+                loop.forget(old)
+            if old in self.mappings:
+                self.mappings.pop(old).close()
+
+    def _prepare(self, request: dict[str, Any]) -> None:
+        name = request["prepare"]
+        sets = self.arenas[name]
+        if request["warm_set"] is not None:
+            self.loop.warm(sets[request["warm_set"]])
+        batch = self.loop.prepare(name, sets, first=request["first_set"], calls=request["calls"])
+        self.channel.send(b"ready")
+        if self.channel.recv(16) == b"go":
+            batch()
+            self.loop.finish()
+            self.channel.send(b"done")
+
+
+class _PlainLoop:
+    """Calls on a processor: nothing to capture and nothing to wait for."""
+
+    def __init__(self, call: Callable[[Set], object]) -> None:
+        self.warm = call
+
+    def prepare(self, _: str, sets: Sequence[Set], *, first: int, calls: int) -> Callable[[], None]:
+        batch = [sets[(first + index) % len(sets)] for index in range(calls)]
+
+        def run() -> None:
+            for one_set in batch:
+                self.warm(one_set)
+
+        return run
+
+    def finish(self) -> None:
+        """Wait for nothing."""
+
+    def forget(self, _: str) -> None:
+        """Drop nothing: batches are made anew each time."""
+
+
+def _one_set(request: dict[str, Any], tensors: Mapping[str, Any]) -> Set:
+    """Return the arguments of a baseline: inputs and scalars by name, and what it writes."""
+    roles = {name: role for name, _, _, role, *_ in request["buffers"]}
+    inputs = {name: tensor for name, tensor in tensors.items() if roles[name] != Role.OUTPUT}
+    written = tuple(tensor for name, tensor in tensors.items() if roles[name] != Role.INPUT)
+    return {**inputs, **request["scalars"]}, written
+
+
+def _map_sets(request: dict[str, Any], descriptors: list[int]) -> list[dict[str, Any]]:
+    memories = [_map(descriptor, write=bool(index)) for index, descriptor in enumerate(descriptors)]
+    strides = request["strides"]
+    return [
+        {
+            name: _tensor(memories[segment], offset + index * strides[segment], shape, dtype)
+            for name, shape, dtype, _, segment, offset in request["buffers"]
+        }
+        for index in range(request["sets"])
+    ]
+
+
+def _map(descriptor: int, *, write: bool) -> mmap.mmap:
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
+    size = os.fstat(descriptor).st_size
+    memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=protection)
+    os.close(descriptor)
+    return memory
+
+
+def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str) -> Any:
+    import torch
+
+    count = 1
+    for extent in shape:
+        count *= extent
+    kind = getattr(torch, dtype)
+    if count == 0:
+        return torch.empty(shape, dtype=kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that the inputs' memory is read-only, as it should be
+        return torch.frombuffer(memory, dtype=kind, count=count, offset=start).view(shape)
+
+
+def main(text: str) -> None:
+    """Serve as the JSON `text` says; in the process that `BaselineProcess` starts."""
+    spec = json.loads(text)
+    # A stopped process would outlive a killed judge for ever. Continued, it reads the end of its channel and leaves;
+    # a kill here instead would hit a healthy process when only the thread that started it ends.
+    prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+    channel = socket.socket(fileno=spec["channel"])
+    if spec["cpus"]:
+        os.sched_setaffinity(0, spec["cpus"])
+    import torch
+
+    from evokernel.tasks import load_task
+
+    torch.set_num_threads(spec["threads"])
+    torch.set_grad_enabled(False)
+    task = load_task(spec["task"]).on(spec["device"])
+    _allow_tf32(task.precision.allow_tf32)
+    _Baselines(channel, task, spec["device"]).serve()
+
+
+def _allow_tf32(allowed: bool) -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed

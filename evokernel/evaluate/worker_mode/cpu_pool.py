@@ -1,0 +1,157 @@
+"""The judge's side of worker mode: a zygote in the sandbox, and a single-use worker for each candidate."""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NoReturn, Self
+
+from evokernel.errors import WorkerError
+from evokernel.evaluate.memory.arena import Arena
+from evokernel.evaluate.sandbox import seccomp
+from evokernel.evaluate.sandbox.fork_server import ForkServer, ForkServerSpec, sealed_file
+from evokernel.evaluate.sandbox.forked import ForkedRunner
+from evokernel.evaluate.sandbox.levels import Sandbox, SandboxLevel
+from evokernel.evaluate.worker_mode.trampoline import Trampoline
+
+ATTACH_TIMEOUT_S = 60.0
+STDERR_LIMIT_BYTES = 64 * 1024
+STACK_BYTES = 64 << 20
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class LoadFailed(WorkerError):
+    """The artifact could not be loaded, or has no function `run`; the message is the loader's."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """What one worker may use. `cpus` are the cores it may run on; empty leaves it free.
+
+    `memory_bytes` None leaves the address space open: the CUDA driver reserves far more than it uses.
+    """
+
+    memory_bytes: int | None = 4 << 30
+    cpu_s: int = 600
+    threads: int = 1
+    cpus: tuple[int, ...] = ()
+    files: int = 64
+    file_bytes: int = STDERR_LIMIT_BYTES
+
+    def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
+        """Return the resource limits by the kernel's names."""
+        limits = {
+            "CPU": self.cpu_s,
+            "FSIZE": self.file_bytes,
+            "NOFILE": self.files,
+            "CORE": 0,
+            "STACK": STACK_BYTES,
+        }
+        if self.memory_bytes is not None:
+            limits["AS"] = self.memory_bytes
+        if sandbox.as_root:
+            limits["NPROC"] = self.threads
+        elif (
+            sandbox.level is SandboxLevel.FULL
+        ):  # counted together in one user namespace: bubblewrap, zygote, all workers
+            limits["NPROC"] = 32 + self.threads
+        return limits
+
+
+class Worker(ForkedRunner):
+    """One loaded candidate. A context manager: leaving it ends the process and all it started."""
+
+    def __init__(self, pool: "WorkerPool", artifact: int) -> None:
+        super().__init__(pool.host, (artifact,))
+        self.one_thread = pool.limits.threads == 1 and pool.sandbox.seccomp  # else it could start others
+        self._trampoline = pool.trampoline
+
+    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+        """Map an arena into the worker, its inputs read-only. `scalars` are passed by value in each call.
+
+        Raises:
+            WorkerDied, WorkerTimeout: the worker is gone then, perhaps since the arena exceeds its memory limit.
+        """
+        request = {
+            "attach": name,
+            "sets": arena.sets,
+            "strides": arena.layout()["strides"],
+            "arguments": self._trampoline.arguments(arena, scalars),
+        }
+        self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
+
+    def load(self, timeout_s: float) -> None:
+        """Wait until the candidate is loaded and its constructors have run.
+
+        Raises:
+            LoadFailed: with the loader's message.
+            WorkerDied, WorkerTimeout: the worker is gone then.
+        """
+        self._await(b"loaded", timeout_s)
+
+    def _refuse(self, message: bytes) -> NoReturn:
+        with contextlib.suppress(ValueError, AttributeError, RecursionError):
+            reason = json.loads(message).get("error")
+            if isinstance(reason, str):
+                raise LoadFailed(reason)
+        super()._refuse(message)
+
+
+class WorkerPool:
+    """Owns the zygote; starts it on entry, ends it and all workers on exit, restarts it if it dies.
+
+    To be used by one thread at a time. Nothing outlives the process that made it, see `ForkServer`.
+    """
+
+    def __init__(self, trampoline: Trampoline, *, sandbox: Sandbox, limits: WorkerLimits | None = None) -> None:
+        self.trampoline = trampoline
+        self.sandbox = sandbox
+        self.limits = limits or WorkerLimits()
+        self.host = ForkServer(sandbox, self._plan())
+
+    def __enter__(self) -> Self:
+        self.host.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(self, artifact: bytes, *, timeout_s: float) -> Worker:
+        """Start a worker and load a shared object into it.
+
+        Raises:
+            LoadFailed: with the loader's message.
+            WorkerDied, WorkerTimeout: while loading; the worker is gone then.
+            HarnessError: if no worker can be started.
+        """
+        library = sealed_file(artifact)
+        try:
+            worker = Worker(self, library)
+        finally:
+            os.close(library)
+        try:
+            worker.load(timeout_s)
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    def close(self) -> None:
+        """End all workers and the zygote. Allowed twice."""
+        self.host.close()
+
+    def _plan(self) -> ForkServerSpec:
+        children = seccomp.Children.NONE if self.limits.threads == 1 else seccomp.Children.THREADS
+        code = seccomp.worker_filter(children) if self.sandbox.seccomp else b""
+        return ForkServerSpec(
+            "untrusted.cpu_worker",
+            self.sandbox.restrictions(code, limits=self.limits.rlimits(self.sandbox)),
+            prepare="load_trampoline",
+            files={"trampoline": self.trampoline.path.read_bytes()},
+            options={"cpus": list(self.limits.cpus)},
+            environment={**dict.fromkeys(THREAD_VARIABLES, str(self.limits.threads)), "OMP_DYNAMIC": "false"},
+        )

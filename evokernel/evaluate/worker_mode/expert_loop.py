@@ -1,0 +1,85 @@
+"""A user's own kernel run as a baseline, in the process where the other baselines run: trusted as the task is."""
+
+import ctypes
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.worker_mode.trampoline import word_of
+from evokernel.task import Baseline, Scalar, Signature
+
+EXPERT = "expert"
+"""What it is called among the baselines."""
+
+Set = tuple[Mapping[str, Any], Sequence[Any]]
+"""The arguments of a baseline: inputs and scalars by name, and what it writes."""
+
+
+def arguments_of(signature: Signature, one_set: Set) -> list[Any]:
+    """Return the arguments of a kernel in calling order, from those of a baseline."""
+    inputs, written = one_set
+    outputs = zip(signature.outputs, written[len(written) - len(signature.outputs) :], strict=True)
+    named = {**inputs, **{tensor.name: output for tensor, output in outputs}}
+    return [named[argument.name] for argument in signature.arguments]
+
+
+def python_baseline(file: str, signature: Signature) -> Baseline:
+    """Return a baseline that calls `run` of a Python file, which is loaded at the first call."""
+
+    @functools.cache
+    def loaded() -> Callable[..., object]:
+        spec = importlib.util.spec_from_file_location("evokernel_expert", file)
+        if spec is None or spec.loader is None:
+            raise HarnessError(f"{file} cannot be imported as Python")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        run: Callable[..., object] = module.run
+        return run
+
+    def call(inputs: Mapping[str, Any], outputs: Sequence[Any]) -> None:
+        loaded()(*arguments_of(signature, (inputs, outputs)))
+
+    return call
+
+
+class CompiledLoop:
+    """Calls a compiled C++ kernel over sets, by the loop that calls candidates: it costs what theirs do.
+
+    `kernel` and `trampoline` are files of shared objects.
+    """
+
+    def __init__(self, kernel: str, trampoline: str, signature: Signature) -> None:
+        self._signature = signature
+        self._calls = ctypes.CDLL(trampoline).evk_calls
+        self._calls.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_long]
+        self._calls.restype = None
+        self._library = ctypes.CDLL(kernel)
+        self._run = ctypes.cast(self._library.run, ctypes.c_void_p)
+        self._words: dict[str, ctypes.Array[ctypes.c_uint64]] = {}
+
+    def warm(self, one_set: Set) -> None:
+        """Run one call."""
+        self._calls(self._run, self._packed([one_set]), 1, 0, 1)
+
+    def prepare(self, name: str, sets: Sequence[Set], *, first: int, calls: int) -> Callable[[], None]:
+        """Return what runs `calls` calls on consecutive sets of an arena."""
+        if name not in self._words:
+            self._words[name] = self._packed(sets)
+        return functools.partial(self._calls, self._run, self._words[name], len(sets), first, calls)
+
+    def finish(self) -> None:
+        """Wait for nothing."""
+
+    def forget(self, name: str) -> None:
+        """Drop the addresses of an arena that is no more."""
+        self._words.pop(name, None)
+
+    def _packed(self, sets: Sequence[Set]) -> "ctypes.Array[ctypes.c_uint64]":
+        words = [
+            word_of(argument, one_set[0]) if isinstance(argument, Scalar) else value.data_ptr()
+            for one_set in sets
+            for argument, value in zip(self._signature.arguments, arguments_of(self._signature, one_set), strict=True)
+        ]
+        return (ctypes.c_uint64 * len(words))(*words)

@@ -1,0 +1,145 @@
+"""The trusted loop around a kernel: calls `run` over consecutive sets with the right C types, outside Python.
+
+The text depends on the signature alone. It is compiled once and kept; the loop reads its arguments as 64-bit words.
+"""
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from evokernel.errors import HarnessError, LanguageError
+from evokernel.evaluate.memory.arena import Arena
+from evokernel.task import Scalar, Signature
+
+COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
+FLAGS = ("-x", "c", "-std=c11", "-O2", "-fPIC", "-shared")
+COMPILE_TIMEOUT_S = 60.0
+
+TEMPLATE = """\
+#include <fenv.h>
+#include <signal.h>
+#include <stdint.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+/* Asking costs a few nanoseconds, setting about 70; sticky exception flags (the low six bits) do no harm. */
+static inline int altered(void)
+{{
+    unsigned short x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    return (_mm_getcsr() & ~0x3fu) != 0x1f80u || x87 != 0x37f;
+}}
+#else
+static inline int altered(void) {{ return 1; }}
+#endif
+
+/* The first process of a PID namespace is deaf to signals it sends itself, abort's too; it exits instead. */
+static void on_abort(int number) {{ _exit(128 + number); }}
+void evk_catch_abort(void) {{ signal(SIGABRT, on_abort); }}
+
+typedef union {{ uint64_t word; int64_t i; float f; double d; void *p; }} argument;
+typedef void (*kernel)({types});
+
+/* The floating-point environment is reset before each call: a kernel must not inherit what an earlier one set. */
+void evk_calls(kernel run, const argument *words, long sets, long first_set, long calls)
+{{
+    const argument *end = words + sets * {count};
+    const argument *a = words + first_set * {count};
+    for (long call = 0; call < calls; call++) {{
+        if (altered())
+            fesetenv(FE_DFL_ENV);
+        run({values});
+        a += {count};
+        if (a == end)
+            a = words;
+    }}
+    fesetenv(FE_DFL_ENV);
+}}
+"""
+C_TYPES = {"int64": ("int64_t", "i"), "float32": ("float", "f"), "float64": ("double", "d")}
+PACKING = {"int64": "<q", "float32": "<fxxxx", "float64": "<d"}
+
+
+class Base(IntEnum):
+    """What the second half of an argument is counted from."""
+
+    VALUE = 0
+    INPUTS = 1
+    OUTPUTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Trampoline:
+    """A compiled trampoline; holds for one signature."""
+
+    path: Path
+    signature: Signature
+
+    def arguments(self, arena: Arena, scalars: Mapping[str, int | float]) -> list[tuple[int, int]]:
+        """Return (base, offset in set 0 or the value's 64 bits) per argument, in calling order.
+
+        Raises:
+            HarnessError: if a scalar is missing.
+        """
+        return [
+            (Base.VALUE, word_of(argument, scalars))
+            if isinstance(argument, Scalar)
+            else (
+                Base.OUTPUTS if arena.buffers[argument.name].writable else Base.INPUTS,
+                arena.offset(0, argument.name),
+            )
+            for argument in self.signature.arguments
+        ]
+
+
+def build_trampoline(signature: Signature, folder: Path) -> Trampoline:
+    """Return the trampoline for a signature, compiled on first use and kept in `folder`.
+
+    Raises:
+        LanguageError: if there is no C compiler, or it fails.
+    """
+    source = trampoline_source(signature)
+    path = folder / f"trampoline-{hashlib.sha256(source.encode()).hexdigest()[:16]}.so"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            built = Path(scratch, "trampoline.so")
+            _compile(source, built)
+            os.replace(built, path)  # whoever comes at the same time finds all of it or nothing
+    return Trampoline(path, signature)
+
+
+def trampoline_source(signature: Signature) -> str:
+    """Return the C text of the trampoline."""
+    types, values = [], []
+    for index, argument in enumerate(signature.arguments):
+        kind, member = C_TYPES[argument.dtype] if isinstance(argument, Scalar) else ("void *", "p")
+        types.append(kind)
+        values.append(f"a[{index}].{member}")
+    return TEMPLATE.format(types=", ".join(types), values=", ".join(values), count=len(types))
+
+
+def _compile(source: str, output: Path) -> None:
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        raise LanguageError(f"no C compiler found; install one of: {', '.join(COMPILERS)}")
+    command = [compiler, *FLAGS, "-o", str(output), "-", "-lm"]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise LanguageError(f"{compiler} failed on the trampoline: {done.stderr[-2000:]}")
+
+
+def word_of(scalar: Scalar, scalars: Mapping[str, int | float]) -> int:
+    """Return the 64 bits of a scalar's value. Raises `HarnessError` if it has none."""
+    if scalar.name not in scalars:
+        raise HarnessError(f"scalar {scalar.name!r} has no value; given: {', '.join(scalars)}")
+    value = scalars[scalar.name]
+    packed = struct.pack(PACKING[scalar.dtype], int(value) if scalar.dtype == "int64" else float(value))
+    return int(struct.unpack("<Q", packed)[0])

@@ -1,0 +1,1 @@
+"""Exports: a kernel as files that work without evokernel."""

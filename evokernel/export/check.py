@@ -1,0 +1,114 @@
+"""Runs the files of an export once: in a process of their own, confined, without evokernel, against the reference."""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from evokernel.evaluate.numerics.arrays import raw_bytes, torch_dtype
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.inputs import draw, result_tensors
+from evokernel.evaluate.numerics.tolerance import expect
+from evokernel.evaluate.sandbox.levels import detect_sandbox
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
+from evokernel.export.template_text import op_name
+from evokernel.task import Task, Workload
+
+_LIMIT_S = 120.0
+_SCRIPT = """\
+import json, sys
+sys.modules["evokernel"] = None  # the files must do without it
+job = json.load(open("job.json"))
+sys.path[:0] = [".", job["packages"]]
+import torch
+import kernel
+def load(name, dtype, shape):
+    made = torch.empty(shape, dtype=getattr(torch, dtype))
+    data = bytearray(open(name + ".in", "rb").read())
+    return made.copy_(torch.frombuffer(data, dtype=made.dtype).reshape(shape)) if data else made
+tensors = [load(*row) for row in job["inputs"]]
+results = kernel.run(*tensors, **job["numbers"])
+results = results if isinstance(results, tuple) else (results,)
+if job["operator"]:
+    import op
+    tensors = [load(*row) for row in job["inputs"]]
+    answered = getattr(op, job["operator"])(*tensors, **job["numbers"])
+    answered = answered if isinstance(answered, tuple) else (answered,)
+    tensors = {row[0]: load(*row) for row in job["inputs"]}
+    case = op._chosen(tensors, job["numbers"])
+    if case and case.kernel is kernel:
+        assert all(map(torch.equal, results, answered)), "op.py and kernel.py give different results"
+for place, result in enumerate(results):
+    open(f"{place}.out", "wb").write(bytes(result.reshape(-1).view(torch.uint8).tolist()))
+"""
+
+
+def check_exported(folder: Path, task: Task) -> str:
+    """Run the kernel through its `kernel.py` and `op.py` on a held-out workload; return what is wrong, or nothing."""
+    workloads = next(iter(task.workloads.values()))
+    workload = min(workloads.holdout, key=task.bytes_at)
+    with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
+        Path(name).chmod(0o711)  # the confined process is another user's, and enters only the folder inside
+        inside = Path(name) / "export"
+        shutil.copytree(folder, inside)
+        inside.chmod(0o711)
+        return _run(inside, task, workload)
+
+
+def check_reference(texts: Mapping[str, str]) -> str:
+    """Import reference.py with nothing beside it but these texts; return what is wrong, or nothing."""
+    packages = Path(torch.__file__).parent.parent
+    script = f"import sys; sys.modules['evokernel'] = None; sys.path[:0] = ['.', {str(packages)!r}]; import reference"
+    with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
+        Path(name).chmod(0o711)
+        inside = Path(name) / "reference"
+        inside.mkdir(mode=0o711)
+        for file, text in texts.items():
+            (inside / file).write_text(text, encoding="utf-8")
+        return _run_alone(inside, script, packages)
+
+
+def _run_alone(folder: Path, script: str, packages: Path) -> str:
+    """Run a script in a folder, confined, without evokernel; return what is wrong, or nothing."""
+    (folder / "check.py").write_text(script, encoding="utf-8")
+    done = run_confined(
+        [sys.executable, "-I", "-B", "check.py"],
+        sandbox=detect_sandbox(),
+        paths=VisiblePaths(read_only=(packages,), writable=(folder,), folder=folder),
+        limits=ProcessLimits(timeout_s=_LIMIT_S, memory_bytes=None),
+        environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
+    )
+    if done.ok:
+        return ""
+    return (done.stderr.strip() or f"the process ended with {done.exit_code or done.signal}")[-2000:]
+
+
+def _run(folder: Path, task: Task, workload: Workload) -> str:
+    inputs = draw(task, workload, "normal", np.random.default_rng())
+    expected = expect(task, workload, inputs, distribution="normal")
+    packages = Path(torch.__file__).parent.parent
+    job: dict[str, Any] = {"inputs": [], "numbers": {}, "packages": str(packages)}
+    job["operator"] = op_name(task) if (folder / "op.py").exists() else ""
+    shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
+    for tensor in task.signature.inputs:
+        (folder / f"{tensor.name}.in").write_bytes(raw_bytes(inputs[tensor.name]))
+        job["inputs"].append((tensor.name, tensor.dtype, tensor.shape_at(workload.sizes)))
+    for scalar in task.signature.scalars:
+        if not any(extent.split(" * ")[-1] == scalar.name for extent in shaped):
+            job["numbers"][scalar.name] = workload.dims[scalar.name]
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    complaint = _run_alone(folder, _SCRIPT, packages)
+    if complaint:
+        return complaint
+    answers = []
+    for place, tensor in enumerate(result_tensors(task)):
+        raw = bytearray((folder / f"{place}.out").read_bytes())
+        answers.append(torch.frombuffer(raw, dtype=torch_dtype(tensor.dtype)).reshape(tensor.shape_at(workload.sizes)))
+    finding = judge_output(expected, tuple(answers))
+    return "" if finding is None else f"the result is wrong: {finding.feedback}"

@@ -1,0 +1,61 @@
+"""The helper of the language `cuda` as part of a file that works without evokernel."""
+
+import ast
+import inspect
+import textwrap
+from types import ModuleType
+
+from evokernel.errors import LanguageError
+from evokernel.evaluate.inside.driver import cuda_module, nvrtc
+from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
+
+_TEMPLATE = '''\
+def _nvrtc() -> tuple[object, object]:
+    """Finds NVRTC and compiles with it; part of evokernel (Apache-2.0), as what follows."""
+{nvrtc}
+
+    return find_nvrtc, target_of
+
+
+def _cuda_helper() -> type:
+    """Launches CUDA C++ that is in a string through the CUDA driver."""
+    find_nvrtc, target_of = _nvrtc()
+{cuda_module}
+
+    return Module
+
+
+Module = _cuda_helper()'''
+
+
+def with_helper(source: str) -> str:
+    """Return a source in the language `cuda` with the helper in place of the line that imports it.
+
+    Raises:
+        LanguageError: it has no such line, so it is not in that language.
+    """
+    imports = [node for node in ast.parse(source).body if ast.unparse(node) == HELPER_IMPORT]
+    if not imports:
+        raise LanguageError(f"the source does not say `{HELPER_IMPORT}`")
+    node = imports[0]
+    lines = source.encode().split(b"\n")  # columns count bytes
+    before, after = lines[: node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1 :]
+    after[0] = helper_text().encode() + after[0][node.end_col_offset :]
+    return b"\n".join([*before, *after]).decode()
+
+
+def helper_text() -> str:
+    """Return a definition of `Module` that needs nothing of evokernel."""
+    return _TEMPLATE.format(nvrtc=_body(nvrtc), cuda_module=_body(cuda_module))
+
+
+def _body(module: ModuleType) -> str:
+    """Return a module's text as the body of a function, without its docstring and its imports of modules of ours."""
+    text = inspect.getsource(module)
+    left_out: set[int] = set()
+    for place, node in enumerate(ast.parse(text).body):
+        ours = isinstance(node, ast.ImportFrom) and node.level > 0
+        if ours or (place == 0 and isinstance(node, ast.Expr)):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    kept = [line for number, line in enumerate(text.splitlines(), start=1) if number not in left_out]
+    return textwrap.indent("\n".join(kept).strip("\n"), "    ")

@@ -1,0 +1,193 @@
+"""A kernel as files that work without evokernel: proved once more, written, and run from the files themselves."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from archive.store import Store
+from evokernel import __version__
+from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
+from evokernel.errors import EvokernelError, StoreError
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document
+from evokernel.export.check import check_exported, check_reference
+from evokernel.export.files import KERNEL, export_files
+from evokernel.export.reference import reference_files
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, combined_speedup
+from evokernel.report.documents import portrait_document
+from evokernel.report.lineage import CandidateDetails, portrait, story
+from evokernel.report.status import RunFacts, run_facts
+from evokernel.tasks import load_task, task_hash
+
+_NO_REFERENCE = (
+    "the reference of the task cannot be written down as a file: it must be a function at the top of its file that "
+    "needs nothing of evokernel"
+)
+_LOOKED_AT = 200
+"""So many of the best in all are looked at for leaders on single workloads."""
+_SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
+
+
+class NotExported(EvokernelError):
+    """A kernel did not hold when it was measured again, or its files do not work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedKernel:
+    """What was written and what was measured for it."""
+
+    folder: Path
+    candidate: str
+    speedup: Speedup
+    evaluation: Evaluation
+    files: tuple[str, ...]
+    tried: bool
+    """Whether the files themselves were run; those of a GPU kernel hold the very text that was judged."""
+    others: tuple[str, ...] = ()
+    """The candidates that lead on single workloads and came along."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Those that would have, and why they did not hold, by id."""
+    no_operator: str = ""
+    """Why there is no op.py, if there is none."""
+
+
+def export(store: Store, name: str, *, out: Path, per_workload: bool = False) -> ExportedKernel:
+    """Write a kernel of a run to a folder, after it has held once more on held-out inputs with fresh seeds.
+
+    Args:
+        store: opened for reading.
+        name: id of the candidate, or its beginning.
+        out: the folder; must be new, empty, or an earlier export.
+        per_workload: also take those that lead on single workloads along, each after it has held as well.
+
+    Raises:
+        StoreError: there is no such kernel, or the store does not say how it was judged.
+        TaskError: the task has changed since.
+        NotExported: it does not hold, or the files do not work on their own.
+    """
+    _check_folder(out)
+    found, run = portrait(store, name), run_facts(store)
+    candidate, config = found.stored.candidate, _config(run)
+    task = load_task(config.task).on(DEVICE_OF[candidate.language])
+    judgement = _judged_anew(found, config)
+    if not judgement.ok:
+        raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
+    judgements, left_out = {KERNEL: judgement}, dict[str, str]()
+    for other in leaders(store, besides=candidate) if per_workload else ():
+        again = _judged_anew(portrait(store, other), config)
+        if again.ok:
+            judgements[f"{KERNEL}_{other}"] = again
+        else:
+            left_out[other] = _complaint(again)
+    reference = reference_files(task.reference)
+    complaint = check_reference(reference) if reference else _NO_REFERENCE
+    texts = export_files(task, judgements, config, reference={} if complaint else reference)
+    texts["provenance.json"] = _provenance(store, judgements, run=run, config=config)
+    tried = candidate.language == "cpp"
+    _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
+    return ExportedKernel(
+        folder=out,
+        candidate=candidate.id,
+        speedup=combined_speedup(judgement.last.timings),
+        evaluation=judgement.last,
+        files=tuple(texts),
+        tried=tried,
+        others=tuple(each.candidate.id for each in judgements.values() if each is not judgement),
+        left_out=left_out,
+        no_operator=complaint,
+    )
+
+
+def _judged_anew(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
+    return judge(
+        found.stored.candidate,
+        config.task,
+        budgets=(Fidelity.FINAL,),
+        settings=config.evaluation,
+        threads=config.threads,
+        task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
+    )
+
+
+def _complaint(judgement: KernelVerdict) -> str:
+    last = judgement.last
+    what = last.feedback or "no more is known"
+    return f"measured again on held-out inputs it failed ({last.status}, at the stage {last.stage}): {what}"
+
+
+def leaders(store: Store, *, besides: Candidate) -> list[str]:
+    """Return the candidates that were fastest on some workload, by the low end of their speed-ups there."""
+    lead: dict[str, tuple[float, str]] = {}
+    for ranked in store.best(_LOOKED_AT):
+        candidate = ranked.candidate.candidate
+        timed = [e.evaluation for e in ranked.evaluations if e.evaluation.key.budget is not Fidelity.FINAL]
+        for timing in timed[-1].timings if candidate.language == besides.language else ():
+            lead[timing.workload] = max(lead.get(timing.workload, (0.0, "")), (timing.speedup.low, candidate.id))
+    return sorted({name for _, name in lead.values()} - {besides.id})
+
+
+def _check_folder(out: Path) -> None:
+    there = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if out.exists() and not out.is_dir():
+        raise NotExported(f"{out} is a file; --out names a folder")
+    if there and "provenance.json" not in there:
+        raise NotExported(f"{out} holds other files; name a new folder, an empty one, or an earlier export")
+
+
+def _config(run: RunFacts) -> RunConfig:
+    if not run.config:
+        raise StoreError(f"{run.path} does not say how its kernels were judged: no run has begun in it")
+    return parse_config(yaml.safe_load(run.config), f"the config in {run.path}")
+
+
+def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) -> None:
+    """Write all files or none: they are made aside, and `check` says what is wrong with the folder, or nothing."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        for name, text in texts.items():
+            (staging / name).write_text(text, encoding="utf-8")
+        complaint = check(staging)
+        if complaint:
+            raise NotExported(f"not exported: the files do not work on their own: {complaint}")
+        out.mkdir(exist_ok=True)
+        for name in texts:
+            os.replace(staging / name, out / name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _provenance(store: Store, judgements: Mapping[str, KernelVerdict], *, run: RunFacts, config: RunConfig) -> str:
+    main = judgements[KERNEL]
+    facts: dict[str, Any] = {
+        "format": 1,
+        "exported": datetime.now(UTC).isoformat(timespec="seconds"),
+        "evokernel": __version__,
+        "language": main.candidate.language,
+        "run": {"id": run.run_id, "created": run.created, "store": str(run.path), "seed": run.seed},
+        "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
+        "config": config.model_dump(mode="json"),
+        **_origin(store, main, config),
+        "others": {name: _origin(store, each, config) for name, each in judgements.items() if each is not main},
+    }
+    return json.dumps(facts, indent=2) + "\n"
+
+
+def _origin(store: Store, judgement: KernelVerdict, config: RunConfig) -> dict[str, Any]:
+    name, language = judgement.candidate.id, judgement.candidate.language
+    found = portrait(store, name)
+    return {
+        "candidate": name,
+        "program_hash": found.stored.program_hash,
+        "lineage": [asdict(chapter) for chapter in story(store, name)],
+        "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[language]),
+        "evaluations": portrait_document(found)["evaluations"],
+    }

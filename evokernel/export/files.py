@@ -1,0 +1,185 @@
+"""The files of an export as texts, by language: the kernel, what builds or checks it, and what is proved of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from evokernel.config.run import RunConfig
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.cuda_helper import with_helper
+from evokernel.export.template_text import declared, example_arguments, fill, numbers_of, op_name, written
+from evokernel.export.torch_operator import op_file
+from evokernel.languages.cpp.guide import entry_signature
+from evokernel.records.evaluation import combined_speedup
+from evokernel.task import Role, Task
+
+Texts = dict[str, str]
+KERNEL = "kernel"
+"""The name of the module that the best kernel lies in."""
+
+
+_KINDS = {
+    "triton": ("Triton", "torch and triton"),
+    "cuda": ("CUDA C++", "torch, and NVRTC, which comes with torch for CUDA"),
+}
+
+
+def export_files(
+    task: Task, judgements: Mapping[str, KernelVerdict], config: RunConfig, *, reference: Mapping[str, str]
+) -> Texts:
+    """Return all files of an export but its provenance.
+
+    With a reference an operator of PyTorch comes along, and a test of a GPU kernel.
+
+    Args:
+        task: with the workloads of one class of devices.
+        judgements: by the name of the module of each kernel; the first is the best, and is called `KERNEL`.
+        config: of the run.
+        reference: the files of `reference_files`; none where it cannot be written down.
+    """
+    texts = Texts()
+    for module, judgement in judgements.items():
+        texts |= _kernel_files(task, judgement, module)
+    best = judgements[KERNEL]
+    if reference:
+        texts |= {**reference, "op.py": op_file(task, judgements)}
+    if reference and best.candidate.language in _KINDS:
+        texts["test_kernel.py"] = _gpu_test(task, best)
+    readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme
+    return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts, beside=sorted(reference)))}
+
+
+def _kernel_files(task: Task, judgement: KernelVerdict, module: str) -> Texts:
+    """Return the files of one kernel alone: a module of this name, and what it builds."""
+    source = judgement.candidate.source
+    match judgement.candidate.language:
+        case "cpp":
+            return {f"{module}.cpp": source, f"{module}.py": _cpp_module(task, judgement)}
+        case "cuda":
+            return {f"{module}.py": with_helper(source)}
+    return {f"{module}.py": source}
+
+
+def _rows(task: Task, texts: Texts, *, beside: Sequence[str]) -> str:
+    """Return the rows of a README on the files that not every export has; `beside` are those of the reference."""
+    what = dict.fromkeys(beside, "what `reference.py` imports") | {
+        "op.py": f"`{op_name(task)}`, an operator of PyTorch: the kernel where it was judged, torch everywhere else",
+        "reference.py": "what is to be computed, in torch",
+        "test_kernel.py": "`python test_kernel.py`: compares with torch, prints times",
+    }
+    rows = [f"| `{name}` | {text} |\n" for name, text in what.items() if name in texts]
+    others = sorted(name for name in texts if name.startswith(f"{KERNEL}_"))
+    return "".join([*rows, *(f"| `{name}` | a kernel that leads on some workload |\n" for name in others)])
+
+
+def _cpp_readme(task: Task, judgement: KernelVerdict, config: RunConfig, *, rows: str) -> str:
+    threads = "One thread" if config.threads == 1 else f"{config.threads} threads; set OMP_NUM_THREADS={config.threads}"
+    return fill(
+        "README.md.txt",
+        **_measured(task, judgement),
+        entry=entry_signature(task.signature),
+        example=_cpp_example(task),
+        flags=" ".join(compiler_flags(judgement.identity.environment)),
+        threads=threads,
+        rows=rows,
+    )
+
+
+def _gpu_readme(task: Task, judgement: KernelVerdict, config: RunConfig, *, rows: str) -> str:
+    kind, needs = _KINDS[judgement.candidate.language]
+    return fill(
+        "README.gpu.md.txt",
+        **_measured(task, judgement),
+        kind=kind,
+        needs=needs,
+        arguments=", ".join(argument.name for argument in task.signature.arguments),
+        example=_gpu_example(task),
+        rows=rows,
+    )
+
+
+def compiler_flags(environment: str) -> tuple[str, ...]:
+    """Return the compiler's flags in the description of an environment."""
+    return tuple(re.findall(r"(?<=\s)-[^\s;]+", environment))
+
+
+def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
+    """Return what every README says of the measurement, by placeholder."""
+    evaluation, identity = judgement.last, judgement.identity
+    speedup = combined_speedup(evaluation.timings)
+    rows = ["| workload | kernel | baseline | speed-up | 95 % interval |", "|---|---|---|---|---|"]
+    for timing in evaluation.timings:
+        one = timing.speedup
+        rows.append(
+            f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
+            f"| {one.value:.3g}x | {one.low:.3g} to {one.high:.3g} |"
+        )
+    return {
+        "task": task.name,
+        "description": task.description or task.name,
+        "candidate": judgement.candidate.id,
+        "speedup": f"{speedup.value:.3g}x",
+        "low": f"{speedup.low:.3g}",
+        "high": f"{speedup.high:.3g}",
+        "table": "\n".join(rows),
+        "device": identity.device,
+        "environment": identity.environment,
+        "mode": evaluation.key.mode.value,
+        "sandbox": identity.sandbox,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- C++
+
+
+def _cpp_module(task: Task, judgement: KernelVerdict) -> str:
+    signature = task.signature
+    numbers = numbers_of(task)
+    names = [tensor.name for tensor in signature.inputs]
+    keywords = [*(f"{name}: {kind}" for name, kind in numbers.items()), "out: Any = None"]
+    return fill(
+        "kernel.py.txt",
+        **declared(task),
+        description=(task.description or task.name).replace("\\", "/").replace('"', "'"),
+        candidate=judgement.candidate.id,
+        example=_cpp_example(task),
+        flags=repr(compiler_flags(judgement.identity.environment)),
+        scalars=repr(tuple((scalar.name, scalar.dtype) for scalar in signature.scalars)),
+        parameters=", ".join([*(f"{name}: torch.Tensor" for name in names), "*", *keywords]),
+        returns="return one tensor" if len(written(task)) == 1 else "return a tuple of tensors",
+        tensors=", ".join(f'"{name}": {name}' for name in names),
+        given=", ".join(f'"{name}": {name}' for name in numbers),
+    )
+
+
+def _cpp_example(task: Task) -> str:
+    return f"out = kernel.run({example_arguments(task, device='cpu')})"
+
+
+# ---------------------------------------------------------------------------------------------------- on a GPU
+
+
+def _gpu_example(task: Task) -> str:
+    """Return lines that call the kernel on a workload."""
+    workload = next(iter(task.workloads.values())).search[0]
+    lines = []
+    for tensor in task.signature.tensors:
+        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
+        made = "empty" if tensor.role is Role.OUTPUT else "ones" if tensor.dtype.startswith("int") else "randn"
+        lines.append(f'{tensor.name} = torch.{made}({shape}, dtype=torch.{tensor.dtype}, device="cuda")')
+    given = [str(workload.dims.get(argument.name, argument.name)) for argument in task.signature.arguments]
+    return "\n".join([*lines, f"kernel.run({', '.join(given)})"])
+
+
+def _gpu_test(task: Task, judgement: KernelVerdict) -> str:
+    """Return the text of test_kernel.py, which needs kernel.py and reference.py beside it."""
+    workloads = next(iter(task.workloads.values()))
+    used = {workload.name: dict(workload.dims) for workload in (*workloads.search, *workloads.holdout)}
+    return fill(
+        "test_kernel.py.txt",
+        **declared(task),
+        candidate=judgement.candidate.id,
+        scalars=repr(tuple(scalar.name for scalar in task.signature.scalars)),
+        workloads="\n".join(f"    {name!r}: {dims!r}," for name, dims in used.items()),
+        slack=repr(task.precision.slack),
+        allow_tf32=repr(task.precision.allow_tf32),
+    )

@@ -1,0 +1,1 @@
+"""C++ for processors: build, checks, and facts read from machine code."""

@@ -1,0 +1,1 @@
+"""Triton and CUDA C++ for NVIDIA GPUs: build, checks, guides."""

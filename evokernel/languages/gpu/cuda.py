@@ -1,0 +1,62 @@
+"""CUDA C++ for NVIDIA GPUs: a Python module with kernels in a string, compiled by NVRTC for the shapes it is run on."""
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from evokernel.errors import LanguageError
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check, python_tokens
+from evokernel.languages.gpu.language import GpuPythonLanguage
+from evokernel.languages.toolchain import PythonCompiler
+from evokernel.task import Task
+
+_ASK_LIMIT_S = 60.0  # the first request also waits for torch to be imported
+_HELPER_VERSION = 1
+"""Raised whenever the helper compiles or launches the same source in another way."""
+
+
+class CudaLanguage(GpuPythonLanguage):
+    """CUDA C++ in a Python module, with `run`, which launches its kernels."""
+
+    name = "cuda"
+    program = "cuda_build"
+    suffix = ".cu.py"
+
+    def __init__(
+        self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
+    ) -> None:
+        """Ask what there is to compile with. Raises `LanguageError` where something is missing."""
+        super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
+        tools = self._tools()
+        self._target, self._headers = str(tools["target"]), bool(tools["headers"])
+        headers = "" if self._headers else " without CUDA's headers"
+        torch = importlib.metadata.version("torch")
+        self.environment = f"nvrtc {tools['version']}{headers} helper {_HELPER_VERSION} torch {torch} {self._target}"
+
+    def program_hash(self, source: str) -> str:
+        """Return a hash over the tokens: comments, layout and docstrings of the Python in it do not change it."""
+        return python_tokens.program_hash(source, language=self.name)
+
+    def static_check(self, source: str) -> str | None:
+        """Return why the source cannot be tried, or None. Early feedback, not security."""
+        return cuda_static_check.static_check(source)
+
+    def guide(self, task: Task) -> str:
+        """Return the signature of `run` for a task and the contract around it."""
+        return cuda_guide.guide(task, device=self._device, target=self._target, headers=self._headers)
+
+    def digest(self, failure: Mapping[str, Any], source: str) -> str:
+        """Return a failure of the build as a message to the author. Raises `ValueError` where it is none."""
+        return cuda_messages.digest_failure(failure, source)
+
+    def _tools(self) -> Mapping[str, Any]:
+        """Return what the forge finds: it may see less of the machine than we do."""
+        asked = self._forge(self.program, {"tools_for": self._device.capability}, timeout_s=_ASK_LIMIT_S)
+        if asked.answer is None:
+            raise LanguageError(f"the forge does not work: {asked.error[:500]}")
+        if "missing" in asked.answer:
+            raise LanguageError(str(asked.answer["missing"]))
+        if not asked.answer["disassembler"]:
+            raise LanguageError("cuobjdump, which reads what was compiled, is missing: pip install triton")
+        return asked.answer

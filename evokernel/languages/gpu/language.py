@@ -1,0 +1,120 @@
+"""What languages for NVIDIA GPUs share whose sources are Python: `run` is recorded and what it launches is compiled."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evokernel.errors import LanguageError
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.gpu.profile import read_answer
+from evokernel.languages.toolchain import PythonCompiler
+from evokernel.protocols import BuildFailure, Built
+from evokernel.task import Signature, Task, Tensor
+
+Dims = Mapping[str, int | float]
+
+
+class GpuPythonLanguage(ABC):
+    """Compiles without a GPU: `run` is called on stand-ins for tensors, and what it launches is compiled.
+
+    An artifact is a bundle (see `inside/process/bundle`) of `kernel.py`, `plans.json` (what it does on each shape, see
+    `inside/untrusted/recording`) and `cache/`, the compiled kernels. A subclass names the program of the compile pool
+    that builds, and digests its failures.
+    """
+
+    name: str
+    program: str
+    environment: str
+    suffix = ".py"
+
+    def __init__(
+        self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
+    ) -> None:
+        """Take what builds.
+
+        Args:
+            forge: how Python that compiles is run.
+            device: limits of the GPU that is compiled for; None for an H100.
+            compile_timeout_s: the longest a build for all shapes together may take, in s.
+
+        Raises:
+            LanguageError: there is no forge.
+        """
+        if forge is None:
+            raise LanguageError(
+                f"{self.name} needs a forge to compile in; toolchain.forge_plain is one for trusted sources"
+            )
+        self._forge = forge
+        self._device = device or DeviceLimits()
+        self._timeout_s = compile_timeout_s
+
+    @abstractmethod
+    def digest(self, failure: Mapping[str, Any], source: str) -> str:
+        """Return a failure of the program as a message to the author. Raises `ValueError` where it is none."""
+
+    def build(self, source: str, task: Task, *, hidden: Sequence[Dims] = ()) -> Built | BuildFailure:
+        """Compile what `run` launches for the search workloads and for `hidden` dimensions.
+
+        Args:
+            source: the candidate.
+            task: the task as it is on the device class, with the workloads of that class alone.
+            hidden: further dimensions by name; they do not enter hash, descriptor or metrics.
+
+        Raises:
+            LanguageError: the task has workloads for several device classes.
+        """
+        if len(task.workloads) != 1:
+            raise LanguageError(f"task {task.name!r} must be resolved for one device class first (Task.on)")
+        (workloads,) = task.workloads.values()
+        measured = [_arguments(task.signature, workload.dims) for workload in workloads.search]
+        others = [_arguments(task.signature, dims) for dims in hidden]
+        request = {
+            "source": source,
+            "environment": self.environment,  # part of what compiled kernels are kept under
+            "capability": self._device.capability,
+            "properties": self._properties(),
+            "shapes": [*measured, *others],
+            "measured": len(measured),
+        }
+        forged = self._forge(self.program, request, timeout_s=self._timeout_s)
+        if forged.timed_out:
+            return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
+        if forged.answer is None:
+            return BuildFailure(f"the compiler crashed on this source: {forged.error[:2000]}")
+        return self._read(forged.answer, forged.blob, source)
+
+    def build_checked(self, source: str, task: Task) -> None:
+        """Return None: there are no sanitizers for a build without a GPU."""
+        return
+
+    def _read(self, answer: Mapping[str, Any], blob: bytes, source: str) -> Built | BuildFailure:
+        try:
+            if "failure" in answer:
+                message = self.digest(answer["failure"], source)
+                return BuildFailure(message, raised=answer["failure"]["stage"] in ("import", "run"))
+            found = read_answer(answer, self._device)
+            recordable = float(not answer["unrecordable"])
+        except (ValueError, KeyError) as error:
+            return BuildFailure(f"the build was tampered with: {str(error)[:200]}")
+        metrics = {**found.metrics, "artifact_bytes": float(len(blob)), "recordable": recordable}
+        return Built(artifact=blob, hash=found.hash, descriptor=found.descriptor, metrics=metrics)
+
+    def _properties(self) -> dict[str, int]:
+        """Return what Triton and torch say about the device."""
+        return {
+            "max_shared_mem": self._device.shared_bytes,
+            "max_num_regs": self._device.multiprocessor_registers,
+            "multiprocessor_count": self._device.multiprocessors,
+            "max_threads": self._device.multiprocessor_threads,
+            "warpSize": 32,
+        }
+
+
+def _arguments(signature: Signature, dims: Dims) -> list[dict[str, Any]]:
+    sizes = {name: value for name, value in dims.items() if isinstance(value, int)}
+    return [
+        {"kind": "tensor", "name": each.name, "shape": list(each.shape_at(sizes)), "dtype": each.dtype}
+        if isinstance(each, Tensor)
+        else {"kind": "scalar", "value": dims[each.name]}
+        for each in signature.arguments
+    ]

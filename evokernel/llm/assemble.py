@@ -1,0 +1,84 @@
+"""From the settings of a run to models that can be asked."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from evokernel.config.models import ModelConfig
+from evokernel.config.run import RunConfig
+from evokernel.errors import ConfigError
+from evokernel.llm.configured_model import ConfiguredModel
+from evokernel.llm.ensemble import EarlierReplies, EnsembleSettings, ModelEnsemble
+from evokernel.llm.ledger import SpendingLimits
+from evokernel.llm.litellm_transport import LitellmTransport, listed_price
+from evokernel.llm.recordings import RecordedTransport, ReplyRecording
+from evokernel.llm.redact import Redactor, guard_logs
+from evokernel.llm.transport import FREE, Price
+from evokernel.llm.waiting import Clock, SystemClock
+from evokernel.protocols import CallLog
+
+
+def make_models(
+    config: RunConfig,
+    *,
+    log: CallLog,
+    tell: Callable[[str], None],
+    older: Sequence[EarlierReplies] = (),
+    on_close: Callable[[], None] = lambda: None,
+    clock: Clock | None = None,
+) -> ModelEnsemble:
+    """Return the models of a run, with its budgets.
+
+    `older` are the records that `replies_from` names, opened; `on_close` is called when the models are closed.
+
+    Keys are taken from the environment here and kept out of the record, of errors and of logs from now on. Where all
+    models are recordings litellm is not imported, and need not be installed.
+
+    Raises:
+        ConfigError: a model cannot be asked: litellm, its key or its price is missing, its provider is unknown, or its
+            recording cannot be read.
+    """
+    clock = clock or SystemClock()
+    redactor = Redactor.of_environment(model.key for model in config.models if model.key)
+    seats = [_seat(model, config, tell=tell, clock=clock) for model in config.models]
+    budget, unguard = config.budget, guard_logs(redactor)
+
+    def close() -> None:
+        unguard()
+        on_close()
+
+    rules = EnsembleSettings(
+        seed=config.seed,
+        limits=SpendingLimits(dollars=budget.dollars, tokens=budget.tokens, calls=budget.calls),
+        islands={island.name: island.models for island in config.islands},
+    )
+    return ModelEnsemble(
+        seats,
+        log=log,
+        rules=rules,
+        older=older,
+        redactor=redactor,
+        tell=lambda text: tell(redactor.text(text)),
+        clock=clock,
+        on_close=close,
+    )
+
+
+def _seat(model: ModelConfig, config: RunConfig, *, tell: Callable[[str], None], clock: Clock) -> ConfiguredModel:
+    if model.replay:
+        recording = ReplyRecording.load(Path(model.replay))
+        player = RecordedTransport(recording, name=f"model {model.name}", tell=tell)
+        return ConfiguredModel.of(model, player, price=FREE, clock=clock)
+    transport = LitellmTransport(model)
+    price = _price(model)
+    if price is None and config.budget.dollars is not None:
+        raise ConfigError(
+            f"model {model.name!r}: budget.dollars needs its price, and litellm's list has none for {model.model!r}; "
+            "add price: {prompt_usd_per_mtok: ..., completion_usd_per_mtok: ...} to the model (0 where it is free)"
+        )
+    return ConfiguredModel.of(model, transport, price=price, clock=clock)
+
+
+def _price(model: ModelConfig) -> Price | None:
+    if model.price is None:
+        return listed_price(model.model)
+    return Price(model.price.prompt_usd_per_mtok / 1e6, model.price.completion_usd_per_mtok / 1e6)

@@ -1,0 +1,222 @@
+"""A run as tools for agents, by the Model Context Protocol: look, propose a kernel, hear the verdict.
+
+Nothing here judges or writes facts: a proposal goes into the inbox, and an engine on the same store does the rest.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from archive.store import Store
+from evokernel.config.run import RunConfig
+from evokernel.errors import ConfigError, EvokernelError, StoreError
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import combined_speedup
+from evokernel.records.step import Selection
+from evokernel.report.best import find_best, seeds
+from evokernel.report.lineage import CandidateDetails, portrait, story
+from operators.llm.prompt import fill, place
+from operators.llm.sections import GROUPS, sections_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SOURCE_LIMIT_CHARACTERS = 1_000_000
+MOST_ELITES = 100
+_TOLD = ("task", "device", "guide", "constraints", "best", "hints")
+_WAITS = "it waits for an engine: a running `evokernel evolve` takes it in, otherwise start one on this store"
+_IN_FLIGHT = "it is in flight: an engine has taken it in and judges it; ask again, or start `evokernel evolve` again"
+_INSTRUCTIONS = (
+    "A search for a fast kernel that is proved right. Call task first: it says what to compute, on which device, and "
+    "how a kernel is written. Look at elites and their sources, propose a kernel of your own, and ask for its verdict."
+)
+
+
+def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
+    """Return a server on a store; with a config, that one says what the task is.
+
+    Raises:
+        StoreError: there is no store, or no run in it.
+    """
+    with Store.open(path, write=False) as store:
+        if store.identity() is None:
+            raise StoreError(f"{path} holds no run yet: `evokernel evolve CONFIG` begins one and judges its seed")
+    run = RunTools(path, config)
+    server: MCPServer[Any] = MCPServer("evokernel", instructions=_INSTRUCTIONS, log_level="WARNING")
+    for tool in (run.task, run.elites, run.lineage, run.source, run.propose, run.verdict):
+        server.add_tool(_heard(tool))
+    return server
+
+
+class RunTools:
+    """The tools. Each call opens the store anew, for it may come from any thread and the store moves on."""
+
+    def __init__(self, path: Path, config: RunConfig | None) -> None:
+        self._path = path
+        self._config = config
+
+    def task(self) -> str:
+        """Return what a kernel must compute, on which device and inputs, and how it is written (the contract)."""
+        from evokernel.offline.prompts import look_at  # seconds, for it loads the task: only where it is asked for
+
+        with contextlib.redirect_stdout(sys.stderr), self._open() as store:  # stdout belongs to the protocol
+            outlook = look_at(store, self._config)
+        nobody = Selection(outlook.next_step, "", "", ())
+        sections = sections_of(outlook.state.context(nobody, outlook.surroundings), frozenset())
+        told = [section for section in sections if section.name in _TOLD]
+        present = {section.name for section in told}
+        return fill("\n\n".join(place(name) for name in _TOLD if name in present), told, [], GROUPS)
+
+    def elites(self, n: int = 10) -> list[dict[str, Any]]:
+        """Return the n fastest correct kernels, best first: id, speed-up over the fastest baseline, where it came from.
+
+        `speedup_low` is the low end of its 95 % interval, which the search goes by.
+        """
+        with self._open() as store:
+            ranked = store.best(max(1, min(n, MOST_ELITES)))
+            return [_elite(portrait(store, each.candidate.candidate.id)) for each in ranked]
+
+    def lineage(self, id: str) -> list[dict[str, Any]]:
+        """Return how a kernel came about, from the seed on: each ancestor with operator, reason, speed-up and gain.
+
+        `id` is an id, the beginning of one, `best` or `seed`.
+        """
+        with self._open() as store:
+            return [asdict(chapter) for chapter in story(store, _resolve(store, id))]
+
+    def source(self, id: str) -> str:
+        """Return the source of a kernel, given by id, the beginning of one, `best` or `seed`."""
+        with self._open() as store:
+            return store.candidate(_resolve(store, id)).candidate.source
+
+    def propose(self, source: str, rationale: str, parents: list[str] | None = None) -> dict[str, Any]:
+        """Hand in the whole source of a kernel; return its id, by which verdict tells what became of it.
+
+        `rationale` is one sentence on what is new about it, `parents` are the ids of the kernels it was made from.
+        """
+        if not source.strip() or len(source) > SOURCE_LIMIT_CHARACTERS:
+            raise ConfigError(f"a source has 1 to {SOURCE_LIMIT_CHARACTERS} characters, this one has {len(source)}")
+        with self._open() as store:
+            identity = store.identity()
+            assert identity is not None  # the server was not made without
+            candidate = Candidate(source, identity.language)
+            if self._found(store, candidate.id) is not None:
+                return {"candidate": candidate.id, "next": "it was proposed before; ask for its verdict"}
+            family = [_resolve(store, parent) for parent in parents or ()]
+        payload = {
+            "source": candidate.source,
+            "language": candidate.language,
+            "rationale": f"inject: {rationale.strip() or 'by an agent'}",
+            "parents": family,
+        }
+        Store.inbox_put(self._path, "source", payload, author="mcp")
+        return {"candidate": candidate.id, "next": _WAITS}
+
+    def verdict(self, id: str) -> dict[str, Any]:
+        """Return what was found of a kernel: status (`ok` for a right one), feedback, speed-up in all and per workload.
+
+        `status` is `waits` or `in flight` where nothing is known yet, with what to do in `next`.
+        """
+        with self._open() as store:
+            waiting = self._found(store, id)
+            if waiting is not None and store.proposal_of(waiting) is None:
+                return {"candidate": waiting, **_not_judged(taken=not self._waits(store, waiting))}
+            return _verdict(portrait(store, _resolve(store, id)))
+
+    def _open(self) -> Store:
+        return Store.open(self._path, write=False)
+
+    def _found(self, store: Store, name: str) -> str | None:
+        """Return the id of a candidate that the run or its inbox has, or None."""
+        if store.proposal_of(name) is not None:
+            return name
+        return name if name in self._handed_in(store) else None
+
+    def _waits(self, store: Store, name: str) -> bool:
+        return self._handed_in(store).get(name) is None
+
+    def _handed_in(self, store: Store) -> dict[str, int | None]:
+        """Return the ids of all sources that were handed in, with the seq at which an engine took them in."""
+        rows = store.database.rows(
+            "SELECT json_extract(payload, '$.source') AS source, json_extract(payload, '$.language') AS language, "
+            "taken_seq FROM inbox WHERE kind = 'source' ORDER BY id"
+        )
+        language = getattr(store.identity(), "language", "")
+        return {Candidate(row["source"], row["language"] or language).id: row["taken_seq"] for row in rows}
+
+
+def _heard(tool: Callable[P, T]) -> Callable[P, T]:
+    """Return a tool whose errors of ours reach the agent in words."""
+
+    @functools.wraps(tool)
+    def heard(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return tool(*args, **kwargs)
+        except EvokernelError as error:
+            raise ToolError(str(error)) from error
+
+    return heard
+
+
+def _resolve(store: Store, name: str) -> str:
+    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
+    best = find_best(store) if name == "best" else None
+    known = [best.candidate.id] if best else seeds(store) if name == "seed" else []
+    return known[0] if known else store.candidate(name).candidate.id
+
+
+def _not_judged(*, taken: bool) -> dict[str, Any]:
+    return {"status": "in flight", "next": _IN_FLIGHT} if taken else {"status": "waits", "next": _WAITS}
+
+
+def _elite(found: CandidateDetails) -> dict[str, Any]:
+    proposal, speedup = found.proposal, _searched(found)
+    return {
+        "candidate": found.stored.candidate.id,
+        "speedup": speedup["value"] if speedup else None,
+        "speedup_low": speedup["low"] if speedup else None,
+        "holdout": found.verdicts.holdout.value,
+        "operator": proposal.operator if proposal else "",
+        "rationale": proposal.rationale if proposal else "",
+        "parents": list(proposal.parents) if proposal else [],
+    }
+
+
+def _verdict(found: CandidateDetails) -> dict[str, Any]:
+    name, verdicts = found.stored.candidate.id, found.verdicts
+    evaluation = verdicts.failure or verdicts.search
+    if evaluation is None:
+        return {"candidate": name, **_not_judged(taken=True)}
+    return {
+        "candidate": name,
+        "status": evaluation.status.value,
+        "reached": evaluation.stage.value,
+        "feedback": evaluation.feedback,
+        "speedup": _searched(found) if verdicts.failure is None else None,
+        "holdout": verdicts.holdout.value,
+        "workloads": [
+            {
+                "name": timing.workload,
+                "kernel_us": timing.candidate_us,
+                "baseline": timing.baseline,
+                "baseline_us": timing.baseline_us,
+                "speedup": timing.speedup.value,
+            }
+            for timing in evaluation.timings
+        ],
+        "metrics": dict(evaluation.metrics),
+    }
+
+
+def _searched(found: CandidateDetails) -> dict[str, float] | None:
+    """Return the speed-up on the search workloads: those held out are nobody's to work for."""
+    if found.verdicts.search is None:
+        return None
+    speedup = combined_speedup(found.verdicts.search.timings)
+    return {"value": speedup.value, "low": speedup.low, "high": speedup.high}

@@ -1,0 +1,1 @@
+"""Prompts as files: answered by people, agents or other machines."""

@@ -1,0 +1,173 @@
+"""Answers from a folder on their way into a run: through its inbox, each once; and what the run made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from archive.journal import EmptyStep, InsightEntry, ResultEntry
+from archive.store import Store
+from evokernel.config.run import RunConfig
+from evokernel.errors import ConfigError, StoreError
+from evokernel.offline.folder import FolderManifest, PromptFile, read_manifest, read_reply, write_manifest
+from evokernel.records.evaluation import Speedup, combined_speedup
+
+
+@dataclass(frozen=True, slots=True)
+class TellReport:
+    """What became of a folder: entries of the inbox by name, what was told before, what is open, what is no answer.
+
+    `refused` says why, by name.
+    """
+
+    entries: Mapping[str, int]
+    before: tuple[str, ...]
+    open: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFate:
+    """What a run made of one answer: a candidate with its status and speed-up, or words.
+
+    `status` is that of the evaluation, or `noted`, `unusable`, `left alone`, `waits`; `text` is feedback, title or
+    reason.
+    """
+
+    status: str
+    candidate: str = ""
+    speedup: Speedup | None = None
+    text: str = ""
+
+
+def tell(path: Path, folder: Path, *, config: RunConfig, model: str = "", author: str = "") -> TellReport:
+    """Hand the answers in a folder to a run, and note in the folder which were.
+
+    Args:
+        path: the store.
+        folder: what `evokernel ask` wrote, with answers.
+        config: that of the run, or what it will be.
+        model: who has answered.
+        author: who hands the answers in.
+
+    Raises:
+        ConfigError: the folder cannot be used, or the config lacks an operator or an island that was asked for.
+        StoreError: the prompts are of another run, or the store cannot be written.
+    """
+    manifest = read_manifest(folder)
+    known = _check(path, manifest, config)
+    questions = list(manifest.questions)
+    entries: dict[str, int] = {}
+    before, left, refused = [], [], {}
+    for place, question in enumerate(questions):
+        try:
+            reply = read_reply(folder, question)
+        except ConfigError as error:
+            refused[question.name] = str(error)
+            continue
+        digest = question.digest(reply)
+        if not reply:
+            left.append(question.name)
+        elif digest in known:
+            before.append(question.name)
+        else:
+            payload = answer_payload(question, reply, model=model)
+            entries[question.name] = Store.inbox_put(path, "answer", payload, author=author)
+            known.add(digest)
+        if reply and digest not in question.told:
+            questions[place] = replace(question, told=(*question.told, digest))
+    _note(folder, replace(manifest, questions=tuple(questions)))
+    return TellReport(entries, tuple(before), tuple(left), refused)
+
+
+def answer_payload(question: PromptFile, reply: str, *, model: str) -> dict[str, object]:
+    """Return what goes into the inbox for an answer."""
+    origin = question.origin
+    return {
+        "operator": origin.operator,
+        "island": origin.island,
+        "parents": list(origin.parents),
+        "insights": list(origin.insights),
+        "prompt": [[message.role, message.text] for message in question.messages],
+        "reply": reply,
+        "model": model,
+        "digest": question.digest(reply),
+    }
+
+
+def fates(store: Store, entries: Sequence[int], *, after: int) -> dict[int, AnswerFate]:
+    """Return what became of answers, by their number in the inbox.
+
+    Args:
+        store: open.
+        entries: the answers.
+        after: the seq the run had before they were handed in.
+    """
+    facts = {fact.step: fact for fact in store.facts(after) if isinstance(fact, ResultEntry | EmptyStep | InsightEntry)}
+    taken = {row["id"] for row in store.database.rows("SELECT id FROM inbox WHERE taken_seq IS NOT NULL")}
+    steps = _steps(store)
+    found = {}
+    for entry in entries:
+        if entry not in taken:
+            found[entry] = AnswerFate("waits", text="no engine has taken it in yet")
+        elif entry not in steps:
+            found[entry] = AnswerFate(
+                "left alone", text="what it is about is not known to this run, or not yet looked at"
+            )
+        else:
+            found[entry] = _fate(facts.get(steps[entry]))
+    return found
+
+
+def _fate(fact: ResultEntry | EmptyStep | InsightEntry | None) -> AnswerFate:
+    match fact:
+        case ResultEntry(evaluation=evaluation):
+            speedup = combined_speedup(evaluation.timings) if evaluation.ok else None
+            return AnswerFate(evaluation.status.value, fact.proposal.candidate.id, speedup, evaluation.feedback)
+        case InsightEntry(insight=insight):
+            return AnswerFate("noted", text=f"{insight.kind}: {insight.title}")
+        case EmptyStep(barren=barren):
+            return AnswerFate("unusable", text=barren.reason)
+    return AnswerFate("waits", text="it was taken in and is not judged yet; the next engine goes on with it")
+
+
+def _steps(store: Store) -> dict[int, int]:
+    """Return the steps that answers from elsewhere were given, by their number in the inbox."""
+    entry = "json_extract(parameters, '$.answer')"
+    rows = store.database.rows(f"SELECT step, {entry} AS entry FROM calls WHERE {entry} IS NOT NULL")
+    return {row["entry"]: row["step"] for row in rows}
+
+
+def _check(path: Path, manifest: FolderManifest, config: RunConfig) -> set[str]:
+    """Refuse prompts of another run or config; return the digests of all answers the run was ever handed."""
+    with Store.open(path, write=False) as store:
+        run_id = store.meta("run_id")
+        if run_id != manifest.run_id:
+            raise StoreError(
+                f"these are prompts of run {manifest.run_id}, and {path} holds run {run_id}: what they are about is "
+                "not known there"
+            )
+        if store.last_seq() < manifest.seq:
+            raise StoreError(
+                f"these prompts were written when the run had {manifest.seq} facts, and {path} has {store.last_seq()}: "
+                "it is an older copy of the store"
+            )
+        rows = store.database.rows(
+            "SELECT json_extract(payload, '$.digest') AS digest FROM inbox WHERE kind = 'answer'"
+        )
+        known = {row["digest"] for row in rows}
+    islands = {island.name: island.operators for island in config.islands}
+    for question in manifest.questions:
+        island, operator = question.origin.island, question.origin.operator
+        if operator not in islands.get(island, {}):
+            raise ConfigError(
+                f"{question.file} was asked by operator {operator} on island {island}, and the config has no such "
+                "operator there; name the config that it was asked with in place of the store"
+            )
+    return known
+
+
+def _note(folder: Path, manifest: FolderManifest) -> None:
+    try:
+        write_manifest(folder, manifest)
+    except OSError:
+        return  # a medium that is read-only: the inbox knows what was told

@@ -1,0 +1,191 @@
+"""What a run would ask its models next, worked out from its store alone: for people, and for machines without a GPU."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import yaml
+
+from archive.identity import RunIdentity
+from archive.journal import inbox_entry
+from archive.store import Store
+from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
+from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
+from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.errors import ConfigError, StoreError, TaskError
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.compile_kernel import TARGETS
+from evokernel.languages.constrained import constrained
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.protocols import Language, ModelOperator, Operator
+from evokernel.records.llm import Message
+from evokernel.records.step import Selection
+from evokernel.tasks import load_task
+from islands.archipelago import is_thinker
+
+BEGIN = "`evokernel evolve CONFIG` begins one and judges its seed"
+STEPS_FOR_EACH = 4
+"""So many steps are looked at for each prompt that is wanted, so that few of them say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextPrompts:
+    """A run as one sees it who only reads its store: its state, what its operators see, and these operators."""
+
+    run_id: str
+    config: RunConfig
+    state: SearchState
+    surroundings: SearchSetting
+    operators: Mapping[str, Operator]
+    next_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPrompt:
+    """What the operator of a step would tell a model. `repeats`: another prompt beside it says exactly the same."""
+
+    selection: Selection
+    messages: tuple[Message, ...]
+    repeats: bool = False
+
+
+def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
+    """Return a run as it stands, with what waits in its inbox taken into account. Imports torch.
+
+    Args:
+        store: opened for reading.
+        config: in place of the one in the store, with absolute paths.
+
+    Raises:
+        StoreError: no session of a run has begun in the store.
+        ConfigError, TaskError, LanguageError: something the config names cannot be used.
+    """
+    identity, run_id = store.identity(), store.meta("run_id")
+    if identity is None or run_id is None:
+        raise StoreError(f"{store.database.path} holds no run yet: {BEGIN}")
+    moved = "" if config is not None else "; where its files lie elsewhere now, name the config in place of the store"
+    config = run_config(store, config)
+    try:
+        task = load_task(config.task).on(DEVICE_OF[config.language])
+    except TaskError as error:
+        raise TaskError(f"{error}{moved}") from None
+    sheet = {name: float(value) for name, value in json.loads(store.meta("device_sheet") or "{}").items()}
+    language, operators, foreign = _language(config, sheet), make_operators(config), foreign_kernels(config, task)
+    state = SearchState(make_archipelago(config, operators, foreign=bool(foreign)), language)
+    _replay(store, state, identity)
+    return NextPrompts(
+        run_id=run_id,
+        config=config,
+        state=state,
+        surroundings=SearchSetting(
+            task=task,
+            config=config,
+            device=identity.device,
+            environment=identity.environment,
+            device_sheet=sheet,
+            guide=language.guide(task),
+            foreign=foreign,
+        ),
+        operators=operators,
+        next_step=store.next_step(),
+    )
+
+
+def run_config(store: Store, given: RunConfig | None = None) -> RunConfig:
+    """Return the config of a store's run, or the one given, resolved for the device class of the run.
+
+    Raises:
+        ConfigError: it is for another device class or language.
+        StoreError: no session of a run has begun in the store.
+    """
+    text = store.meta("config")
+    stored = parse_config(yaml.safe_load(text), "the config in the store") if text is not None else None
+    if stored is None:
+        raise StoreError(f"{store.database.path} holds no run yet: {BEGIN}")
+    if given is None:
+        return stored
+    for name in ("device", "language"):
+        before, now = getattr(stored, name), getattr(given, name)
+        if now not in ("auto", before):
+            raise ConfigError(f"the run in {store.database.path} has {name}: {before}, and the config says {now}")
+    return given.model_copy(update={"device": stored.device, "language": stored.language}).on(
+        DEVICE_OF[stored.language]
+    )
+
+
+def prompts(outlook: NextPrompts, *, count: int, names: Collection[str] = ()) -> list[OpenPrompt]:
+    """Return what the operators of the coming steps would tell a model, as many different prompts as there are.
+
+    Args:
+        outlook: the run.
+        count: how many are wanted; where too few differ, some are repeated.
+        names: only these operators; all, where none is named.
+
+    Raises:
+        ConfigError: no island has such an operator that asks a model.
+    """
+    _check_names(outlook, names)
+    distinct: dict[tuple[Message, ...], OpenPrompt] = {}
+    repeated: list[OpenPrompt] = []
+    for prompt in _coming(outlook, most=STEPS_FOR_EACH * count, names=names):
+        if prompt.messages in distinct:
+            repeated.append(replace(prompt, repeats=True))
+        else:
+            distinct[prompt.messages] = prompt
+        if len(distinct) == count:
+            break
+    chosen = [*distinct.values(), *repeated][:count]
+    return sorted(chosen, key=lambda prompt: prompt.selection.step)
+
+
+def _coming(outlook: NextPrompts, *, most: int, names: Collection[str]) -> Iterator[OpenPrompt]:
+    for step in range(outlook.next_step, outlook.next_step + most):
+        selection = outlook.state.archipelago.ask(step, rules=False, names=frozenset(names))
+        if selection is None:
+            continue
+        thinker = _thinkers(outlook)[selection.operator]
+        yield OpenPrompt(selection, thinker.prompt(outlook.state.context(selection, outlook.surroundings)))
+
+
+def _thinkers(outlook: NextPrompts) -> dict[str, ModelOperator]:
+    return {name: operator for name, operator in outlook.operators.items() if is_thinker(operator)}
+
+
+def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
+    known = sorted(_thinkers(outlook))
+    if not known:
+        from operators.llm.templates import load_templates
+
+        there_are = ", ".join(load_templates(outlook.config.prompts))
+        raise ConfigError(
+            "no island of this run has an operator that asks a model, so there is nothing to write; add one to the "
+            "operators of an island in the config, for example mutate: 1, and name the config in place of the store. "
+            f"There are: {there_are}"
+        )
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ConfigError(
+            f"no island has an operator {', '.join(unknown)} that asks a model; the islands have {', '.join(known)}. "
+            "To use another, add it to an island in the config, and name the config in place of the store"
+        )
+
+
+def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
+    state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
+    for proposal in store.open_leases():
+        state.archipelago.pending(proposal)
+    for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
+        state.apply_inbox(inbox_entry(row, seq=state.seq, at=row["created"]))
+
+
+def _language(config: RunConfig, sheet: Mapping[str, float]) -> Language:
+    limits = limits_from(sheet) if config.device == "cuda" else None
+    language = local_language(config.language, config.evaluation, threads=config.threads, device=limits)
+    return constrained(language, config.constraints)
+
+
+def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:
+    """Return the limits of the GPU that a device sheet was measured on; what it does not say is that of its kind."""
+    kind = TARGETS.get(f"sm_{sheet.get('capability', 90):.0f}", DeviceLimits())
+    told = {name: int(sheet[name]) for name in ("capability", "shared_bytes", "multiprocessors") if sheet.get(name)}
+    return replace(kind, **told)

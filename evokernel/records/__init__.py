@@ -1,0 +1,1 @@
+"""Records: frozen data without behaviour."""

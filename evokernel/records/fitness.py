@@ -1,0 +1,70 @@
+"""Fitness: the currency of selection, made from evaluations in exactly one place."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Fidelity, Status, combined_speedup
+
+_RANK = {Fidelity.QUICK: 0, Fidelity.PRECISE: 1, Fidelity.FINAL: 2}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fitness:
+    """`value` is compared: the natural logarithm of the low end of the 95 % interval of the speed-up.
+
+    The low end, so that a lucky short measurement does not beat a well-measured one (the winner's curse).
+    """
+
+    value: float
+    log_speedup: float
+
+
+def fitness_of(evaluations: Sequence[Evaluation]) -> Fitness | None:
+    """Return the fitness of one program from all its evaluations on the search workloads; None if it has failed any.
+
+    The largest budget speaks; among equals the newest. Faults of our own are no verdict and do not count.
+    """
+    verdicts = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
+    timed = [evaluation for evaluation in verdicts if evaluation.key.budget is not Fidelity.FINAL]
+    if not timed or any(not evaluation.ok for evaluation in verdicts):
+        return None
+    best = max(enumerate(timed), key=lambda item: (_RANK[item[1].key.budget], item[0]))[1]
+    speedup = combined_speedup(best.timings)
+    return Fitness(math.log(speedup.low), math.log(speedup.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Elite:
+    """A candidate with what is known of it: what archives hold and operators see.
+
+    `seq` is the fact that brought it in, `skeleton` the hash of its source with tunables masked, `program_hash` the
+    hash of its source without comments and layout.
+    """
+
+    candidate: Candidate
+    fitness: Fitness
+    descriptor: Mapping[str, float]
+    seq: int
+    program_hash: str
+    skeleton: str
+    feedback: str = ""
+
+
+def elite_of(
+    candidate: Candidate, evaluation: Evaluation, *, seq: int, program_hash: str, skeleton: str
+) -> Elite | None:
+    """Return the elite that a result has made; None where the candidate is not right."""
+    fitness = fitness_of([evaluation])
+    if fitness is None:
+        return None
+    return Elite(
+        candidate=candidate,
+        fitness=fitness,
+        descriptor=dict(evaluation.descriptor),
+        seq=seq,
+        program_hash=program_hash,
+        skeleton=skeleton,
+        feedback=evaluation.feedback,
+    )

@@ -1,0 +1,221 @@
+"""All that the page shows of a run, as one JSON value whose texts are harmless."""
+
+import math
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from archive.store import Store
+from evokernel import __version__
+from evokernel.records.evaluation import Evaluation
+from evokernel.report.best import BestKernel
+from evokernel.report.documents import status_document
+from evokernel.report.failures import Failures, failures_of, nothing_of
+from evokernel.report.lineage import LineageStep, story
+from evokernel.report.niches import NicheMap, niche_maps
+from evokernel.report.points import Point, lanes, leads, points_of
+from evokernel.report.safe_text import clean, one_line, reason
+from evokernel.report.source_diff import SourceDiff, changes, shown_lines
+from evokernel.report.status import RunStatus, read_status
+
+ALL_RATIONALES = 2_000_000
+"""Characters that the rationales of all candidates may take together; with many candidates each is cut shorter."""
+RATIONALE, SHORTEST_RATIONALE = 300, 60
+NAME, TEXT, FEEDBACK, LONGEST = 80, 2000, 1500, 20_000
+CHAPTERS = 200
+EVERYONE = "*"
+
+
+def report_document(store: Store) -> dict[str, Any]:
+    """Return what the page shows: plain values only, finite numbers, texts without steering characters."""
+    with store.database.snapshot():  # a search that is at work writes between the queries
+        return _document(store)
+
+
+def _document(store: Store) -> dict[str, Any]:
+    status, points = read_status(store), points_of(store)
+    islands = [row.name for row in status.islands]
+    document = {
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": __version__,
+        "status": status_document(status),
+        "target": shlex.quote(str(status.run.path)),
+        "answer": _answer(store, status.best) if status.best else None,
+        "candidates": columns_of(points),
+        "leads": [{"island": "", "points": leads(points)}]
+        + [{"island": name, "points": leads(points, island=name)} for name in islands],
+        "story": _story(store, status),
+        "niches": [_niche_map(found) for found in niche_maps(store, points)],
+        "failures": [_failures(found) for found in failures_of(store)],
+        "nothing": [
+            {"operator": n.operator, "reason": one_line(n.reason, width=FEEDBACK), "count": n.count}
+            for n in nothing_of(store)
+        ],
+    }
+    harmless_document: dict[str, Any] = harmless(document)
+    return harmless_document
+
+
+def harmless(value: Any) -> Any:
+    """Return a JSON value with its texts cleaned and cut to a length that is still readable, and None for no number."""
+    if isinstance(value, str):
+        return clean(value[:LONGEST])
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {one_line(str(key)[:TEXT]): harmless(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [harmless(each) for each in value]
+    return value
+
+
+def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
+    lines, cut = shown_lines(best.candidate.source)
+    return {
+        "ceiling": _ceiling(best.evaluation),
+        "panel": bool(best.evaluation.panel),
+        "lines": lines,
+        "cut": cut,
+    }
+
+
+def _ceiling(evaluation: Evaluation) -> float | None:
+    """Return the speed-up of a kernel that needs no longer than the floor; None where a workload has no known floor."""
+    total = sum(timing.weight for timing in evaluation.timings)
+    logs = [t.weight * math.log(t.baseline_us / t.floor_us) for t in evaluation.timings if t.floor_us]
+    return math.exp(sum(logs) / total) if len(logs) == len(evaluation.timings) and total > 0 else None
+
+
+def columns_of(points: Sequence[Point]) -> dict[str, Any]:
+    """Return the candidates column by column; names and rationales are numbers into lists, each text there once."""
+    place = {point.candidate: position for position, point in enumerate(points)}
+    width = rationale_width(len(points))
+    operators, islands, models, statuses, rationales = (_Names() for _ in range(5))
+    return {
+        "id": [point.candidate[:10] for point in points],
+        "step": [point.step for point in points],
+        "operator": [operators.number(one_line(point.operator, width=NAME)) for point in points],
+        "island": [islands.number(_island(point.island)) for point in points],
+        "model": [models.number(one_line(point.model, width=NAME)) for point in points],
+        "status": [statuses.number(point.status) for point in points],
+        "why": [
+            rationales.number(one_line(reason(point.operator, point.rationale[:TEXT]), width=width)) for point in points
+        ],
+        "parent": [place.get(point.parent, -1) for point in points],
+        "predicted": [_short(point.predicted) for point in points],
+        "speedup": [_short(point.speedup) for point in points],
+        "evaluations": [point.evaluations for point in points],
+        "hours": [round(point.hours, 5) for point in points],
+        "dollars": [round(point.dollars, 4) for point in points],
+        "lane": [round(lane, 1) for lane in lanes(points)],
+        "names": {
+            "operator": operators.texts,
+            "island": islands.texts,
+            "model": models.texts,
+            "status": statuses.texts,
+            "why": rationales.texts,
+        },
+    }
+
+
+def rationale_width(candidates: int) -> int:
+    """Return how many characters of a rationale each of so many candidates may show."""
+    return min(RATIONALE, max(SHORTEST_RATIONALE, ALL_RATIONALES // max(candidates, 1)))
+
+
+def _island(name: str) -> str:
+    return "no island" if name == EVERYONE else one_line(name, width=NAME)
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+
+
+class _Names:
+    """Numbers for texts, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._numbers)
+
+
+def _story(store: Store, status: RunStatus) -> dict[str, Any]:
+    if status.best is None:
+        return {"chapters": [], "left_out": 0}
+    chapters = story(store, status.best.candidate.id)
+    shown = chapters[-CHAPTERS:]
+    sources = {chapter.candidate: store.candidate(chapter.candidate).candidate.source for chapter in shown}
+    told = []
+    for chapter in shown:
+        before = sources.get(chapter.parents[0]) if chapter.parents else None
+        told.append(_chapter(chapter, changes(before, sources[chapter.candidate]) if before is not None else None))
+    return {"chapters": told, "left_out": len(chapters) - len(shown)}
+
+
+def _chapter(chapter: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
+    made = chapter.making
+    return {
+        "candidate": chapter.candidate,
+        "step": chapter.step,
+        "operator": one_line(chapter.operator, width=NAME),
+        "island": _island(chapter.island),
+        "why": clean(reason(chapter.operator, chapter.rationale[:TEXT])),
+        "parents": list(chapter.parents),
+        "inspirations": list(chapter.inspirations),
+        "origin": chapter.origin,
+        "mode": chapter.mode,
+        "speedup": chapter.speedup,
+        "gain": chapter.gain,
+        "predicted": chapter.predicted,
+        "status": chapter.status,
+        "holdout": chapter.holdout,
+        "model": one_line(made.model, width=NAME),
+        "calls": made.calls,
+        "tokens": made.tokens,
+        "cost_usd": made.cost_usd,
+        "insights": [
+            {"kind": insight.kind.value, "title": one_line(insight.title, width=RATIONALE), "text": insight.text[:TEXT]}
+            for _, insight in made.insights
+        ],
+        "hints": [one_line(hint.text, width=RATIONALE) for hint in made.hints],
+        "diff": None
+        if changed is None
+        else {
+            "lines": list(changed.lines),
+            "added": changed.added,
+            "removed": changed.removed,
+            "cut": changed.cut,
+        },
+    }
+
+
+def _niche_map(found: NicheMap) -> dict[str, Any]:
+    return {
+        "islands": list(found.islands),
+        "axes": [{"name": name, "edges": list(edges)} for name, edges in found.axes.items()],
+        "cells": [{"at": list(at), "tried": cell.tried, "best": cell.best} for at, cell in sorted(found.cells.items())],
+    }
+
+
+def _failures(found: Failures) -> dict[str, Any]:
+    return {
+        "stage": found.stage,
+        "status": found.status,
+        "count": found.count,
+        "examples": [
+            {
+                "candidate": example.candidate,
+                "operator": one_line(example.operator, width=NAME),
+                "island": _island(example.island),
+                "feedback": example.feedback[:FEEDBACK],
+            }
+            for example in found.examples
+        ],
+    }

@@ -1,0 +1,90 @@
+"""Every judged candidate of a run with all that its evaluations say, read in one pass over the facts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from archive.journal import EvaluationEntry, ResultEntry
+from archive.store import Store
+from evokernel.records.evaluation import Evaluation, Status
+from evokernel.report.verdicts import Verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramMeasurements:
+    """An evaluation and the seq of the fact that brought it in."""
+
+    seq: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """A candidate with the result that brought it in and what all evaluations of its program say.
+
+    `evaluations` are those of this run's task and device, oldest first; `verdicts` sorts them out.
+    """
+
+    result: ResultEntry
+    evaluations: tuple[ProgramMeasurements, ...]
+    verdicts: Verdicts
+
+    @property
+    def candidate_id(self) -> str:
+        """The id of the candidate."""
+        return self.result.proposal.candidate.id
+
+    @property
+    def status(self) -> Status:
+        """What became of it: the newest failure, if any; a fault of ours only where nothing else is known."""
+        if self.verdicts.failure is not None:
+            return self.verdicts.failure.status
+        return Status.OK if self.verdicts.search is not None else self.shown.status
+
+    @property
+    def shown(self) -> Evaluation:
+        """The evaluation its search numbers come from, else the newest one."""
+        return self.verdicts.search or self.evaluations[-1].evaluation
+
+    def seq_of(self, evaluation: Evaluation) -> int:
+        """Return the seq of one of its evaluations. Raises `ValueError` for another's."""
+        found = next((each.seq for each in self.evaluations if each.evaluation == evaluation), None)
+        if found is None:
+            raise ValueError(f"not an evaluation of {self.candidate_id}")
+        return found
+
+
+def read_judged(store: Store, *, until: int | None = None) -> list[CandidateRow]:
+    """Return every candidate that was judged, in the order of seq; with `until`, as it was known at that seq.
+
+    A candidate that was proposed again is returned once, with the result that brought it in. What a fork copied from
+    another task or device does not speak, and a candidate of which nothing else is known is left out.
+    """
+    first: dict[str, ResultEntry] = {}
+    programs: dict[str, list[ProgramMeasurements]] = {}
+    for seq, evaluation, result in _facts(store, until):
+        if result is not None:
+            first.setdefault(result.proposal.candidate.id, result)
+        if result is None or not result.reused:
+            programs.setdefault(evaluation.key.program_hash, []).append(ProgramMeasurements(seq, evaluation))
+    identity = store.identity()
+    here = None if identity is None else (identity.task_hash, identity.device)
+    known = {
+        program: tuple(m for m in found if here in (None, (m.evaluation.key.task_hash, m.evaluation.key.device)))
+        for program, found in programs.items()
+    }
+    verdicts = {program: Verdicts.of([m.evaluation for m in found]) for program, found in known.items()}
+    return [
+        CandidateRow(result, known[result.program_hash], verdicts[result.program_hash])
+        for result in first.values()
+        if known.get(result.program_hash)
+    ]
+
+
+def _facts(store: Store, until: int | None) -> Iterator[tuple[int, Evaluation, ResultEntry | None]]:
+    for fact in store.facts():
+        if until is not None and fact.seq > until:
+            return
+        if isinstance(fact, ResultEntry):
+            yield fact.seq, fact.evaluation, fact
+        elif isinstance(fact, EvaluationEntry):
+            yield fact.seq, fact.evaluation, None

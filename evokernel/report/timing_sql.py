@@ -1,0 +1,26 @@
+"""Which measurement of each program speaks in the search, for all programs in one query."""
+
+from archive.store import Store
+from evokernel.records.evaluation import Fidelity, Status
+
+
+def timed_programs(store: Store) -> tuple[str, tuple[object, ...]]:
+    """Return two tables for the WITH of a query, and their values.
+
+    `timed` has program_hash, speedup and speedup_low, as in the search: the longer measurement speaks, then the newer
+    one. `refuted` has the programs that any evaluation found wrong, with the newest status that says so.
+    """
+    identity = store.identity()
+    here: str = ""
+    values: tuple[str, ...] = ()
+    if identity is not None:  # what a fork brought from another task or device says nothing of this run
+        here, values = "task_hash = ? AND device = ? AND ", (identity.task_hash, identity.device)
+    # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
+    sql = (
+        "timed AS (SELECT program_hash, speedup, speedup_low, max((budget = ?) * 1000000000 + seq) FROM evaluations "
+        f"WHERE {here} status = ? AND budget <> ? GROUP BY 1), "
+        "refuted AS (SELECT program_hash, status, max(seq) FROM evaluations "
+        f"WHERE {here} status NOT IN (?, ?) GROUP BY 1)"
+    )
+    timed = (Fidelity.PRECISE.value, *values, Status.OK.value, Fidelity.FINAL.value)
+    return sql, (*timed, *values, Status.OK.value, Status.HARNESS_ERROR.value)

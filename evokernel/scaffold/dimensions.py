@@ -1,0 +1,212 @@
+"""Which sizes of a reference may vary, found by trying: each becomes a dimension with a name, all others constants."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.source.expressions import evaluate
+
+Shapes = Mapping[str, tuple[int, ...]]
+Axis = tuple[str, int]
+_MOST_TOGETHER = 6
+_BY_RANK = {1: ("N",), 2: ("M", "N"), 3: ("B", "M", "N"), 4: ("B", "C", "H", "W")}
+_MORE_NAMES = ("K", "L", "P", "Q", "S", "T", "U", "V", "D", "E", "F", "G", "R", "X", "Y", "Z")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Axes that change together. Their extent is `unit` times the dimension; `example` is its value in the example."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    unit: int
+    example: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shapes of inputs and outputs in terms of dimensions: every extent a number or an expression."""
+
+    dimensions: tuple[Dimension, ...]
+    inputs: Mapping[str, tuple[str | int, ...]]
+    outputs: tuple[tuple[str | int, ...], ...]
+    sizes: SymbolicSizes
+
+    @property
+    def example(self) -> dict[str, int]:
+        """The dimensions of the example."""
+        return {dimension.name: dimension.example for dimension in self.dimensions}
+
+
+def outputs_of(subject: UserOperation, shapes: Shapes) -> list[Any]:
+    """Return the outputs for inputs of given shapes, without data.
+
+    Raises:
+        TaskError: the reference raised something, or returns something other than float32 tensors.
+    """
+    try:
+        with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            result = subject.call({name: torch.empty(shape) for name, shape in shapes.items()})
+    except Exception as error:
+        raise TaskError(f"{subject.name} raised {type(error).__name__}: {_first_line(error)}") from error
+    flat = list(result) if isinstance(result, (tuple, list)) else [result]
+    for item in flat:
+        if not isinstance(item, torch.Tensor):
+            raise TaskError(f"{subject.name} returns a {type(item).__name__}; expected a tensor or a tuple of tensors")
+        if item.dtype is not torch.float32:
+            raise TaskError(f"{subject.name} returns a tensor of {item.dtype}; init writes tasks for torch.float32")
+    return flat
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch from logging each size that does not fit: trying them is the point here."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def derive_layout(subject: UserOperation) -> Layout:
+    """Find out by trying which sizes may vary, and how the outputs follow from them.
+
+    Raises:
+        TaskError: the reference fails on its own example.
+    """
+    example = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    result = outputs_of(subject, example)
+    found: list[tuple[tuple[Axis, ...], int]] = []
+    for extent, axes in _classes(example).items():
+        for group, unit in _groups(subject, example, axes, extent):
+            if _runs(subject, _with(example, [*found, (group, unit)], FIRST)):
+                found.append((group, unit))
+    for removed in range(len(found) + 1):  # a size the outputs follow in no simple way stays as in the example
+        for kept in combinations(found, len(found) - removed):
+            with suppress(NotGeneral):
+                return _layout(subject, example, _named(kept, example, result, subject))
+    raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
+
+
+def _classes(example: Shapes) -> dict[int, list[Axis]]:
+    """Return the axes by extent; those of 1 element are there to be broadcast and stay."""
+    classes: dict[int, list[Axis]] = {}
+    for name, shape in example.items():
+        for axis, extent in enumerate(shape):
+            if extent > 1:
+                classes.setdefault(extent, []).append((name, axis))
+    return classes
+
+
+def _groups(
+    subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int
+) -> Iterator[tuple[tuple[Axis, ...], int]]:
+    """Yield the smallest sets of equal axes that can change together, with the steps they can change in."""
+    left = list(axes)
+    for size in range(1, len(axes) + 1):
+        if _MOST_TOGETHER < size < len(axes):
+            continue
+        for group in combinations(axes, size):
+            if all(axis in left for axis in group):
+                unit = _unit(subject, example, group, extent)
+                if unit:
+                    left = [axis for axis in left if axis not in group]
+                    yield group, unit
+
+
+def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
+    """Return the smallest divisor of the extent that the axes can grow by, or 0 where they must stay."""
+    if not _runs(subject, _changed(example, group, 2 * extent)) and not _runs(
+        subject, _changed(example, group, extent + 1)
+    ):
+        return 0
+    divisors = [number for number in range(1, extent + 1) if extent % number == 0]
+    for unit in divisors:
+        grown = (extent // unit + 1, extent // unit + 2)
+        if all(_runs(subject, _changed(example, group, unit * count)) for count in grown):
+            return unit
+    return 0
+
+
+def _changed(shapes: Shapes, group: Sequence[Axis], extent: int) -> dict[str, tuple[int, ...]]:
+    made = {name: list(shape) for name, shape in shapes.items()}
+    for name, axis in group:
+        made[name][axis] = extent
+    return {name: tuple(shape) for name, shape in made.items()}
+
+
+def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values: Sequence[int]) -> Shapes:
+    shapes = example
+    for (group, unit), value in zip(found, values, strict=False):
+        shapes = _changed(shapes, group, unit * value)
+    return shapes
+
+
+def _runs(subject: UserOperation, shapes: Shapes) -> bool:
+    try:
+        outputs_of(subject, shapes)
+    except TaskError:
+        return False
+    return True
+
+
+def _named(
+    found: Sequence[tuple[tuple[Axis, ...], int]], example: Shapes, result: Sequence[Any], subject: UserOperation
+) -> tuple[Dimension, ...]:
+    """Give names: those of the first output first, in its order, since these are what a reader knows them by."""
+    first = tuple(outputs_of(subject, _with(example, found, FIRST))[0].shape)
+    traced = [unit * value for (_, unit), value in zip(found, FIRST, strict=False)]
+    shown = [traced.index(extent) for extent in dict.fromkeys(first) if extent in traced]
+    order = [*shown, *(place for place in range(len(found)) if place not in shown)]
+    likely = _BY_RANK.get(len(shown), ()) if len(shown) == len(result[0].shape) or len(shown) < 3 else ()
+    taken = {name.upper() for name in example if len(name) == 1 and name.isupper()}
+    names = [name for name in dict.fromkeys((*likely, *_MORE_NAMES, "M", "N", "B")) if name not in taken]
+    return tuple(
+        Dimension(names[number], found[place][0], found[place][1], _extent(example, found[place]))
+        for number, place in enumerate(order)
+    )
+
+
+def _extent(example: Shapes, group: tuple[tuple[Axis, ...], int]) -> int:
+    (name, axis), unit = group[0][0], group[1]
+    return example[name][axis] // unit
+
+
+def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the inputs for given dimensions."""
+    return {name: tuple(evaluate(extent, dims) for extent in shape) for name, shape in layout.inputs.items()}
+
+
+def _layout(subject: UserOperation, example: Shapes, dimensions: tuple[Dimension, ...]) -> Layout:
+    sizes = SymbolicSizes(tuple(dimension.name for dimension in dimensions))
+    found = [(dimension.axes, dimension.unit) for dimension in dimensions]
+    one, other = (_with(example, found, values) for values in (FIRST, SECOND))
+    shapes_1 = [tuple(item.shape) for item in outputs_of(subject, one)]
+    shapes_2 = [tuple(item.shape) for item in outputs_of(subject, other)]
+    for pair in zip((*one.values(), *shapes_1), (*other.values(), *shapes_2), strict=True):
+        for first, second in zip(*pair, strict=True):
+            sizes.learn(first, second)
+    return Layout(
+        dimensions=dimensions,
+        inputs={name: _symbolic(shape, sizes) for name, shape in one.items()},
+        outputs=tuple(_symbolic(shape, sizes) for shape in shapes_1),
+        sizes=sizes,
+    )
+
+
+def _symbolic(shape: tuple[int, ...], sizes: SymbolicSizes) -> tuple[str | int, ...]:
+    return tuple(sizes.text(extent) if sizes.depends(extent) else extent for extent in shape)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else ""

@@ -1,0 +1,60 @@
+"""Pointwise operations as C++ text, with no more parentheses than a person would write."""
+
+from dataclasses import dataclass
+
+from evokernel.scaffold.operation_graph import Node
+
+ATOM = 9
+_UNARY = 8
+_BINARY = {
+    "mul": ("*", 6),
+    "div": ("/", 6),
+    "add": ("+", 5),
+    "sub": ("-", 5),
+    "lt": ("<", 4),
+    "le": ("<=", 4),
+    "gt": (">", 4),
+    "ge": (">=", 4),
+    "eq": ("==", 3),
+    "ne": ("!=", 3),
+    "bitwise_and": ("&&", 2),
+    "bitwise_or": ("||", 1),
+}
+_NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionText:
+    """An expression and how tightly its outermost operator binds."""
+
+    text: str
+    binds: int
+
+
+def wrapped(value: ExpressionText, least: int) -> str:
+    """Return the text, in parentheses where it binds less than needed."""
+    return value.text if value.binds >= least else f"({value.text})"
+
+
+def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
+    """Return a pointwise operation on the texts of its arguments."""
+    op = node.op
+    if op in _BINARY:
+        sign, binds = _BINARY[op]
+        return ExpressionText(f"{wrapped(args[0], binds)} {sign} {wrapped(args[1], binds + 1)}", binds)
+    match op:
+        case "neg":
+            return ExpressionText(f"-{wrapped(args[0], ATOM)}", _UNARY)
+        case "bitwise_not":
+            return ExpressionText(f"!{wrapped(args[0], ATOM)}", _UNARY)
+        case "where":
+            return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
+        case "relu":
+            return ExpressionText(f"std::fmax({args[0].text}, 0.0f)", ATOM)
+        case "rsqrt":
+            return ExpressionText(f"1.0f / std::sqrt({args[0].text})", 6)
+        case "reciprocal":
+            return ExpressionText(f"1.0f / {wrapped(args[0], 7)}", 6)
+        case "cast":
+            return ExpressionText(f"static_cast<{node.kind}>({args[0].text})", ATOM)
+    return ExpressionText(f"std::{_NAMES.get(op, op)}({', '.join(arg.text for arg in args)})", ATOM)

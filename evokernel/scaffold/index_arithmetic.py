@@ -1,0 +1,127 @@
+"""Index arithmetic: which element of a value is meant, from the loop variables outside to the bytes of a buffer."""
+
+from math import prod
+
+from evokernel.scaffold.operation_graph import Node, Shape
+from evokernel.scaffold.sizes import SymbolicSizes
+
+Digits = tuple[tuple[str, int], ...]
+"""An index as a number in mixed radix: digits (C++ text, extent), the most significant first; none is 0."""
+Index = tuple[Digits, ...]
+
+
+def loop_index(shape: Shape, variables: tuple[str, ...]) -> Index:
+    """Return the index that runs over a shape with one variable for each dimension longer than 1."""
+    names = iter(variables)
+    return tuple(((next(names), extent),) if extent != 1 else () for extent in shape)
+
+
+def resolve(node: Node, index: Index, sizes: SymbolicSizes) -> tuple[Node, Index]:
+    """Look through views: return the value that is not a view, and where in it the element lies."""
+    while node.op in _STEPS:
+        index = _STEPS[node.op](node, index, sizes)
+        node = node.args[0]
+    return node, index
+
+
+def subscript(shape: Shape, index: Index, sizes: SymbolicSizes) -> str:
+    """Return the C++ subscript of an element in a contiguous buffer."""
+    terms: list[str] = []
+    for dim, digits in enumerate(index):
+        rest = shape[dim + 1 :]
+        for position, (text, _) in enumerate(digits):
+            stride = (*(extent for _, extent in digits[position + 1 :]), *rest)
+            terms.append(_term(text, stride, sizes))
+    return " + ".join(terms) or "0"
+
+
+def variables_in(index: Index) -> str:
+    """Return the text of all digits, for finding the loop variables in them."""
+    return " ".join(text for digits in index for text, _ in digits)
+
+
+def value_of(digits: Digits, sizes: SymbolicSizes) -> str:
+    """Return an index as one C++ expression."""
+    return subscript(tuple(extent for _, extent in digits), tuple((digit,) for digit in digits), sizes)
+
+
+def _term(text: str, stride: tuple[int, ...], sizes: SymbolicSizes) -> str:
+    return text if prod(stride) == 1 else f"{text} * {sizes.product(stride)}"
+
+
+def _broadcast(node: Node, index: Index, _: SymbolicSizes) -> Index:
+    dims = node.attrs[0]
+    assert isinstance(dims, tuple)
+    return tuple(() if extent == 1 else index[dim] for dim, extent in zip(dims, node.args[0].shape, strict=True))
+
+
+def _transpose(node: Node, index: Index, _: SymbolicSizes) -> Index:
+    permutation = node.attrs[0]
+    assert isinstance(permutation, tuple)
+    source: list[Digits] = [()] * len(index)
+    for place, dim in enumerate(permutation):
+        source[dim] = index[place]
+    return tuple(source)
+
+
+def _squeeze(node: Node, index: Index, _: SymbolicSizes) -> Index:
+    dims = node.attrs[0]
+    assert isinstance(dims, tuple)
+    rest = iter(index)
+    return tuple(() if dim in dims else next(rest) for dim in range(len(node.args[0].shape)))
+
+
+def _collapse(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
+    first, last = node.attrs
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    parts = _taken_apart(index[first], node.args[0].shape[first : last + 1], sizes)
+    return (*index[:first], *parts, *index[first + 1 :])
+
+
+def _taken_apart(digits: Digits, shape: Shape, sizes: SymbolicSizes) -> tuple[Digits, ...]:
+    """Return an index into a merged dimension as indices into the dimensions it was merged from."""
+    parts: list[Digits] = []
+    for extent in reversed(shape):
+        taken = 0
+        while taken < len(digits) and prod(e for _, e in digits[len(digits) - taken :]) < extent:
+            taken += 1
+        cut = len(digits) - taken
+        if extent == 1 or not digits or prod(e for _, e in digits[cut:]) == extent:
+            parts.append(digits[cut:])
+            digits = digits[:cut]
+            continue
+        value, divisor = value_of(digits, sizes), sizes.text(extent)
+        value = value if value.isalnum() else f"({value})"
+        divisor = divisor if divisor.isalnum() else f"({divisor})"
+        whole = prod(e for _, e in digits)
+        parts.append(((f"({value} % {divisor})", extent),))
+        digits = ((f"({value} / {divisor})", whole // extent),)
+    return tuple(reversed(parts))
+
+
+def _split(node: Node, index: Index, _: SymbolicSizes) -> Index:
+    dim = node.attrs[0]
+    assert isinstance(dim, int)
+    return (*index[:dim], (*index[dim], *index[dim + 1]), *index[dim + 2 :])
+
+
+def _slice(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
+    dim, start = node.attrs
+    assert isinstance(dim, int)
+    assert isinstance(start, int)
+    inner = value_of(index[dim], sizes)
+    first = sizes.text(start)
+    moved = inner if start == 0 else first if inner == "0" else f"({inner} + {first})"
+    moved = moved if moved.isalnum() or moved.startswith("(") else f"({moved})"
+    return (*index[:dim], ((moved, node.args[0].shape[dim]),), *index[dim + 1 :])
+
+
+_STEPS = {
+    "broadcast": _broadcast,
+    "transpose": _transpose,
+    "squeeze": _squeeze,
+    "collapse": _collapse,
+    "split": _split,
+    "slice": _slice,
+}

@@ -1,0 +1,114 @@
+"""The operations behind a reference as a small graph: inputs, numbers, views, pointwise operations, reductions."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["float", "int64_t", "bool"]
+Shape = tuple[int, ...]
+Attribute = int | float | str | tuple[int, ...]
+
+VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice"})
+REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
+LEAVES = frozenset({"input", "number", "iota"})
+TRANSCENDENTAL = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
+    "acos", "atan", "erf", "erfc", "pow", "rsqrt", "sqrt",
+})  # fmt: skip
+EXPENSIVE = TRANSCENDENTAL | {"div"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One value. Nodes are interned by `OperationGraph`, so equal values are one object.
+
+    `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in the
+    result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start),
+    reductions (dims,); `matmul` has operands [..., M, K] and [..., K, N].
+    """
+
+    op: str
+    args: tuple["Node", ...]
+    attrs: tuple[Attribute, ...]
+    shape: Shape
+    kind: Kind
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each element is made from the same element of the arguments."""
+        return self.op not in VIEWS and self.op not in REDUCTIONS and self.op not in LEAVES
+
+
+class OperationGraph:
+    """Makes nodes: equal ones once, and without operations that change nothing."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[object, ...], Node] = {}
+
+    def node(
+        self, op: str, args: tuple[Node, ...], *, attrs: tuple[Attribute, ...] = (), shape: Shape, kind: Kind
+    ) -> Node:
+        """Return the node, or the argument it would be equal to."""
+        if args and _changes_nothing(op, args, attrs, shape, kind):
+            return args[0] if not (args[0].op == "number" and len(args) > 1) else args[1]
+        key = (op, tuple(id(arg) for arg in args), attrs, shape, kind)
+        return self._nodes.setdefault(key, Node(op, args, attrs, shape, kind))
+
+    def number(self, text: str, kind: Kind = "float") -> Node:
+        """Return a number, given as C++ text."""
+        return self.node("number", (), attrs=(text,), shape=(), kind=kind)
+
+    def pointwise(self, op: str, *args: Node, kind: Kind = "float") -> Node:
+        """Return an operation on elements."""
+        shape = next((arg.shape for arg in args if arg.shape), ())
+        return self.node(op, args, shape=shape, kind=kind)
+
+    def reduce(self, op: str, arg: Node, dims: tuple[int, ...]) -> Node:
+        """Return a reduction; the reduced dimensions are dropped."""
+        dims = tuple(sorted(dim % len(arg.shape) for dim in dims)) if arg.shape else ()
+        shape = tuple(extent for dim, extent in enumerate(arg.shape) if dim not in dims)
+        return self.node(op, (arg,), attrs=(dims,), shape=shape, kind=arg.kind)
+
+    def broadcast(self, arg: Node, shape: Shape, dims: tuple[int, ...]) -> Node:
+        """Return a view with more, or longer, dimensions; dimension n of the argument is `dims[n]` of the result."""
+        return self.node("broadcast", (arg,), attrs=(dims,), shape=shape, kind=arg.kind)
+
+
+def _changes_nothing(op: str, args: tuple[Node, ...], attrs: tuple[Attribute, ...], shape: Shape, kind: Kind) -> bool:
+    first = args[0]
+    if op in ("mul", "add", "div", "sub"):
+        neutral = "1.0f" if op in ("mul", "div") else "0.0f"
+        return (_is(args[1], neutral) and first.shape == shape) or (
+            op in ("mul", "add") and _is(first, neutral) and args[1].shape == shape
+        )
+    if op == "bitwise_and":
+        return _is(args[1].args[0] if args[1].op == "broadcast" else args[1], "true") and first.shape == shape
+    if op == "broadcast":
+        return first.shape == shape
+    if op == "transpose":
+        return attrs[0] == tuple(range(len(shape)))
+    if op == "slice":
+        return first.shape == shape
+    return op == "cast" and first.kind == kind
+
+
+def _is(node: Node, text: str) -> bool:
+    return node.op == "number" and node.attrs[0] == text
+
+
+def users_of(outputs: tuple[Node, ...]) -> tuple[list[Node], dict[Node, list[Node]]]:
+    """Return all nodes in an order that has arguments first, and for each node those that use it."""
+    order: list[Node] = []
+    users: dict[Node, list[Node]] = {}
+
+    def visit(node: Node) -> None:
+        if node in users:
+            return
+        users[node] = []
+        for arg in node.args:
+            visit(arg)
+            users[arg].append(node)
+        order.append(node)
+
+    for output in outputs:
+        visit(output)
+    return order, users

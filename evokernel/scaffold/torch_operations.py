@@ -1,0 +1,266 @@
+"""torch's primitive operations, one by one, as nodes of the graph."""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from evokernel.scaffold.operation_graph import TRANSCENDENTAL, Kind, Node, OperationGraph
+from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+
+_KINDS: dict[Any, Kind] = {torch.float32: "float", torch.int64: "int64_t", torch.bool: "bool"}
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
+_FUNCTIONS = TRANSCENDENTAL | {
+    "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "round", "trunc"
+}  # fmt: skip
+_LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_not"})
+_INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
+
+
+class OperationConverter:
+    """Turns traced operations into nodes, in the order of the trace.
+
+    Args:
+        sizes: what the sizes of the trace stand for.
+        numbers: C++ text of the numbers that follow from sizes.
+    """
+
+    def __init__(self, sizes: SymbolicSizes, *, numbers: Mapping[float, str]) -> None:
+        self._graph = OperationGraph()
+        self._sizes = sizes
+        self._numbers = numbers
+        self._values: dict[Any, Node] = {}
+        self._parts: dict[Any, list[Node]] = {}
+        self.exact = True
+
+    def value(self, item: Any) -> Node:
+        """Return the node of an argument of a traced operation."""
+        if isinstance(item, torch.fx.Node):
+            return self._values[item]
+        if isinstance(item, bool):
+            return self._graph.number("true" if item else "false", "bool")
+        if isinstance(item, (int, float)):
+            return self._graph.number(self._literal(item))
+        raise NotGeneral(f"an argument of type {type(item).__name__} has no naive loop yet")
+
+    def take(self, node: Any) -> None:
+        """Add one traced operation. Raises `NotGeneral` for one that is not known."""
+        if node.op == "placeholder":
+            shape = tuple(node.meta["val"].shape)
+            name = f"input {len(self._values)}"
+            self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind="float")
+            return
+        if node.op != "call_function":
+            raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
+        if node.target is operator.getitem and node.args[0] in self._parts:
+            self._values[node] = self._parts[node.args[0]][node.args[1]]
+            return
+        library, _, name = str(node.target).partition(".")
+        name = name.partition(".")[0]
+        if name in ("split", "split_with_sizes", "unbind"):
+            self._parts[node] = self._pieces(name, node)
+            return
+        made = self._pointwise(name, node) if library in ("prims", "aten") else None
+        if made is None:
+            rule = _RULES.get(f"{library}.{name}")
+            if rule is None:
+                raise NotGeneral(f"the operation {library}.{name} has no naive loop yet")
+            made = rule(self, node)
+        self._values[node] = made
+
+    def _kind(self, node: Any) -> Kind:
+        dtype = node.meta["val"].dtype
+        if dtype not in _KINDS:
+            raise NotGeneral(f"values of type {dtype} have no naive loop yet")
+        return _KINDS[dtype]
+
+    def _literal(self, item: float) -> str:
+        if item in self._numbers:
+            self.exact = False
+            return self._numbers[item]
+        if math.isinf(item):
+            return "INFINITY" if item > 0 else "-INFINITY"
+        self.exact = self.exact and float(item).is_integer()
+        return f"{float(item)!r}f"
+
+    def _pointwise(self, name: str, node: Any) -> Node | None:
+        if name not in _ARITHMETIC | _FUNCTIONS | _LOGIC | {"relu", "where"} or node.kwargs:
+            return None
+        kind = self._kind(node)
+        args = [self._operand(item, node.args) for item in node.args]
+        if name == "div" and kind == "int64_t":
+            raise NotGeneral("the division of integers has no naive loop yet")
+        self.exact = self.exact and name in _INTEGER_SAFE
+        return self._graph.pointwise(name, *args, kind=kind)
+
+    def _operand(self, item: Any, beside: Any) -> Node:
+        """Return an operand; a number beside integers is one too."""
+        kinds = {self._values[other].kind for other in beside if isinstance(other, torch.fx.Node)}
+        if isinstance(item, (int, float)) and not isinstance(item, bool) and kinds == {"int64_t"}:
+            return self._graph.number(self._sizes.text(int(item)), "int64_t")
+        return self.value(item)
+
+    def _view(self, op: str, node: Any, *attrs: Any) -> Node:
+        source = self.value(node.args[0])
+        return self._graph.node(op, (source,), attrs=attrs, shape=tuple(node.meta["val"].shape), kind=source.kind)
+
+    def _broadcast(self, node: Any) -> Node:
+        return self._view("broadcast", node, tuple(node.args[2]))
+
+    def _transpose(self, node: Any) -> Node:
+        return self._view("transpose", node, tuple(node.args[1]))
+
+    def _squeeze(self, node: Any) -> Node:
+        return self._view("squeeze", node, tuple(node.args[1]))
+
+    def _collapse(self, node: Any) -> Node:
+        return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._same(node)
+
+    def _split(self, node: Any) -> Node:
+        return self._view("split", node, node.args[1])
+
+    def _slice(self, node: Any) -> Node:
+        given: list[Any] = [*node.args, *(None, 0, 0, None, 1)[len(node.args) :]]
+        dim, start, step = given[1], given[2] or 0, given[4]
+        if step != 1:
+            raise NotGeneral("a slice with a step has no naive loop yet")
+        source = self.value(node.args[0])
+        dim = dim % len(source.shape)
+        start += source.shape[dim] if start < 0 else 0
+        return self._view("slice", node, dim, start)
+
+    def _select(self, node: Any) -> Node:
+        source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
+        return self._one(source, dim % len(source.shape), place % source.shape[dim])
+
+    def _pieces(self, name: str, node: Any) -> list[Node]:
+        """Return the values of an operation that takes a tensor apart along one dimension."""
+        source = self.value(node.args[0])
+        dim = node.args[1 if name == "unbind" else 2] if len(node.args) > (1 if name == "unbind" else 2) else 0
+        dim = dim % len(source.shape)
+        shapes = [tuple(item.shape) for item in node.meta["val"]]
+        if name == "unbind":
+            return [self._one(source, dim, place) for place in range(len(shapes))]
+        starts = [sum(shape[dim] for shape in shapes[:place]) for place in range(len(shapes))]
+        return [
+            self._graph.node("slice", (source,), attrs=(dim, start), shape=shape, kind=source.kind)
+            for start, shape in zip(starts, shapes, strict=True)
+        ]
+
+    def _one(self, source: Node, dim: int, place: int) -> Node:
+        """Return the elements at one place of a dimension, which is dropped."""
+        thin = (*source.shape[:dim], 1, *source.shape[dim + 1 :])
+        part = self._graph.node("slice", (source,), attrs=(dim, place), shape=thin, kind=source.kind)
+        shape = (*thin[:dim], *thin[dim + 1 :])
+        return self._graph.node("squeeze", (part,), attrs=((dim,),), shape=shape, kind=source.kind)
+
+    def _same(self, node: Any) -> Node:
+        return self.value(node.args[0])
+
+    def _cast(self, node: Any) -> Node:
+        source, kind = self.value(node.args[0]), self._kind(node)
+        return self._graph.node("cast", (source,), shape=source.shape, kind=kind)
+
+    def _full(self, node: Any) -> Node:
+        name = str(node.target)
+        position = 0 if "scalar_tensor" in name else 1
+        kind, item = self._kind(node), node.args[position]
+        text = (
+            self._literal(item) if kind == "float" else str(int(item)) if kind == "int64_t" else str(bool(item)).lower()
+        )
+        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+
+    def _empty(self, node: Any) -> Node:
+        """Return zeros: what is made empty is only looked at for its shape, or filled."""
+        kind = self._kind(node)
+        text = {"float": "0.0f", "int64_t": "0", "bool": "false"}[kind]
+        return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
+
+    def _iota(self, node: Any) -> Node:
+        start, step = node.kwargs["start"], node.kwargs["step"]
+        return self._graph.node("iota", (), attrs=(start, step), shape=tuple(node.meta["val"].shape), kind="int64_t")
+
+    def _reduce(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        if self._kind(node) != "float":
+            raise NotGeneral(f"{name} over integers has no naive loop yet")
+        self.exact = self.exact and name != "prod"
+        return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
+
+    def _var(self, node: Any) -> Node:
+        """Return the variance as a person would: the mean first, then the mean square of what differs from it."""
+        self.exact = False
+        source, dims, correction = self.value(node.args[0]), tuple(node.args[1]), node.args[2]
+        graph, shape = self._graph, source.shape
+        kept = tuple(1 if dim in dims else extent for dim, extent in enumerate(shape))
+        places = tuple(dim for dim in range(len(shape)) if dim not in dims)
+        whole = math.prod(shape[dim] for dim in dims)
+        product = self._sizes.product(shape[dim] for dim in dims)
+        count = f"static_cast<float>({product})" if self._sizes.depends(whole) else f"{float(whole)!r}f"
+        total = graph.broadcast(graph.reduce("sum", source, dims), kept, places)
+        mean = graph.broadcast(graph.pointwise("div", total, graph.number(count)), shape, tuple(range(len(shape))))
+        off = graph.pointwise("sub", source, mean)
+        square = graph.reduce("sum", graph.pointwise("mul", off, off), dims)
+        freedom = f"static_cast<float>({product} - {correction:g})" if correction else count
+        return graph.pointwise("div", square, graph.number(freedom))
+
+    def _matmul(self, node: Any) -> Node:
+        left, right = (self.value(item) for item in node.args)
+        shape = tuple(node.meta["val"].shape)
+        apart = _batch(left)
+        if apart and (len(right.shape) == 2 or _batch(right) == apart):
+            # Loops over the dimensions that torch merged, since a merged index would need divisions.
+            right = right if len(right.shape) == 2 else right.args[0]
+            inner = left.args[0].shape[-2] if len(shape) > 2 else None
+            whole = (*left.args[0].shape[:-1], shape[-1])
+            made = self._graph.node("matmul", (left.args[0], right), shape=whole, kind="float")
+            last = len(apart) - 1 if inner is not None else len(whole) - 2
+            return self._graph.node("collapse", (made,), attrs=(0, last), shape=shape, kind="float")
+        return self._graph.node("matmul", (left, right), shape=shape, kind="float")
+
+    def _clamp(self, node: Any) -> Node:
+        name = str(node.target).split(".")[1]
+        bounds: list[Any] = [*node.args[1:], None, None]
+        low, high = (None, bounds[0]) if name == "clamp_max" else bounds[:2]
+        made = self.value(node.args[0])
+        if low is not None:
+            made = self._graph.pointwise("maximum", made, self.value(low))
+        return made if high is None else self._graph.pointwise("minimum", made, self.value(high))
+
+
+def _batch(node: Node) -> tuple[int, ...]:
+    """Return the leading dimensions that were merged into the first, or nothing."""
+    return node.args[0].shape[: int(node.attrs[1]) + 1] if node.op == "collapse" and node.attrs[0] == 0 else ()  # type: ignore[arg-type]
+
+
+_RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
+    "prims.broadcast_in_dim": OperationConverter._broadcast,
+    "prims.transpose": OperationConverter._transpose,
+    "prims.squeeze": OperationConverter._squeeze,
+    "prims.collapse_view": OperationConverter._collapse,
+    "prims.split_dim": OperationConverter._split,
+    "aten.slice": OperationConverter._slice,
+    "aten.select": OperationConverter._select,
+    "prims.clone": OperationConverter._same,
+    "prims.view_of": OperationConverter._same,
+    "prims.convert_element_type": OperationConverter._cast,
+    "prims.scalar_tensor": OperationConverter._full,
+    "aten.full_like": OperationConverter._full,
+    "aten.full": OperationConverter._full,
+    "aten.scalar_tensor": OperationConverter._full,
+    "aten.empty": OperationConverter._empty,
+    "prims.empty_strided": OperationConverter._empty,
+    "prims.iota": OperationConverter._iota,
+    "prims.sum": OperationConverter._reduce,
+    "prims.amax": OperationConverter._reduce,
+    "prims.amin": OperationConverter._reduce,
+    "prims.prod": OperationConverter._reduce,
+    "prims.var": OperationConverter._var,
+    "aten.mm": OperationConverter._matmul,
+    "aten.bmm": OperationConverter._matmul,
+    "aten.clamp": OperationConverter._clamp,
+    "aten.clamp_min": OperationConverter._clamp,
+    "aten.clamp_max": OperationConverter._clamp,
+}

@@ -1,0 +1,1 @@
+"""Marks in a kernel's text: tunables, regions, integer expressions."""

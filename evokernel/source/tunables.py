@@ -1,0 +1,110 @@
+"""Tunables: named numbers in a source with the values they may take, the same lines in every language.
+
+constexpr int MR = 8;  // tune: 4 6 8          (C++)
+BLOCK_M = 64  # tune: 16 32 64 128             (Python)
+// tune-where: MR * NR <= 256                  (an optional constraint)
+"""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source.expressions import evaluate, names_in
+
+_LINE = re.compile(
+    r"^(?P<head>[^\n#/=]*?\b(?P<name>[A-Za-z_]\w*)\s*=\s*)(?P<value>-?\d+)"
+    r"(?P<tail>\s*;?\s*(?://|\#)\s*tune:\s*(?P<choices>-?\d+(?:[ \t,]+-?\d+)*)[ \t]*)$",
+    re.MULTILINE,
+)
+_WHERE = re.compile(r"^\s*(?://|\#)\s*tune-where:\s*(?P<text>.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """One named number: its value in this source and the values it may take, ascending."""
+
+    name: str
+    value: int
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TunableSpace:
+    """The tunables of a source and the constraints between them."""
+
+    tunables: tuple[Tunable, ...]
+    constraints: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The point this source stands at."""
+        return {tunable.name: tunable.value for tunable in self.tunables}
+
+    def allows(self, values: Mapping[str, int]) -> bool:
+        """Say whether every value is a listed choice and every constraint holds; one without a value does not."""
+        listed = all(values[tunable.name] in tunable.choices for tunable in self.tunables)
+        try:
+            return listed and all(evaluate(text, values) for text in self.constraints)
+        except ValueError:
+            return False
+
+    def points(self) -> Iterator[dict[str, int]]:
+        """Yield every allowed point in a fixed order."""
+        names = [tunable.name for tunable in self.tunables]
+        for chosen in itertools.product(*(tunable.choices for tunable in self.tunables)):
+            values = dict(zip(names, chosen, strict=True))
+            if self.allows(values):
+                yield values
+
+
+_NOTHING = TunableSpace((), ())
+
+
+def read_tunables(source: str) -> TunableSpace:
+    """Return the tunable space of a source.
+
+    Raises:
+        ValueError: a name is declared twice, or a constraint is malformed or names something that is no tunable.
+    """
+    if "tune" not in source:  # most sources of models have none, and this is asked often
+        return _NOTHING
+    tunables: dict[str, Tunable] = {}
+    for match in _LINE.finditer(source):
+        name, value = match["name"], int(match["value"])
+        if name in tunables:
+            raise ValueError(f"tunable {name!r} is declared twice")
+        choices = {int(choice) for choice in re.split(r"[ \t,]+", match["choices"])}
+        tunables[name] = Tunable(name, value, tuple(sorted(choices | {value})))
+    constraints = tuple(match["text"] for match in _WHERE.finditer(source))
+    for text in constraints:
+        unknown = names_in(text) - tunables.keys()
+        if unknown:
+            raise ValueError(f"tune-where {text!r} names {sorted(unknown)}, which are not tunables of this source")
+    return TunableSpace(tuple(tunables.values()), constraints)
+
+
+def with_values(source: str, values: Mapping[str, int]) -> str:
+    """Return the source with the named tunables set. Raises `KeyError` for a name that is not a tunable."""
+    missing = values.keys() - {match["name"] for match in _LINE.finditer(source)}
+    if missing:
+        raise KeyError(f"no tunable named {sorted(missing)}")
+
+    def replace(match: re.Match[str]) -> str:
+        value = values.get(match["name"], int(match["value"]))
+        return f"{match['head']}{value}{match['tail']}"
+
+    return _LINE.sub(replace, source)
+
+
+def skeleton_of(source: str) -> str:
+    """Return the source with the values of its tunables masked; their ranges stay."""
+    return _LINE.sub(lambda match: f"{match['head']}?{match['tail']}", source) if "tune" in source else source
+
+
+def skeleton_hash(source: str) -> str:
+    """Return 16 hex digits that are equal for sources that differ only in the values of tunables."""
+    text = skeleton_of(source) if len(source) <= SIZE_LIMIT_BYTES else source
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,134 @@
+"""What an operator that asks a model is given to work on: parents from anywhere, a failure, strategies, lessons."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evokernel.protocols import ModelOperator
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import KnownInsight
+from evokernel.records.step import ContextNeed, Selection
+from islands.history import History
+from islands.island import Island
+
+RUNG = 0.05
+"""How much faster each parent of a ladder is than the one before, as a natural logarithm."""
+TWINS = 0.7
+"""From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
+BY_RANK = 0.7
+"""How much less likely each stranger is to be a partner than the one that is next better."""
+FRESH_FAILURES = 3
+"""Repairs are drawn from so many of the newest failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a step works on, as in `evokernel.records.step.Selection`."""
+
+    parents: tuple[Elite, ...] = ()
+    broken: str = ""
+    insights: tuple[int, ...] = ()
+
+
+def matter_for(
+    operator: ModelOperator,
+    island: Island,
+    first: Elite | None,
+    *,
+    memory: History,
+    rng: np.random.Generator,
+    running: Sequence[Selection] = (),
+) -> Assignment | None:
+    """Return what to give an operator, or None where it lacks something.
+
+    Args:
+        operator: what will be asked.
+        island: for whom.
+        first: the first parent, as the island picked it; None where it has no elites.
+        memory: all that was tried.
+        rng: for every choice here.
+        running: what others are at: a failure or a strategy among it is left to them.
+    """
+    held = {selection.broken for selection in running}
+    if ContextNeed.BROKEN in operator.wants:
+        open_ones = [failure for failure in memory.broken.open() if failure.candidate.id not in held][:FRESH_FAILURES]
+        if not open_ones:
+            return None
+        name = open_ones[int(rng.integers(len(open_ones)))].candidate.id
+        return Assignment(broken=name, insights=_told(memory, island, name))
+    if operator.parents == 0:
+        return Assignment(insights=_told(memory, island, ""))
+    if first is None:
+        return None
+    strategies: tuple[int, ...] = ()
+    if ContextNeed.STRATEGY in operator.wants:
+        taken = {seq for selection in running for seq in selection.insights}
+        waiting = memory.insights.open_strategies(island.name)
+        open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, memory=memory)]
+        if not open_strategies:
+            return None
+        strategy = open_strategies[0]
+        strategies = (strategy.seq,)
+        about = memory.elites.get(strategy.insight.candidate, first)
+        first = about if memory.near([about]) else first
+    elif ContextNeed.STRATEGIES in operator.wants:
+        known_ones = memory.insights.strategies(island.name)
+        strategies = tuple(known.seq for known in known_ones if _promises(known, first, memory=memory))[:2]
+    parents = _parents(operator, first, memory=memory, rng=rng)
+    return Assignment(parents, insights=(*strategies, *_told(memory, island, first.candidate.id))) if parents else None
+
+
+def _promises(known: KnownInsight, first: Elite, *, memory: History) -> bool:
+    """Say whether a strategy would lead beyond a kernel: one for a far slower kernel may have been overtaken."""
+    about = memory.elites.get(known.insight.candidate)
+    predicted = known.insight.predicted_speedup or 0.0
+    if about is None or not predicted > 0:
+        return True
+    return about.fitness.value + math.log(predicted) > first.fitness.value
+
+
+def _told(memory: History, island: Island, candidate: str) -> tuple[int, ...]:
+    """Return what goes with the kernel that is worked on: its diagnosis, and the lessons of the island."""
+    return tuple(known.seq for known in memory.insights.told(island.name, candidate))
+
+
+def _parents(operator: ModelOperator, first: Elite, *, memory: History, rng: np.random.Generator) -> tuple[Elite, ...]:
+    if operator.parents == 1:
+        return (first,)
+    if ContextNeed.LADDER in operator.wants:
+        return ladder(list(memory.elites.values()), first, length=operator.parents)
+    others = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
+    strangers = [elite for elite in memory.near(others) if likeness(elite, first) < TWINS]
+    best = {elite.skeleton: elite for elite in sorted(strangers, key=lambda e: (e.fitness.value, -e.seq))}
+    ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
+    if len(ranked) < operator.parents - 1:
+        return ()
+    weights = BY_RANK ** np.arange(len(ranked), dtype=float)
+    drawn = rng.choice(len(ranked), size=operator.parents - 1, replace=False, p=weights / weights.sum())
+    return (first, *(ranked[int(index)] for index in drawn))
+
+
+def likeness(one: Elite, other: Elite) -> float:
+    """Return the share of lines that two sources have in common, 0 to 1 (Jaccard, blank lines and indents aside)."""
+    first, second = ({line.strip() for line in e.candidate.source.split("\n")} - {""} for e in (one, other))
+    return len(first & second) / max(1, len(first | second))
+
+
+def ladder(elites: Sequence[Elite], top: Elite, *, length: int) -> tuple[Elite, ...]:
+    """Return kernels in ascending order that end with the fastest of them, each clearly faster than the one before.
+
+    The lower rungs are spread over what there is below the top, of different skeletons where possible; nothing where
+    there are fewer than two rungs.
+    """
+    steps: list[Elite] = []
+    for elite in sorted(elites, key=lambda e: (e.fitness.value, e.seq)):
+        if elite.fitness.value > top.fitness.value - RUNG:
+            break
+        if not steps or elite.fitness.value > steps[-1].fitness.value + RUNG:
+            steps.append(elite)
+    if not steps:
+        return ()
+    places = np.unique(np.linspace(0, len(steps) - 1, min(length - 1, len(steps))).round().astype(int))
+    return (*(steps[int(place)] for place in places), top)

@@ -1,0 +1,77 @@
+"""Which operator an island turns to next: by shares, or by what each has gained for its cost."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+EXPLORE = 0.2
+"""How often UCB leaves the choice to the shares: several steps are asked for before the first has an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
+    """What an operator has done on an island: answers, gains over the parent (natural log), dollars."""
+
+    count: int = 0
+    gain: float = 0.0
+    cost_usd: float = 0.0
+
+
+class Chooser(Protocol):
+    """Orders the operators of an island for one step; the first that has something to work on is asked."""
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return every name in `shares`."""
+        ...
+
+
+class ByShares:
+    """Draws by the configured shares."""
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return the names as drawn, without replacement (by exponential clocks: Efraimidis and Spirakis 2006)."""
+        waits = {
+            name: -math.log(1.0 - drawn) / shares[name]
+            for name, drawn in zip(shares, rng.random(len(shares)).tolist(), strict=True)
+        }
+        return sorted(waits, key=waits.__getitem__)
+
+
+class ByGain:
+    """Upper confidence bound on gain per dollar (UCB1, Auer et al. 2002, for a ratio of means).
+
+    A dollar is what a model charged and what the device's time costs. Whatever was never asked comes first; scale of
+    the bound is the best ratio so far, so that nothing depends on the currency.
+    """
+
+    def order(
+        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
+    ) -> Sequence[str]:
+        """Return the names, the most promising first."""
+        drawn = ByShares().order(shares, accounts, rng)
+        if rng.random() < EXPLORE:
+            return drawn
+        total = sum(accounts.get(name, OperatorRecord()).count for name in shares)
+        ratios = {name: ratio(accounts.get(name, OperatorRecord())) for name in shares}
+        scale = max(ratios.values(), default=0.0) or 1.0
+
+        def bound(name: str) -> float:
+            count = accounts.get(name, OperatorRecord()).count
+            return math.inf if count == 0 else ratios[name] + scale * math.sqrt(math.log(total) / (2 * count))
+
+        return sorted(drawn, key=bound, reverse=True)
+
+
+def ratio(account: OperatorRecord) -> float:
+    """Return the gain for a dollar; 0 where there is none."""
+    return account.gain / account.cost_usd if account.cost_usd > 0 else 0.0
+
+
+CHOOSERS: Mapping[str, type[Chooser]] = {"shares": ByShares, "ucb": ByGain}

@@ -1,0 +1,86 @@
+"""A kernel as a prompt shows it: who it is, how fast, what the compiler made of it, and its source in a fence."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, Limit, Timing, combined_speedup, floor_share
+from evokernel.records.fitness import Elite
+from evokernel.records.step import Failure, Sibling
+from evokernel.source.tunables import read_tunables
+from operators.llm.compiler_text import compiled
+from operators.quoting import fence, middle_cut, one_line, time_us
+
+TAGS: Mapping[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "python"}
+"""What stands at the opening of a fence, by language."""
+FEEDBACK_CHARACTERS = 4000
+
+
+def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: str = "") -> str:
+    """Return a correct kernel with its verdict and source. `note` is a line below the numbers."""
+    parts = [f"### {title} (`{elite.candidate.id}`): {standing(elite, evaluation)}"]
+    if evaluation is not None and evaluation.ok:
+        parts.append("\n".join(map(_timing, evaluation.timings)))
+        parts.append(compiled(evaluation.metrics, evaluation.descriptor))
+        if evaluation.remarks:
+            remarks = middle_cut(evaluation.remarks, FEEDBACK_CHARACTERS)
+            parts.append("The evaluator remarks:\n\n" + fence(remarks))
+    parts += [note, quoted(elite.candidate)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def standing(elite: Elite, evaluation: Evaluation | None) -> str:
+    """Return the speed-up of a kernel over its baselines, and its share of the device's limit where it is known."""
+    if evaluation is None or not evaluation.ok:
+        return f"{math.exp(elite.fitness.log_speedup):.3f}x over the baseline"
+    names = sorted({timing.baseline for timing in evaluation.timings})
+    speedup = combined_speedup(evaluation.timings)
+    text = f"{speedup.value:.3f}x over {', '.join(names)} (95 %: {speedup.low:.3f} to {speedup.high:.3f})"
+    share = floor_share(evaluation.timings)
+    return text + (f", {share:.0%} of the device's limit" if share else "")
+
+
+def broken_portrait(failure: Failure, evaluation: Evaluation) -> str:
+    """Return a kernel that failed: what it was meant to do, how far it came, what was said of it, its source."""
+    parts = [
+        f"### The broken kernel (`{failure.candidate.id}`), made by {failure.operator}",
+        "What its author meant:\n\n" + fence(one_line(failure.rationale)),
+        f"Verdict: **{evaluation.status}**, at the stage {evaluation.stage!s}. The evaluator says:",
+        fence(middle_cut(evaluation.feedback.strip() or "(nothing more)", FEEDBACK_CHARACTERS)),
+        quoted(failure.candidate),
+    ]
+    return "\n\n".join(parts)
+
+
+def foreign_portrait(candidate: Candidate) -> str:
+    """Return a correct kernel in another language."""
+    return f"### In {candidate.language} (`{candidate.id}`)\n\n{quoted(candidate)}"
+
+
+def quoted(candidate: Candidate) -> str:
+    """Return the source in a fence that it cannot close."""
+    return fence(candidate.source, TAGS.get(candidate.language, ""))
+
+
+def tuned(elite: Elite, siblings: Sequence[Sibling]) -> str:
+    """Return what the search of its tunables has found for a kernel's skeleton, or nothing."""
+    measured = [sibling for sibling in siblings if sibling.fitness is not None]
+    if len(siblings) < 2 or not measured:
+        return ""
+    best = max(measured, key=lambda sibling: (sibling.fitness or 0.0, sorted(sibling.values.items())))
+    said = f"Tunables: {len(siblings)} settings of this structure were tried, {len(siblings) - len(measured)} failed; "
+    if dict(best.values) == read_tunables(elite.candidate.source).values:
+        return said + "none measured faster than the one shown."
+    values = ", ".join(f"{name} = {value}" for name, value in sorted(best.values.items()))
+    return f"{said}the fastest reached {math.exp(best.fitness or 0.0):.3f}x: {values}."
+
+
+def _timing(timing: Timing) -> str:
+    floor = f"; {timing.limit.bound}" if timing.limit else ""
+    if timing.floor_us and timing.floor_share:
+        less = ", less than a launch costs" if timing.limit is Limit.LAUNCH else ""
+        floor += f"; the device's limit is {time_us(timing.floor_us)}{less}: {timing.floor_share:.0%} of it"
+    return (
+        f"- {timing.workload}: {time_us(timing.candidate_us)}, {timing.baseline} {time_us(timing.baseline_us)}: "
+        f"{timing.speedup.value:.3f}x, {timing.verdict}{floor}"
+    )

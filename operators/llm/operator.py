@@ -1,0 +1,269 @@
+"""Operators that ask a model: a template says what is told and how the reply is read; the rest is the same for all."""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
+from evokernel.protocols import LanguageModel
+from evokernel.records.candidate import Candidate, Usage
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelRequest, Origin, Reply
+from evokernel.records.step import Answer, Context, ContextNeed, Draft, InsightReply, UnusableReply
+from evokernel.source.tunables import read_tunables
+from operators.llm.prompt import PromptSection, fill, keep, tokens_of
+from operators.llm.replies import (
+    UnreadableReply,
+    ends_open,
+    join,
+    read_idea,
+    read_kernel,
+    read_note,
+    read_prediction,
+    tidy,
+)
+from operators.llm.replies.kernels import ReplyExpectation
+from operators.llm.replies.words import split
+from operators.llm.sections import GROUPS, in_order, sections_of
+from operators.llm.templates import ReplyKind, Template, TemplateNeed
+from operators.quoting import one_line
+
+T = TypeVar("T", str, int)
+PROMPT_TOKENS = 16000
+LONGEST_CONTINUED = 64_000
+"""The longest reply, in characters, that is continued: all of it would have to be paid for again as a prompt."""
+GO_ON = (
+    "Your reply was cut off at its length limit. Go on exactly where you stopped, in the middle of a line if need be: "
+    "no repetition, no introduction, no new fence."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A prompt, and the sections of the context that made it into it."""
+
+    messages: tuple[Message, ...]
+    sections: tuple[PromptSection, ...]
+
+
+class TemplateOperator:
+    """Asks a model as a template says.
+
+    Args:
+        template: what is told and how the reply is read.
+        model: who is asked; None where prompts are written and replies read, and nobody is asked.
+        prompt_tokens: the longest prompt, as estimated in `operators.llm.prompt`; what must be told is told even where
+            that alone is more.
+    """
+
+    tuner = False
+
+    def __init__(
+        self, template: Template, model: LanguageModel | None = None, *, prompt_tokens: int = PROMPT_TOKENS
+    ) -> None:
+        self.name = template.name
+        self.parents = template.settings.parents
+        self.wants = frozenset(template.settings.wants)
+        self.role = template.settings.role
+        self.about = template.settings.about
+        self._template = template
+        self._model = model
+        self._prompt_tokens = prompt_tokens
+
+    def prompt(self, context: Context) -> tuple[Message, ...]:
+        """Return what the model is told. Raises `ConfigError` where a template of a user's own cannot be rendered."""
+        return self._show(context).messages
+
+    def read(self, reply: str, context: Context) -> Answer:
+        """Return what a reply is worth: `UnusableReply` with the reason for any text that is no answer."""
+        try:
+            text = tidy(reply)
+            if self._template.settings.reply.is_kernel:
+                return self._read_kernel(text, context)
+            return InsightReply(self._read_insight(text, context))
+        except UnreadableReply as unread:
+            return UnusableReply(str(unread))
+
+    async def propose(self, context: Context) -> Answer | None:
+        """Return what the model's reply is worth, or None where the context lacks what this operator works on.
+
+        A reply that was cut off is continued once.
+
+        Raises:
+            BudgetSpent: the call could cost more than is left.
+            ModelsUnavailable: nothing answers.
+            ConfigError: there is no model to ask.
+        """
+        if self._model is None:
+            raise ConfigError(f"operator {self.name!r} asks a model, and there is none; name one under `models:`")
+        if not self._has_matter(context):
+            return None
+        messages, usage = self.prompt(context), Usage()
+        text = ""
+        for ordinal in (0, 1):
+            try:
+                reply = await self._model.complete(self._request(context, ordinal, messages))
+            except (BudgetSpent, ModelsUnavailable):
+                raise
+            except ModelError as error:
+                return UnusableReply(f"no usable reply: {error}", usage)
+            usage = _sum(usage, reply.usage, first=ordinal == 0)
+            text = join(text, reply.text) if ordinal else reply.text
+            if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
+                break
+            messages = (*messages, Message("assistant", reply.text), Message("user", GO_ON))
+        return replace(self._judge(reply, text, context), usage=usage)
+
+    def _judge(self, last: Reply, text: str, context: Context) -> Answer:
+        if last.status is CallStatus.REFUSED:
+            return UnusableReply(f"the model declines: {one_line(text) or 'it gives no reason'}")
+        if last.truncated and ends_open(text):
+            return UnusableReply("the reply was cut off twice in the middle of the code: a larger max_tokens may help")
+        return self.read(text, context)
+
+    def _has_matter(self, context: Context) -> bool:
+        least = 2 if ContextNeed.LADDER in self.wants else self.parents
+        lacks = {
+            ContextNeed.BROKEN: context.broken is None,
+            ContextNeed.FOREIGN: not context.foreign,
+            ContextNeed.STRATEGY: not self._strategies(context),
+        }
+        return len(context.parents) >= least and not any(lacks.get(want, False) for want in self.wants)
+
+    def _request(self, context: Context, ordinal: int, messages: tuple[Message, ...]) -> ModelRequest:
+        names = tuple(elite.candidate.id for elite in context.parents)
+        origin = (
+            context.selection.origin if context.selection else Origin(context.step, context.island, self.name, names)
+        )
+        settings = self._template.settings
+        return ModelRequest(
+            origin=origin,
+            ordinal=ordinal,
+            role=settings.role,
+            messages=messages,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+        )
+
+    def _show(self, context: Context) -> _Shown:
+        sections = sections_of(context, self.wants)
+        system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
+        spare = self._prompt_tokens - tokens_of(len(system))
+        kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
+        text = fill(skeleton, kept, dropped, GROUPS)
+        return _Shown((Message("system", system), Message("user", text)), tuple(kept))
+
+    def _values(self, context: Context) -> dict[str, str | int]:
+        verdicts = [context.verdicts.get(elite.candidate.id) for elite in context.parents]
+        floors = [timing.floor_us for verdict in verdicts if verdict for timing in verdict.timings]
+        return {
+            "operator": self.name,
+            "language": context.language,
+            "other_language": context.foreign[0].language if context.foreign else "",
+            "reply": self._template.settings.reply.value,
+            "base": self._base_name(context),
+            "kernels": len(context.parents),
+            "tries": context.broken.tries if context.broken else 0,
+            "crossing": int(len(self._strategies(context)) > 1),
+            "limited": int(any(floors)),
+        }
+
+    def _base_name(self, context: Context) -> str:
+        if ContextNeed.BROKEN in self.wants:
+            return "the broken kernel"
+        last = len(context.parents) if ContextNeed.LADDER in self.wants else 1
+        return f"kernel {last}" if context.parents else ""
+
+    def _base(self, context: Context) -> Candidate | None:
+        """Return what changes are applied to and compared with."""
+        if ContextNeed.BROKEN in self.wants:
+            return context.broken.candidate if context.broken else None
+        ordered = in_order(context, self.wants)
+        return ordered[0].candidate if ordered else None
+
+    def _strategies(self, context: Context) -> list[int]:
+        return [known.seq for known in context.insights if known.insight.kind is InsightKind.STRATEGY]
+
+    def _read_kernel(self, text: str, context: Context) -> Draft:
+        settings, base = self._template.settings, self._base(context)
+        wanted = ReplyExpectation(
+            language=context.language,
+            signature=context.task.signature,
+            original=base.source if base else None,
+            whole=settings.reply is not ReplyKind.EDITS,
+            edits=settings.reply is not ReplyKind.CODE,
+        )
+        source = read_kernel(text, wanted)
+        self._check_new(Candidate(source, context.language), context)
+        if base is not None:
+            _check_demand(settings.demand, source, base.source)
+        shown, (_, outside) = self._show(context).sections, split(text)
+        return Draft(
+            source=source,
+            parents=self._lineage(context),
+            rationale=self._rationale(read_idea(outside), context),
+            predicted_speedup=read_prediction(outside) if context.parents else None,
+            inspirations=_references(shown, "inspirations", str),
+            insights=_references(shown, "insights", int) + _references(shown, "strategies", int),
+        )
+
+    def _check_new(self, candidate: Candidate, context: Context) -> None:
+        shown: tuple[Elite, ...] = (*context.parents, *context.inspirations)
+        if candidate.id in {elite.candidate.id for elite in shown}:
+            raise UnreadableReply(f"the kernel in the reply is {candidate.id}, which was shown to the model")
+        if candidate.id in context.known:
+            raise UnreadableReply(f"the kernel in the reply is {candidate.id}, which was tried before")
+
+    def _lineage(self, context: Context) -> tuple[str, ...]:
+        named = tuple(elite.candidate.id for elite in in_order(context, self.wants))
+        broken = (context.broken.candidate.id,) if ContextNeed.BROKEN in self.wants and context.broken else ()
+        return broken + named
+
+    def _rationale(self, idea: str, context: Context) -> str:
+        said = idea.removeprefix(f"{self.name}:").strip()
+        if ContextNeed.FOREIGN in self.wants and context.foreign:
+            said = f"from {context.foreign[0].language} {context.foreign[0].id}: {said}"
+        return f"{self.name}: {said}"
+
+    def _read_insight(self, text: str, context: Context) -> Insight:
+        note, shown = read_note(text), self._show(context).sections
+        kind = InsightKind(self._template.settings.reply.value)
+        base = self._base(context)
+        return Insight(
+            kind=kind,
+            title=note.title,
+            text=note.text,
+            candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
+            predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
+            sources=_references(shown, "strategies" if kind is InsightKind.STRATEGY else "insights", int),
+        )
+
+
+def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:
+    """Raise `UnreadableReply` where a kernel lacks what its operator is for."""
+    if demand is TemplateNeed.MORE_TUNABLES:
+        try:
+            names, known = read_tunables(source).values.keys(), read_tunables(before).values.keys()
+        except ValueError as error:
+            raise UnreadableReply(f"the tunables cannot be used: {error}") from None
+        if not names - known:
+            raise UnreadableReply("no number became a tunable that was none before")
+    if demand is TemplateNeed.SIMPLER:
+        after_words, before_words = len(source.split()), len(before.split())
+        if after_words >= before_words:
+            raise UnreadableReply(
+                f"the kernel did not become simpler: {before_words} words before, {after_words} after"
+            )
+
+
+def _references(sections: tuple[PromptSection, ...], name: str, kind: type[T]) -> tuple[T, ...]:
+    return tuple(s.reference for s in sections if s.name == name and isinstance(s.reference, kind))
+
+
+def _sum(usage: Usage, more: Usage, *, first: bool) -> Usage:
+    return Usage(
+        model=more.model if first else usage.model,
+        prompt_tokens=usage.prompt_tokens + more.prompt_tokens,
+        completion_tokens=usage.completion_tokens + more.completion_tokens,
+        cost_usd=usage.cost_usd + more.cost_usd,
+        duration_s=usage.duration_s + more.duration_s,
+    )

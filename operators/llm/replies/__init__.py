@@ -1,0 +1,17 @@
+"""Replies of models, read strictly and kindly: a kernel, or words to keep, or the exact reason why neither is there."""
+
+from operators.llm.replies.kernels import read_kernel
+from operators.llm.replies.notes import TitledNote, read_note
+from operators.llm.replies.words import UnreadableReply, ends_open, join, read_idea, read_prediction, tidy
+
+__all__ = [
+    "TitledNote",
+    "UnreadableReply",
+    "ends_open",
+    "join",
+    "read_idea",
+    "read_kernel",
+    "read_note",
+    "read_prediction",
+    "tidy",
+]

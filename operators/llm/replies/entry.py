@@ -1,0 +1,75 @@
+"""Whether a source defines the entry point of this task: what shows a kernel for another task, or no kernel at all."""
+
+import ast
+import re
+import warnings
+
+from evokernel.languages.cpp.tokens import tokens
+from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.task import Signature
+
+_DEF_RUN = re.compile(r"^(?:async\s+)?def\s+run\s*\(", re.MULTILINE)
+_ANY_RUN = re.compile(r"\brun\b")
+
+
+def entry_problem(source: str, language: str, signature: Signature) -> str | None:
+    """Return why a source is no kernel for the task, or None. What does not compile is left to the compiler.
+
+    A language of a user's own is only asked for the word `run`.
+    """
+    if len(source) > SIZE_LIMIT_BYTES:
+        return f"it has {len(source)} characters, and the limit is {SIZE_LIMIT_BYTES}"
+    if language == "cpp":
+        return _cpp(source, len(signature.arguments))
+    if language in ("triton", "cuda"):
+        return _python(source, len(signature.arguments))
+    return None if _ANY_RUN.search(source) else "it does not define `run`"
+
+
+def parsed(source: str) -> ast.Module | None:
+    """Return a Python source as a tree, or None where it is not Python; says nothing of doubtful escapes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _python(source: str, wanted: int) -> str | None:
+    tree = parsed(source)
+    if tree is None:
+        return None if _DEF_RUN.search(source) else "it does not define `run`"
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run"]
+    if not found:
+        return "it does not define `run`"
+    given = found[-1].args
+    positional = len(given.posonlyargs) + len(given.args)
+    least = positional - len(given.defaults)
+    if given.vararg is not None or least <= wanted <= positional:
+        return None
+    return f"its `run` takes {positional} arguments, and this task's has {wanted}"
+
+
+def _cpp(source: str, wanted: int) -> str | None:
+    found = tokens(source)
+    linkage = next((i for i in range(len(found) - 1) if found[i] == "extern" and found[i + 1] == '"C"'), None)
+    starts = [i for i in range(len(found) - 1) if found[i] == "run" and found[i + 1] == "("]
+    entries = [start for start in starts if linkage is not None and start > linkage]
+    if not entries:
+        return 'it does not define `extern "C" void run(...)`' if not starts else 'its `run` is not `extern "C"`'
+    counts = [_parameters(found, start + 2) for start in entries]
+    if wanted in counts or None in counts:
+        return None
+    return f"its `run` takes {counts[0]} arguments, and this task's has {wanted}"
+
+
+def _parameters(found: tuple[str, ...], start: int) -> int | None:
+    """Return how many parameters are listed from a place on; None where a macro may stand for them."""
+    depth = commas = 0
+    for length, token in enumerate(found[start:]):
+        if depth == 0 and token == ")":
+            return None if length == 1 else commas + (length > 0)
+        depth += (token in ("(", "[", "{", "<")) - (token in (")", "]", "}", ">"))
+        commas += depth == 0 and token == ","
+    return None

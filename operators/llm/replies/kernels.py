@@ -1,0 +1,165 @@
+"""A kernel out of a reply: a whole file in a fence or without one, or changes to the kernel that was shown."""
+
+import heapq
+import re
+from dataclasses import dataclass
+
+from evokernel.records.candidate import normalise
+from evokernel.task import Signature
+from operators.llm.replies.entry import entry_problem, parsed
+from operators.llm.replies.patches import (
+    PatchError,
+    apply_edits,
+    apply_hunks,
+    has_edits,
+    has_hunks,
+    read_edits,
+    read_hunks,
+)
+from operators.llm.replies.words import Fence, UnreadableReply, refusal, split
+from operators.quoting import one_line
+
+_TAGS = {
+    "cpp": frozenset({"cpp", "c++", "cxx", "cc", "c"}),
+    "triton": frozenset({"python", "py", "python3", "triton"}),
+    "cuda": frozenset({"python", "py", "python3"}),
+}
+_DIFF_TAGS = frozenset({"diff", "patch", "udiff"})
+_BEGINNING = {
+    "cpp": re.compile(
+        r"^(?:#include|#pragma|#define|//|/\*|extern\b|namespace\b|using\b|template\b|static\b|constexpr\b)"
+    ),
+    "python": re.compile(r"^(?:import\s|from\s+[\w.]+\s+import|@|def\s|\"\"\"|'''|#|[A-Z_]+\s*=)"),
+}
+_SHOWN = 80
+_MOST_CUTS = 12
+_MOST_BLOCKS = 32
+
+_LEFT_OUT = (
+    r"unchanged|unmodified|omitted|elided|remain\w*|rest of|same as|as before|as above|existing|previous|original"
+)
+_PLACEHOLDER = re.compile(
+    r"^\s*(?:(?://|\#|/\*|\*|--)\s*)?(?:\.\.\.|…)\s*(?:\*/)?\s*$"  # nothing but an ellipsis
+    rf"|^\s*(?://|\#|/\*)\s*\W*(?:\.\.\.|…).*\b(?:{_LEFT_OUT}|other|your|keep|continue\w*|implementation|code)\b"
+    rf"|^\s*(?://|\#|/\*).*\b(?:{_LEFT_OUT})\b.*(?:\.\.\.|…)\W*$"
+    r"|^\s*(?://|\#|/\*)[\W_]*(?:the )?(?:rest|remainder|remaining (?:code|part)) (?:of .{0,60})?"
+    r"(?:is |are |stays? |remains? )?(?:unchanged|the same|as before|omitted|identical)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyExpectation:
+    """What a kernel is read for: `original` is what changes apply to; None where there is nothing to change."""
+
+    language: str
+    signature: Signature
+    original: str | None
+    whole: bool = True
+    edits: bool = True
+
+
+def read_kernel(text: str, wanted: ReplyExpectation) -> str:
+    """Return the source that a tidy reply gives or makes of the original.
+
+    Raises:
+        Unread: there is none; the message is the exact reason.
+    """
+    blocks, outside = split(text)
+    changes = _changes(text, blocks)
+    source = _changed(changes, wanted) if changes is not None else _whole(blocks, outside, wanted)
+    source = normalise(source)
+    if wanted.original is not None and source == normalise(wanted.original):
+        raise UnreadableReply("the kernel in the reply is the one it was to change, unchanged")
+    placeholder = _placeholder(source, wanted.original or "")
+    if placeholder:
+        raise UnreadableReply(
+            f"the code is not complete: a line stands for what was left out: {one_line(placeholder, _SHOWN)}"
+        )
+    problem = entry_problem(source, wanted.language, wanted.signature)
+    if problem:
+        raise UnreadableReply(f"this is no kernel for this task: {problem}")
+    return source
+
+
+def _changes(text: str, blocks: list[Fence]) -> str | None:
+    """Return the text that holds SEARCH/REPLACE blocks or a diff, or None."""
+    if has_edits(text):
+        return text
+    diffs = [block.text for block in blocks if has_hunks(block.text)]
+    if diffs:
+        return "".join(diffs)
+    if any(block.tag in _DIFF_TAGS for block in blocks) and len(blocks) == 1:
+        return blocks[0].text
+    return text if not blocks and has_hunks(text) else None
+
+
+def _changed(text: str, wanted: ReplyExpectation) -> str:
+    if wanted.original is None or not wanted.edits:
+        raise UnreadableReply(
+            "the reply holds changes, and a whole file was asked for: there is nothing to apply them to"
+        )
+    try:
+        if has_edits(text):
+            return apply_edits(wanted.original, read_edits(_without_fences(text)))
+        return apply_hunks(wanted.original, read_hunks(text))
+    except PatchError as error:
+        raise UnreadableReply(f"the changes cannot be applied, so none was: {error}") from None
+
+
+def _without_fences(text: str) -> str:
+    """Drop the fences between SEARCH and REPLACE marks, which some models put around each part."""
+    return re.sub(r"(?m)(^[ \t]*(?:<{5,9} ?SEARCH\b.*|={7}[ \t]*)\n)[ \t]*```[\w+]*[ \t]*\n", r"\1", _closing(text))
+
+
+def _closing(text: str) -> str:
+    return re.sub(r"(?m)^[ \t]*```[ \t]*\n([ \t]*(?:={7}[ \t]*|>{5,9} ?REPLACE\b.*)$)", r"\1", text)
+
+
+def _whole(blocks: list[Fence], outside: str, wanted: ReplyExpectation) -> str:
+    if not wanted.whole:
+        raise UnreadableReply("the reply holds no SEARCH/REPLACE blocks and no diff, which were asked for")
+    if not blocks:
+        return _unfenced(outside, wanted)
+    largest = heapq.nlargest(_MOST_BLOCKS, enumerate(blocks), key=lambda item: len(item[1].text))
+    return max(largest, key=lambda item: (_rank(item[1], wanted), item[0]))[1].text
+
+
+def _rank(block: Fence, wanted: ReplyExpectation) -> tuple[bool, bool, bool, int]:
+    """Return how likely a block is the kernel: the entry point, something new, the right tag, size."""
+    fits = entry_problem(block.text, wanted.language, wanted.signature) is None
+    new = wanted.original is None or normalise(block.text) != normalise(wanted.original)
+    return fits, new, block.tag in _TAGS.get(wanted.language, ()), len(block.text)
+
+
+def _unfenced(text: str, wanted: ReplyExpectation) -> str:
+    """Return a source that stands in the reply without a fence, freed of the words around it."""
+    family = "cpp" if wanted.language == "cpp" else "python"
+    lines = [line for line in text.split("\n") if not re.match(r"\W*(?:IDEA|PREDICTED)\W*[::]", line)]
+    start = next((index for index, line in enumerate(lines) if _BEGINNING[family].match(line)), None)
+    body = lines[start:] if start is not None else []
+    if entry_problem("\n".join(body), wanted.language, wanted.signature) is not None:
+        declined = refusal(text)
+        if declined:
+            raise UnreadableReply(f"the model declines: {declined}")
+        first = next((line for line in text.split("\n") if line.strip()), "")
+        raise UnreadableReply(f"the reply holds no code that defines `run`; it begins with: {one_line(first, _SHOWN)}")
+    return "\n".join(_without_tail(body, family))
+
+
+def _without_tail(lines: list[str], family: str) -> list[str]:
+    """Drop the words that follow a source: behind the last brace, or as far as Python can be read."""
+    if family == "cpp":
+        last = max((index for index, line in enumerate(lines) if line.startswith(("}", "#endif"))), default=None)
+        return lines if last is None else lines[: last + 1]
+    ends = [index for index in range(len(lines), 0, -1) if index == len(lines) or not lines[index].strip()]
+    for end in ends[:_MOST_CUTS]:
+        if parsed("\n".join(lines[:end])) is not None:
+            return lines[:end]
+    return lines
+
+
+def _placeholder(source: str, original: str) -> str:
+    """Return a line that stands for code left out and is not of the original, or nothing."""
+    known = set(original.split("\n"))
+    return next((line for line in source.split("\n") if line not in known and _PLACEHOLDER.match(line[:400])), "")

@@ -1,0 +1,260 @@
+"""What the prompts are made of: a context in words, cut into the sections that templates place."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from evokernel.records.evaluation import Evaluation, combined_speedup
+from evokernel.records.fitness import Elite
+from evokernel.records.llm import InsightKind, KnownInsight
+from evokernel.records.step import Attempt, Context, ContextNeed, Failure
+from evokernel.task import Task, Tensor, Workload
+from operators.llm.kernel_text import broken_portrait, foreign_portrait, portrait, standing, tuned
+from operators.llm.prompt import PromptSection, SectionGroup
+from operators.llm.reference_text import reference_source
+from operators.quoting import fence, middle_cut, one_line, quantities
+
+GROUPS: Mapping[str, SectionGroup] = {
+    "task": SectionGroup("", "part"),
+    "device": SectionGroup("## The device, as measured", "detail"),
+    "guide": SectionGroup("", "part"),
+    "constraints": SectionGroup("## Every kernel must keep to", "rule"),
+    "parents": SectionGroup("## Kernels to work on", "kernel"),
+    "broken": SectionGroup("## What is to be mended", "kernel"),
+    "foreign": SectionGroup("## Correct kernels for this task in other languages", "kernel"),
+    "tried": SectionGroup("## Already tried, so do something else", "other change", listed=True),
+    "strategies": SectionGroup("## Strategies", "strategy"),
+    "insights": SectionGroup("## What earlier analysis says", "note"),
+    "inspirations": SectionGroup("## Other good kernels, for ideas to borrow", "kernel"),
+    "failures": SectionGroup("## What has failed of late, so avoid it", "older failure", listed=True),
+    "best": SectionGroup("", "line"),
+    "hints": SectionGroup("## What the people who run this search say", "hint"),
+}
+SHORT: Mapping[str, str] = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
+
+# What goes first under a cap: the lowest number.
+INSPIRATION, FOREIGN, FAILURE, TRIED, LESSON, DETAIL = 0, 50, 100, 200, 300, 400
+TRIED_LINES = 24
+NOTE_CHARACTERS = 12000
+_VALUES: Mapping[str, str] = {
+    "normal": "normally distributed",
+    "offset": "far from 0",
+    "wide": "spread over many orders of magnitude",
+    "integers01": "0 or 1",
+    "needles": "0 but for a few large ones",
+}
+_CHEAP = ("tune:", "blend:")
+_HEADLINES = ("dram_read_gb_s", "dram_copy_gb_s", "multiprocessors", "shared_bytes", "capability", "l2_bytes")
+
+
+def in_order(context: Context, wants: frozenset[ContextNeed]) -> tuple[Elite, ...]:
+    """Return the parents with the one that is to be changed first: of a ladder that is the last, the fastest."""
+    return context.parents[::-1] if ContextNeed.LADDER in wants else context.parents
+
+
+def sections_of(context: Context, wants: frozenset[ContextNeed]) -> list[PromptSection]:
+    """Return every section that there is something to say in."""
+    made = [
+        PromptSection("task", _task(context.task)),
+        *_device(context),
+        PromptSection("guide", f"## How a kernel is written in {context.language}\n\n{context.guide.strip()}")
+        if context.guide.strip()
+        else None,
+        *(PromptSection("constraints", _bullets(context.constraints)) for _ in context.constraints[:1]),
+        *_parents(context, ladder=ContextNeed.LADDER in wants),
+        *_broken(context),
+        *_foreign(context),
+        *_tried(context),
+        *_insights(context),
+        *_inspirations(context),
+        *_failures(context),
+        *_best(context),
+        *(PromptSection("hints", _bullets(context.hints)) for _ in context.hints[:1]),
+    ]
+    return [section for section in made if section is not None]
+
+
+def _task(task: Task) -> str:
+    parts = [
+        f"## The task: {task.name}",
+        task.description,
+        "`run` must compute what this PyTorch function computes:",
+        fence(reference_source(task), "python"),
+        "Speed is measured on these inputs; what counts is the weighted geometric mean of the speed-ups:",
+        "\n".join(_workload(task, workload) for each in task.workloads.values() for workload in each.search),
+        "Winners are measured again on sizes that are not shown here, so do not write code for these sizes alone.",
+        _precision(task),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _workload(task: Task, workload: Workload) -> str:
+    dims = " ".join(f"{name}={value}" for name, value in workload.dims.items())
+    flops, moved = task.flops_at(workload), task.bytes_at(workload)
+    intensity = f", {flops / moved:.4g} FLOP per byte" if moved else ""
+    return (
+        f"- {workload.name} (weight {workload.weight:g}): {dims}; {workload.distribution} values; "
+        f"{flops / 1e9:.4g} GFLOP, at least {moved / 1e6:.4g} MB moved{intensity}"
+    )
+
+
+def _precision(task: Task) -> str:
+    policy = task.precision
+    lines = [
+        f"Right means: the error against fp64 stays within about {policy.slack:g} times that of PyTorch's own kernel, "
+        f"on values that are {'; '.join(_VALUES[name] for name in task.distributions)}; and on odd and tiny sizes."
+    ]
+    if policy.exact_on_integers:
+        lines.append("On inputs of 0 and 1 the results must be exactly equal.")
+    if any(tensor.dtype == "float32" for tensor in task.signature.tensors):
+        lines.append(f"TF32 is {'allowed' if policy.allow_tf32 else 'not allowed'}.")
+    return " ".join(lines)
+
+
+def _device(context: Context) -> Iterator[PromptSection]:
+    sheet, kinds = context.device_sheet, _kinds(context.task)
+    peaks = [f"peak_{kind}_gflop_s" for kind in kinds if f"peak_{kind}_gflop_s" in sheet]
+    first = {name: sheet[name] for name in (*peaks, *_HEADLINES) if name in sheet}
+    lines = [f"{one_line(context.device) or 'The device'}: {quantities(first)}." if first else one_line(context.device)]
+    bandwidth = max(sheet.get("dram_read_gb_s", 0.0), sheet.get("dram_copy_gb_s", 0.0))
+    if peaks and bandwidth:
+        ridge = sheet[peaks[0]] / bandwidth
+        lines.append(
+            f"Below {ridge:.0f} FLOP per byte the main memory is the limit, above it the arithmetic ({kinds[0]})."
+        )
+    if first:
+        lines.append(
+            "A kernel's limit, below, is a bound with a margin: the fastest arithmetic, or the data once through the "
+            "fastest memory they fit in."
+        )
+    if context.environment:
+        lines.append(f"Compiled with {one_line(context.environment)}.")
+    if lines[0]:
+        yield PromptSection("device", " ".join(lines))
+    rest = {name: value for name, value in sheet.items() if name not in first and value}
+    if rest:
+        yield PromptSection("device", f"Also: {quantities(rest)}.", worth=DETAIL)
+
+
+def _kinds(task: Task) -> tuple[str, ...]:
+    tensors: Sequence[Tensor] = task.signature.tensors
+    found = dict.fromkeys(SHORT[tensor.dtype] for tensor in tensors if tensor.dtype in SHORT)
+    return (*found, "tf32") if task.precision.allow_tf32 else tuple(found)
+
+
+def _parents(context: Context, *, ladder: bool) -> Iterator[PromptSection]:
+    """Number the parents as they are given; of a ladder the last one is changed, else the first."""
+    last = len(context.parents) - 1
+    for index, elite in enumerate(context.parents):
+        to_change = index == (last if ladder else 0)
+        title = f"Kernel {index + 1}" + (", the one to change" if to_change and last else "")
+        note = tuned(elite, context.siblings) if index == 0 else ""
+        yield PromptSection("parents", portrait(title, elite, _verdict(context, elite), note=note))
+
+
+def _verdict(context: Context, elite: Elite) -> Evaluation | None:
+    return context.verdicts.get(elite.candidate.id)
+
+
+def _broken(context: Context) -> Iterator[PromptSection]:
+    broken = context.broken
+    if broken is not None:
+        yield PromptSection(
+            "broken", broken_portrait(broken, context.verdicts.get(broken.candidate.id, broken.evaluation))
+        )
+
+
+def _foreign(context: Context) -> Iterator[PromptSection]:
+    for index, candidate in enumerate(context.foreign):
+        yield PromptSection("foreign", foreign_portrait(candidate), worth=FOREIGN if index else None)
+
+
+def _tried(context: Context) -> Iterator[PromptSection]:
+    """Tell what was tried on the first parent and what came of it, newest first, and then what was tried elsewhere."""
+    first = context.parents[0].candidate.id if context.parents else ""
+    told = {failure.rationale for failure in context.failures}  # with what was said of them, further down
+    newest = [
+        attempt
+        for attempt in reversed(context.attempts)
+        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in told)
+    ]
+    own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
+    measured = {attempt.rationale for attempt in own}
+    waiting = sorted(text for text in context.tried - measured if not text.startswith(_CHEAP))
+    lines = [f"on kernel 1: {one_line(a.rationale)} -> {_outcome(a)}" for a in own]
+    lines += [f"on kernel 1: {one_line(text)} -> not known yet" for text in waiting]
+    lines += [f"elsewhere: {one_line(a.rationale)} -> {_outcome(a)}" for a in others]
+    for text in lines[:TRIED_LINES]:
+        yield PromptSection("tried", f"- {text}", worth=TRIED)
+
+
+def _outcome(attempt: Attempt) -> str:
+    if attempt.gain is None:
+        return f"wrong ({attempt.status})"
+    over_all = "" if attempt.log_speedup is None else f", {math.exp(attempt.log_speedup):.3f}x over the baseline"
+    return f"{math.exp(attempt.gain):.2f}x of its parent{over_all}"
+
+
+def _insights(context: Context) -> Iterator[PromptSection]:
+    for known in context.insights:
+        strategy = known.insight.kind is InsightKind.STRATEGY
+        worth = LESSON if known.insight.kind is InsightKind.LESSON else None
+        name = "strategies" if strategy else "insights"
+        yield PromptSection(name, _insight(known, context), worth=worth, reference=known.seq)
+
+
+def _insight(known: KnownInsight, context: Context) -> str:
+    insight = known.insight
+    about = f" of `{insight.candidate}`{_where(insight.candidate, context)}" if insight.candidate else ""
+    facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
+    if known.gains:
+        came = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
+        facts.append(f"kernels made with it came to {came} of their parents")
+    else:
+        facts.append("not used yet")
+    head = f"### {insight.kind.value.capitalize()}{about} ({'; '.join(facts)})"
+    return f"{head}\n\n" + fence(f"{one_line(insight.title)}\n\n{middle_cut(insight.text.strip(), NOTE_CHARACTERS)}")
+
+
+def _where(name: str, context: Context) -> str:
+    """Say which of the kernels shown a note is about, or how fast that one was: its author calls it kernel 1."""
+    for index, elite in enumerate(context.parents):
+        if elite.candidate.id == name:
+            return f", kernel {index + 1} here"
+    verdict = context.verdicts.get(name)
+    if verdict is None or not verdict.ok:
+        return ", not shown here"
+    return f", its kernel 1, not shown here, {combined_speedup(verdict.timings).value:.3f}x over the baseline"
+
+
+def _inspirations(context: Context) -> Iterator[PromptSection]:
+    shown = {elite.candidate.id for elite in context.parents}
+    others = [elite for elite in context.inspirations if elite.candidate.id not in shown]
+    for index, elite in enumerate(others):
+        text = portrait(f"Inspiration {index + 1}", elite, _verdict(context, elite))
+        yield PromptSection("inspirations", text, worth=INSPIRATION, reference=elite.candidate.id)
+
+
+def _failures(context: Context) -> Iterator[PromptSection]:
+    """Tell what failed, that of these parents last: nearest to where it is read, and the last to be left out."""
+    parents = {elite.candidate.id for elite in context.parents}
+    others = [f for f in context.failures if context.broken is None or f.candidate.id != context.broken.candidate.id]
+    ranked = sorted(others, key=lambda failure: bool(parents & set(failure.parents)))
+    for index, failure in enumerate(ranked):
+        yield PromptSection("failures", f"- {_failure(failure)}", worth=FAILURE + min(index, TRIED - FAILURE - 1))
+
+
+def _failure(failure: Failure) -> str:
+    rationale = failure.rationale
+    who = "" if rationale.startswith(f"{failure.operator}:") else f"{failure.operator}: "
+    return f"{who}{one_line(rationale)} -> {failure.evaluation.status}: {one_line(failure.evaluation.feedback)}"
+
+
+def _best(context: Context) -> Iterator[PromptSection]:
+    best = context.best
+    if best is not None and best.candidate.id not in {elite.candidate.id for elite in context.parents}:
+        yield PromptSection("best", f"The fastest kernel of the run so far: {standing(best, _verdict(context, best))}.")
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    indented = (text.strip().replace("\n", "\n  ") for text in texts)  # a hint may hold a snippet
+    return "\n".join(f"- {text}" for text in indented)

@@ -1,0 +1,174 @@
+"""What the rewrites share: the interface, fresh names, tunable lines and small loop builders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from operators.rewrites.cpp.ir.accesses import constants
+from operators.rewrites.cpp.ir.paths import paths
+from operators.rewrites.cpp.ir.syntax import (
+    ONE,
+    ZERO,
+    Binary,
+    Decl,
+    Expr,
+    For,
+    Path,
+    Program,
+    Stmt,
+    expr_names,
+    names_in,
+    walk_stmts,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSite:
+    """A place where a rewrite is legal: path of a statement, label for people, rewrite-specific details."""
+
+    path: Path
+    label: str
+    detail: tuple[str, ...] = ()
+
+
+class CppRewrite(Protocol):
+    """A source transformation."""
+
+    name: str
+
+    def sites(self, program: Program) -> list[LoopSite]:
+        """The places where the rewrite is legal, best first."""
+
+    def apply(self, program: Program, site: LoopSite) -> Program:
+        """The program rewritten at one of its sites."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTunable:
+    """A tunable constant to add: default first, then all values."""
+
+    name: str
+    default: int
+    values: tuple[int, ...]
+
+
+# ---------------------------------------------------------------------------- file text
+
+_NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
+
+
+def fresh(program: Program, name: str, *taken: str) -> str:
+    """The name, with a number behind it if the file uses it already."""
+    used = names_in(program.body) | {p.name for p in program.params} | set(taken)
+    used |= set(re.findall(r"\w+", program.head + program.tail))
+    candidate, number = name, 2
+    while candidate in used:
+        candidate, number = f"{name}{number}", number + 1
+    return candidate
+
+
+def add_tunables(program: Program, tunables: Sequence[NewTunable], *where: str) -> Program:
+    """Declare tunable constants, with constraints, in front of the kernel function."""
+    lines = [f"constexpr int {t.name} = {t.default};  // tune: {' '.join(map(str, t.values))}" for t in tunables]
+    return add_lines(program, [*lines, *(f"// tune-where: {rule}" for rule in where)])
+
+
+def add_lines(program: Program, lines: Sequence[str]) -> Program:
+    """Put lines at the end of the file head, in front of comments that describe the kernel."""
+    head = program.head.splitlines()
+    end = len(head)
+    while end and head[end - 1].lstrip().startswith("//") and not _NO_DESCRIPTION.search(head[end - 1]):
+        end -= 1
+    text = "\n".join([*head[:end], *lines, *head[end:]]) + "\n"
+    return replace(program, head=text)
+
+
+def add_include(program: Program, header: str) -> Program:
+    """Include a standard header unless the file has it."""
+    line = f"#include <{header}>"
+    if line in program.head:
+        return program
+    head = program.head.splitlines()
+    last = max((n for n, text in enumerate(head) if text.startswith("#include")), default=-1)
+    return replace(program, head="\n".join([*head[: last + 1], line, *head[last + 1 :]]) + "\n")
+
+
+def element_types(program: Program) -> dict[str, str]:
+    """Element type of each array: pointer parameters and local arrays."""
+    types = {p.name: p.type.split("*")[0].removeprefix("const ").strip() for p in program.params if p.pointer}
+    for stmt in walk_stmts(program.body):
+        if isinstance(stmt, Decl) and (stmt.dims or "*" in stmt.type):
+            kind = re.sub(r"\b(const|alignas\(\d+\))\s*", "", stmt.type.split("*")[0]).strip()
+            types.setdefault(stmt.name, kind)
+    return types
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+def loops(program: Program) -> list[tuple[Path, For]]:
+    """All reachable loops in source order."""
+    return [(path, stmt) for path, stmt in paths(program.body) if isinstance(stmt, For)]
+
+
+def constant_trip(program: Program, loop: For) -> bool:
+    """Whether the loop has constant bounds."""
+    known = set(constants(program.head))
+    return loop.lower == ZERO and expr_names(loop.upper) <= known and expr_names(loop.step) <= known
+
+
+def innermost(loop: For) -> bool:
+    """Whether the loop contains no other loop."""
+    return not any(isinstance(stmt, For) for stmt in walk_stmts(loop.body))
+
+
+def inside_tile(program: Program, path: Path) -> bool:
+    """Whether a constant-trip loop encloses the statement."""
+    return any(
+        isinstance(stmt, For) and constant_trip(program, stmt) and len(p) < len(path) and path[: len(p)] == p
+        for p, stmt in paths(program.body)
+    )
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    """`left + right`, leaving out zeros."""
+    if left == ZERO:
+        return right
+    return left if right == ZERO else Binary("+", left, right)
+
+
+def mul(left: Expr, right: Expr) -> Expr:
+    """`left * right`, leaving out ones."""
+    if left == ONE:
+        return right
+    return left if right == ONE else Binary("*", left, right)
+
+
+def whole(value: Expr, part: Expr) -> Expr:
+    """`value - value % part`; when the value already is a multiple of a divisor of `part`, of its own whole."""
+    match value:
+        case Binary("-", left, Binary("%", again, divisor)) if left == again and (
+            part == divisor or (isinstance(part, Binary) and divisor in (part.left, part.right))
+        ):
+            return Binary("-", left, Binary("%", left, part))
+        case _:
+            return Binary("-", value, Binary("%", value, part))
+
+
+def whole_steps(loop: For, part: Expr) -> Expr:
+    """Upper bound of the part of the loop's range that whole steps of `part` cover."""
+    if loop.lower == ZERO:
+        return whole(loop.upper, part)
+    match loop.upper:
+        case Binary("+", low, length) if low == loop.lower:
+            return Binary("+", low, whole(length, part))
+        case _:
+            return Binary("+", loop.lower, whole(Binary("-", loop.upper, loop.lower), part))
+
+
+def tile_loop(var: str, trip: Expr, body: tuple[Stmt, ...], *, unroll: bool = False) -> For:
+    """A constant-trip loop over a local tile."""
+    return For(var, ZERO, trip, ONE, body, "int", ("GCC unroll 16",) if unroll else ())

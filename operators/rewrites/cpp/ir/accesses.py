@@ -1,0 +1,314 @@
+"""Collects the array accesses and scalar uses of statements, with subscripts as polynomials in loop symbols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from operators.rewrites.cpp.ir.affine import ONE, ZERO, Poly, clamp_parts, floor_parts, min_parts, to_poly
+from operators.rewrites.cpp.ir.reader import INDEX_TYPES
+from operators.rewrites.cpp.ir.reductions import extremum, math_function, reduction_of
+from operators.rewrites.cpp.ir.syntax import (
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Decl,
+    Expr,
+    ExprStmt,
+    For,
+    If,
+    Index,
+    Program,
+    Raw,
+    RawExpr,
+    RefCast,
+    Stmt,
+    Ternary,
+    Var,
+    all_exprs,
+    walk,
+    walk_stmts,
+)
+
+ALLOCATE = "std::aligned_alloc"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The values of a loop variable: `low` to `high`, both included."""
+
+    low: Poly
+    high: Poly
+    step: Poly
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAccess:
+    """One read or write of an array: element index, vector lanes, and the loops around it."""
+
+    array: str
+    index: Poly | None
+    lanes: Poly
+    write: bool
+    op: str | None
+    loops: tuple[str, ...]
+    expr: Expr
+
+
+def constants(head: str) -> tuple[str, ...]:
+    """Names of the integer constants of the file, tunables included."""
+    return tuple(
+        re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
+    )
+
+
+@dataclass(slots=True)
+class Scan:
+    """Walks statements in order and records accesses with subscripts in unique loop symbols."""
+
+    head: str
+    env: dict[str, Poly | None] = field(default_factory=dict)
+    views: dict[str, tuple[str, Poly]] = field(default_factory=dict)
+    dims: dict[str, tuple[Poly | None, ...]] = field(default_factory=dict)
+    reassigned: set[str] = field(default_factory=set)
+    spans: dict[str, Span] = field(default_factory=dict)
+    symbol_of: dict[str, str] = field(default_factory=dict)
+    loops: tuple[str, ...] = ()
+    accesses: list[ArrayAccess] = field(default_factory=list)
+    writes: list[tuple[str, str | None]] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+    local: set[str] = field(default_factory=set)
+    uses: dict[str, int] = field(default_factory=dict)
+    blocked: bool = False
+
+    @staticmethod
+    def start(program: Program) -> Scan:
+        """A scan that knows the sizes and constants of a program."""
+        scan = Scan(program.head)
+        for name in constants(program.head):
+            scan.env[name] = Poly.symbol(name)
+        for param in program.params:
+            if not param.pointer:
+                scan.env[param.name] = Poly.symbol(param.name)
+        targets = (s.target for s in walk_stmts(program.body) if isinstance(s, Assign))
+        scan.reassigned = {t.name for t in targets if isinstance(t, Var)}
+        for name in scan.reassigned:
+            scan.env[name] = None
+        return scan
+
+    def body(self, stmts: tuple[Stmt, ...]) -> None:
+        """Scan statements in a scope of their own."""
+        env, views = dict(self.env), dict(self.views)
+        for stmt in stmts:
+            self.stmt(stmt)
+        self.env, self.views = env, views
+
+    def stmt(self, stmt: Stmt) -> None:
+        """Scan one statement."""
+        reduction = reduction_of(stmt)
+        match stmt:
+            case Raw():
+                self.blocked = True
+            case For():
+                self.enter(stmt)
+                self.body(stmt.body)
+                self.loops = self.loops[:-1]
+            case _ if reduction is not None:
+                target, op, value = reduction
+                self.write(target, op)
+                self.read(value)
+            case If():
+                self.read(stmt.cond)
+                self.body(stmt.then)
+                self.body(stmt.orelse)
+            case Block():
+                self.body(stmt.body)
+            case _:
+                self.simple(stmt)
+
+    def simple(self, stmt: Stmt) -> None:
+        """Scan a statement without nested statements."""
+        match stmt:
+            case Decl():
+                self.declare(stmt)
+            case Assign():
+                self.read(stmt.value)
+                if stmt.op != "=":
+                    self.read(stmt.target)
+                self.write(stmt.target, None)
+            case ExprStmt(Call("std::free" | "__builtin_prefetch", _)):
+                pass
+            case _:
+                self.blocked = True
+
+    def enter(self, loop: For) -> None:
+        """Open a loop: give its variable a unique symbol and a range."""
+        symbol = f"{loop.var}@{len(self.spans)}"
+        self.uses[loop.var] = sum(e == Var(loop.var) for e in all_exprs(loop.body))
+        low, step = to_poly(loop.lower, self.env), to_poly(loop.step, self.env)
+        tile = min_parts(loop.upper)
+        floor = floor_parts(loop.upper)
+        high = self._last(loop.upper if floor is None else floor[0], step if floor and floor[1] == loop.step else None)
+        self.loops = (*self.loops, symbol)
+        if low is None or step is None or loop.var in self.reassigned:
+            self._open(loop.var, symbol, None, Span(ZERO, ZERO, ONE))
+            return
+        outer = low.symbols & self.spans.keys()
+        value = Poly.symbol(symbol)
+        if outer and tile is not None:
+            high = self._tile(tile, low, outer)
+            self._open(loop.var, symbol, None if high is None else low + value, Span(ZERO, high or ZERO, step))
+        elif high is None:
+            self._open(loop.var, symbol, None, Span(ZERO, ZERO, ONE))
+        elif outer:
+            self._open(loop.var, symbol, low + value, Span(ZERO, high - low, step))
+        else:
+            self._open(loop.var, symbol, value, Span(low, high, step))
+
+    def _open(self, var: str, symbol: str, value: Poly | None, span: Span) -> None:
+        self.env[var], self.spans[symbol], self.symbol_of[var] = value, span, symbol
+
+    def _last(self, upper: Expr, step: Poly | None) -> Poly | None:
+        bound = to_poly(upper, self.env)
+        return None if bound is None else bound - (step or ONE)
+
+    def _tile(self, bounds: tuple[Expr, Expr], low: Poly, outer: set[str]) -> Poly | None:
+        """Range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
+        end, total = to_poly(bounds[0], self.env), to_poly(bounds[1], self.env)
+        if end is None or total is None:
+            return None
+        size = end - low
+        if len(outer) != 1 or size.symbols & self.spans.keys():
+            return None
+        (symbol,) = outer
+        span = self.spans[symbol]
+        if low != Poly.symbol(symbol) or span.step != size:
+            return None
+        self.spans[symbol] = Span(span.low, total - size, span.step)
+        return size - ONE
+
+    def declare(self, decl: Decl) -> None:
+        """Record a local: an integer definition, a view of an array, an array or a scalar."""
+        if decl.init is not None:
+            self.read(decl.init)
+        self.local.add(decl.name)
+        self.env[decl.name] = None
+        self.views.pop(decl.name, None)
+        self.dims[decl.name] = tuple(to_poly(dim, self.env) for dim in decl.dims)
+        if decl.init is None or decl.dims:
+            return
+        if "*" in decl.type:
+            self._view(decl)
+        elif decl.type.removeprefix("const ") in INDEX_TYPES and decl.name not in self.reassigned:
+            self.env[decl.name] = self._integer(decl.init)
+
+    def _integer(self, init: Expr) -> Poly | None:
+        clamp = clamp_parts(init)
+        if clamp is None:
+            return to_poly(init, self.env)
+        var, size, total = clamp[0], to_poly(clamp[1], self.env), to_poly(clamp[2], self.env)
+        symbol = self.symbol_of.get(var)
+        if symbol is None or size is None or total is None or self.spans[symbol].step != size or self.uses[var] != 2:
+            return None
+        # Overlapped tiles recompute the same values, so the clamped origin stands for the tile's own.
+        self.spans[symbol] = Span(self.spans[symbol].low, total - size, size)
+        return self.env[var]
+
+    def _view(self, decl: Decl) -> None:
+        match decl.init:
+            case Binary("+", Var(base), offset) if decl.name not in self.reassigned:
+                index = to_poly(offset, self.env)
+            case Var(base) if decl.name not in self.reassigned:
+                index = ZERO
+            case _ if decl.init is not None and any(
+                isinstance(e, Call) and e.name == ALLOCATE for e in walk(decl.init)
+            ):
+                return
+            case _:
+                self.blocked = True
+                return
+        outer, start = self.views.get(base, (base, ZERO))
+        if index is None:
+            self.blocked = True
+        else:
+            self.local.discard(decl.name)
+            self.views[decl.name] = (outer, start + index)
+
+    def write(self, target: Expr, op: str | None) -> None:
+        """Record a store."""
+        match target:
+            case Var(name):
+                self.writes.append((name, op))
+            case Index() | RefCast():
+                self._access(target, op, write=True)
+            case _:
+                self.blocked = True
+
+    def read(self, expr: Expr) -> None:
+        """Record all loads of an expression."""
+        match expr:
+            case RawExpr():
+                self.blocked = True
+            case Var(name):
+                self.reads.append(name)
+            case Index() | RefCast():
+                self._access(expr, None, write=False)
+            case Call(name, args):
+                self.blocked |= not self._pure(name)
+                for arg in args:
+                    self.read(arg)
+            case _:
+                for part in _operands(expr):
+                    self.read(part)
+
+    def _pure(self, name: str) -> bool:
+        known = math_function(name) or extremum(name) or name in {ALLOCATE, "__builtin_assume_aligned"}
+        if known or name.startswith(("std::numeric_limits", "std::min", "__builtin_inf", "__builtin_huge")):
+            return True
+        return re.search(rf"\b(?:inline|constexpr)\b[^;{{}}]*\b{re.escape(name)}\s*\(", self.head) is not None
+
+    def _access(self, expr: Index | RefCast, op: str | None, *, write: bool) -> None:
+        target = expr.value if isinstance(expr, RefCast) else expr
+        for sub in target.subs:
+            self.read(sub)
+        lanes = ONE
+        if isinstance(expr, RefCast):
+            lanes = vector_lanes(self.head, expr.type) or ZERO
+        index = self._linear(target)
+        array, start = self.views.get(target.base, (target.base, ZERO))
+        where = None if index is None or lanes == ZERO else start + index
+        self.accesses.append(ArrayAccess(array, where, lanes, write, op, self.loops, expr))
+
+    def _linear(self, target: Index) -> Poly | None:
+        index = ZERO
+        sizes = (None, *self.dims.get(target.base, ())[1:])
+        if len(target.subs) != max(len(sizes), 1):
+            return None
+        for sub, size in zip(target.subs, sizes, strict=True):
+            poly = to_poly(sub, self.env)
+            if poly is None:
+                return None
+            index = (index * size if size is not None else index) + poly
+        return index
+
+
+def _operands(expr: Expr) -> Iterator[Expr]:
+    found: list[Expr] = []
+    match expr:
+        case Ternary(cond, then, orelse):
+            found = [cond, then, orelse]
+        case Binary(_, left, right):
+            found = [left, right]
+        case _:
+            inner = [e for e in walk(expr)][1:]
+            found = [e for e in inner if isinstance(e, (Var, Index, RefCast, RawExpr, Call))]
+    yield from found
+
+
+def vector_lanes(head: str, kind: str) -> Poly | None:
+    """Lane count of a vector type that the file declares."""
+    name = kind.removeprefix("const ").strip()
+    found = re.search(rf"\b{re.escape(name)} __attribute__\(\(vector_size\((\w+) \*", head)
+    return Poly.symbol(found[1]) if found else None

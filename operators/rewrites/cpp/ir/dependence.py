@@ -1,0 +1,173 @@
+"""Which loops may run in any order: parallel loops, reductions, and the accesses behind the answer.
+
+Everything is conservative: an access that is not understood makes its loop serial.  Sizes are taken to be
+at least 1 (a loop over an empty range orders nothing) and distinct array arguments never overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from operators.rewrites.cpp.ir.accesses import ArrayAccess, Scan
+from operators.rewrites.cpp.ir.affine import ONE, ZERO, Poly
+from operators.rewrites.cpp.ir.paths import at, main_body
+from operators.rewrites.cpp.ir.syntax import For, Path, Program, Raw, RawExpr, Stmt, all_exprs, walk_stmts
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """What is known about one loop."""
+
+    parallel: bool
+    reorderable: bool
+    reductions: tuple[tuple[str, str], ...]
+    symbol: str
+    scan: Scan
+
+
+def facts(program: Program, path: Path) -> LoopFacts:
+    """Dependence facts of the loop at `path`."""
+    scan = Scan.start(program)
+    body: tuple[Stmt, ...] = program.body
+    for depth, position in enumerate(path):
+        for stmt in body[:position]:
+            scan.stmt(stmt)
+        here = body[position]
+        if depth + 1 < len(path):
+            if isinstance(here, For):
+                scan.enter(here)
+            body = main_body(here)
+    loop = at(program.body, path)
+    if not isinstance(loop, For):
+        raise TypeError("not a loop")
+    scan.accesses, scan.writes, scan.reads = [], [], []
+    scan.local, scan.blocked = set(), False
+    outer = len(scan.loops)
+    scan.stmt(loop)
+    symbol = next(name for name in scan.spans if name.startswith(f"{loop.var}@") and name not in scan.loops)
+    symbol = _own_symbol(scan, loop.var, outer) or symbol
+    return _judge(scan, symbol)
+
+
+def _own_symbol(scan: Scan, var: str, outer: int) -> str | None:
+    for access in scan.accesses:
+        if len(access.loops) > outer:
+            return access.loops[outer]
+    return None
+
+
+def _judge(scan: Scan, symbol: str) -> LoopFacts:
+    reductions: dict[str, str] = {}
+    fine, ordered = not scan.blocked, True
+    shared = {name for name, _ in scan.writes} - scan.local
+    for name in sorted(shared):
+        ops = {op for target, op in scan.writes if target == name}
+        if len(ops) == 1 and None not in ops and name not in scan.reads:
+            reductions[name] = next(iter(ops)) or ""
+        else:
+            fine = False
+    arrays = {access.array for access in scan.accesses if access.write} - scan.local
+    for array in sorted(arrays):
+        group = [access for access in scan.accesses if access.array == array]
+        if independent(scan, group, symbol):
+            continue
+        ordered = False
+        ops = {access.op for access in group}
+        if len(ops) == 1 and None not in ops:
+            reductions[array] = next(iter(ops)) or ""
+        else:
+            fine = False
+    parallel = fine and ordered and not reductions
+    return LoopFacts(parallel, fine, tuple(sorted(reductions.items())), symbol, scan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    stride: Poly
+    low: Poly
+    high: Poly
+    large: tuple[Poly, ...]
+
+
+def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
+    """Whether no two iterations of a loop touch the same element through these accesses of one array."""
+    span = scan.spans[symbol]
+    known = _Known(scan, tuple(dict.fromkeys(loop for access in group for loop in access.loops)))
+    shapes = [_shape(known, access, symbol) for access in group]
+    for a, access_a in zip(shapes, group, strict=True):
+        for b, access_b in zip(shapes, group, strict=True):
+            if not (access_a.write or access_b.write):
+                continue
+            if a is None or b is None or a.stride != b.stride:
+                return False
+            reach = a.high - b.low
+            if not known.positive(a.stride * span.step - reach):
+                return False
+            extent = a.stride * (span.high - span.low)
+            strides = set(a.large) | set(b.large)
+            if strides and not any(
+                known.positive(g - extent - reach) and all(s.divisible_by(g) for s in strides) for g in strides
+            ):
+                return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known about the symbols: inside a loop its range is not empty, so `high - low >= 0`."""
+
+    scan: Scan
+    loops: tuple[str, ...]
+
+    def natural(self, value: Poly) -> bool:
+        """Whether the value is provably >= 0."""
+        free = frozenset(self.scan.spans)
+        if value.nonnegative(free):
+            return True
+        ranges = {self.scan.spans[name].high - self.scan.spans[name].low for name in self.loops}
+        return any((value - extent).nonnegative(free) for extent in ranges)
+
+    def positive(self, value: Poly) -> bool:
+        """Whether the value is provably >= 1."""
+        return self.natural(value - ONE)
+
+
+def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
+    """The access as `stride * v + [low, high] + multiples of large strides`."""
+    if access.index is None or symbol not in access.loops:
+        return None
+    spans = known.scan.spans
+    stride = access.index.stride(symbol)
+    if stride is None or stride == ZERO or not known.natural(stride):
+        return None
+    extent = stride * (spans[symbol].high - spans[symbol].low)
+    rest = access.index.without(symbol)
+    low, high = ZERO, access.lanes - ONE
+    large: list[Poly] = []
+    for inner in access.loops[access.loops.index(symbol) + 1 :]:
+        factor = rest.stride(inner)
+        if factor is None or not known.natural(factor):
+            return None
+        rest = rest.without(inner)
+        if factor == ZERO:
+            continue
+        if known.positive(factor - extent):
+            large.append(factor)
+        else:
+            low, high = low + factor * spans[inner].low, high + factor * spans[inner].high
+    return _Shape(stride, rest + low, rest + high, tuple(large))
+
+
+def parallel(program: Program, path: Path) -> bool:
+    """Whether the iterations of the loop are independent."""
+    return facts(program, path).parallel
+
+
+def reorderable(program: Program, path: Path) -> bool:
+    """Whether the iterations are independent up to reassociated sums, products and extrema."""
+    return facts(program, path).reorderable
+
+
+def has_raw(body: tuple[Stmt, ...]) -> bool:
+    """Whether any statement or expression was not understood."""
+    return any(isinstance(s, Raw) for s in walk_stmts(body)) or any(isinstance(e, RawExpr) for e in all_exprs(body))

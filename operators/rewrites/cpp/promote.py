@@ -1,0 +1,81 @@
+"""Scalar replacement: an array element that an inner loop keeps updating becomes a local scalar.
+
+Legal when every access of the array in the statements has that one subscript and the inner loops do not
+change it.  From: Callahan, Carr, Kennedy, "Improving register allocation for subscripted variables", 1990.
+"""
+
+from __future__ import annotations
+
+from operators.rewrites.cpp.base import LoopSite, element_types, fresh, innermost, loops
+from operators.rewrites.cpp.ir.dependence import facts
+from operators.rewrites.cpp.ir.paths import splice, with_body
+from operators.rewrites.cpp.ir.syntax import (
+    Assign,
+    Decl,
+    For,
+    Index,
+    Program,
+    RefCast,
+    Stmt,
+    Var,
+    all_exprs,
+    expr_names,
+    map_body,
+    walk_stmts,
+)
+
+
+def updated_element(body: tuple[Stmt, ...]) -> Index | None:
+    """The array element that a loop among the statements updates in place, if it can live in a scalar."""
+    inner = {s.var for s in walk_stmts(body) if isinstance(s, For)}
+    inner |= {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
+    for loop in body:
+        if not isinstance(loop, For):
+            continue
+        for stmt in walk_stmts(loop.body):
+            if isinstance(stmt, Assign) and isinstance(stmt.target, Index) and not expr_names(stmt.target) & inner:
+                uses = {e for e in all_exprs(body) if isinstance(e, Index) and e.base == stmt.target.base}
+                if uses == {stmt.target} and not any(
+                    isinstance(e, RefCast) and e.value in uses for e in all_exprs(body)
+                ):
+                    return stmt.target
+    return None
+
+
+def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements with their updated element, where its type is known, held in a scalar."""
+    element = updated_element(body)
+    kind = element_types(program).get(element.base) if element is not None else None
+    if element is None or kind is None:  # of a name that is not declared here no scalar can be made
+        return body
+    name = fresh(program, "acc")
+    first = body[0]
+    stored = isinstance(first, Assign) and first.target == element and first.op == "="
+    start: Stmt = Decl(kind, name, (), first.value if stored and isinstance(first, Assign) else element)
+    rest = map_body(body[1:] if stored else body, lambda e: Var(name) if e == element else e)
+    return (start, *rest, Assign(element, "=", Var(name)))
+
+
+class Promote:
+    """Hold an updated array element in a register."""
+
+    name = "promote"
+
+    def sites(self, program: Program) -> list[LoopSite]:
+        """Loops whose body updates one element in an inner loop."""
+        found = []
+        for path, loop in loops(program):
+            if innermost(loop):
+                continue
+            element = updated_element(loop.body)
+            if element is not None and element.base in element_types(program) and facts(program, path).parallel:
+                found.append(LoopSite(path, f"{element.base} in loop {loop.var}"))
+        return found
+
+    def apply(self, program: Program, site: LoopSite) -> Program:
+        """Load before, store after, a scalar in between."""
+        loop = dict(loops(program))[site.path]
+        new = with_body(loop, promote(program, loop.body))
+        return Program(
+            program.head, program.prefix, program.params, splice(program.body, site.path, (new,)), program.tail
+        )

@@ -1,0 +1,307 @@
+"""Register tiling: unroll-and-jam one or two parallel loops over the loops inside them.
+
+Every scalar of the body becomes a small local array with one element per point of the tile, and the body is
+distributed into phases (initialise, reduce, store), each a constant-trip loop nest that the compiler can
+unroll and keep in registers.  Legal when the tiled loops are parallel and the loops inside have bounds that
+do not change within a tile.  The last tile of a row overlaps the one before it where recomputing is harmless
+(the output is only written), so no scalar remainder exists; otherwise plain remainder loops follow.
+From: Carr and Kennedy, "Improving the ratio of memory operations to floating-point operations", 1994, and
+the micro-kernels of BLIS (Van Zee and van de Geijn, 2015).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from operators.rewrites.cpp.base import (
+    LoopSite,
+    NewTunable,
+    add_tunables,
+    constant_trip,
+    element_types,
+    fresh,
+    innermost,
+    inside_tile,
+    loops,
+    tile_loop,
+    whole,
+)
+from operators.rewrites.cpp.ir.accesses import Scan
+from operators.rewrites.cpp.ir.affine import ONE as UNIT
+from operators.rewrites.cpp.ir.dependence import facts, has_raw
+from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.syntax import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Block,
+    Decl,
+    Expr,
+    For,
+    If,
+    Index,
+    Path,
+    Program,
+    Stmt,
+    Ternary,
+    Var,
+    expr_names,
+    map_body,
+    names_in,
+    own_exprs,
+    substitute,
+    walk_stmts,
+)
+from operators.rewrites.cpp.promote import promote
+from operators.rewrites.cpp.vector_types import VECTORS
+
+_VECTORS = frozenset(vector.name for vector in VECTORS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Dim:
+    """One tiled loop: the loop, its tile size, index within the tile, first index of the tile, tile variable."""
+
+    loop: For
+    size: str
+    index: str
+    origin: str
+    tile: str
+    wide: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Statements that share one tile nest, or a loop that runs around phases of its own."""
+
+    stmts: tuple[Stmt, ...] = ()
+    loop: For | None = None
+    inner: tuple[_Phase, ...] = ()
+
+
+def _phases(body: tuple[Stmt, ...], changing: set[str]) -> tuple[_Phase, ...]:
+    phases: list[_Phase] = []
+    group: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, For) and not set().union(*map(expr_names, own_exprs(stmt))) & changing:
+            if group:
+                phases.append(_Phase(tuple(group)))
+                group = []
+            phases.append(_Phase((), stmt, _phases(stmt.body, changing)))
+        else:
+            group.append(stmt)
+    return (*phases, _Phase(tuple(group))) if group else tuple(phases)
+
+
+def _groups(phases: tuple[_Phase, ...]) -> list[tuple[Stmt, ...]]:
+    return [g for p in phases for g in ([p.stmts] if p.loop is None else _groups(p.inner))]
+
+
+def _shared(phases: tuple[_Phase, ...]) -> set[str]:
+    """Locals that several phases use and that therefore need one element per tile point."""
+    groups = [(names_in(group), group) for group in _groups(phases)]
+    declared = {s.name for _, group in groups for s in group if isinstance(s, Decl)}
+    return {name for name in declared if sum(name in names for names, _ in groups) > 1}
+
+
+def _jam(phases: tuple[_Phase, ...], dims: tuple[_Dim, ...], shared: set[str]) -> tuple[Stmt, ...]:
+    place = tuple(Var(d.index) for d in dims)
+    out: list[Stmt] = []
+
+    def spread(expr: Expr) -> Expr:
+        match expr:
+            case Var(name) if name in shared:
+                return Index(name, place)
+            case Index(name, subs) if name in shared:
+                return Index(name, (*place, *subs))
+            case _:
+                return expr
+
+    for phase in phases:
+        if phase.loop is not None:
+            out.append(replace(phase.loop, body=_jam(phase.inner, dims, shared)))
+            continue
+        points: list[Stmt] = []
+        for stmt in phase.stmts:
+            if isinstance(stmt, Decl) and stmt.name in shared:
+                sizes = tuple(Var(d.size) for d in dims)
+                out.append(Decl(stmt.type.removeprefix("const "), stmt.name, (*sizes, *stmt.dims), notes=stmt.notes))
+                if stmt.init is not None:
+                    points.append(Assign(Var(stmt.name), "=", stmt.init))
+            else:
+                points.append(stmt)
+        if points:
+            out.append(_nest(map_body(tuple(points), spread), dims))
+    return tuple(out)
+
+
+def _nest(body: tuple[Stmt, ...], dims: tuple[_Dim, ...]) -> Stmt:
+    for dim in dims:
+        body = substitute(body, dim.loop.var, Binary("+", Var(dim.origin), Var(dim.index)))
+    for dim in reversed(dims):
+        body = (tile_loop(dim.index, Var(dim.size), body, unroll=not dim.wide),)
+    return body[0]
+
+
+def _clamped(dim: _Dim) -> Decl:
+    end = Binary("+", Var(dim.tile), Var(dim.size))
+    upper = dim.loop.upper
+    init = Ternary(Binary("<=", end, upper), Var(dim.tile), Binary("-", upper, Var(dim.size)))
+    return Decl("const int64_t", dim.origin, (), init)
+
+
+def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tuple[Stmt, ...]:
+    """Tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
+    for dim in dims:
+        tile = (For(dim.tile, ZERO, dim.loop.upper, Var(dim.size), (_clamped(dim), *tile)),)
+    checks: Expr | None = None
+    for dim in dims:
+        check = Binary(">=", dim.loop.upper, Var(dim.size))
+        checks = check if checks is None else Binary("&&", checks, check)
+    if checks is None:
+        return tile
+    return (If(checks, tile, (nest,), nest.notes),)
+
+
+def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Whole tiles, then the original loops over what is left of each dimension."""
+    for dim in dims:
+        tile = (For(dim.origin, ZERO, whole(dim.loop.upper, Var(dim.size)), Var(dim.size), tile),)
+    out = list(tile)
+    for position, dim in enumerate(dims):
+        rest = body
+        for other in reversed(dims[position:]):
+            low = whole(other.loop.upper, Var(other.size)) if other is dim else ZERO
+            rest = (replace(other.loop, lower=low, body=rest, notes=()),)
+        for before in reversed(dims[:position]):
+            rest = (replace(before.loop, upper=whole(before.loop.upper, Var(before.size)), body=rest, notes=()),)
+        out += rest
+    return tuple(out)
+
+
+def _unit_strides(program: Program, path: Path, var: str) -> int:
+    """How many accesses in the loop at `path` have unit stride in `var`."""
+    scan: Scan = facts(program, path).scan
+    count = 0
+    for access in scan.accesses:
+        if access.index is None:
+            continue
+        own = [s for s in access.loops if s.startswith(f"{var}@")]
+        stride = access.index.stride(own[-1]) if own else None
+        count += stride == UNIT
+    return count
+
+
+class RegisterTile:
+    """Unroll-and-jam one or two parallel loops over the loops inside them."""
+
+    name = "register_tile"
+
+    def sites(self, program: Program) -> list[LoopSite]:
+        """Pairs of loops first, then single loops, each from the inside out."""
+        pairs, singles = [], []
+        for path, loop in loops(program):
+            if not self._tileable(program, path, loop):
+                continue
+            inner = loop.body[0]
+            if len(loop.body) == 1 and isinstance(inner, For) and not innermost(inner):
+                bounds = expr_names(inner.lower) | expr_names(inner.upper)
+                if (
+                    loop.var not in bounds
+                    and self._tileable(program, (*path, 0), inner)
+                    and self._fits(program, inner.body, loop)
+                ):
+                    pairs.append(LoopSite(path, f"loops {loop.var}, {inner.var}", ("2",)))
+            if self._fits(program, loop.body, loop) and self._pays(program, path, loop):
+                singles.append(LoopSite(path, f"loop {loop.var}", ("1",)))
+        covered = [site.path for site in pairs] + [(*site.path, 0) for site in pairs]
+        return [*reversed(pairs), *(site for site in reversed(singles) if site.path not in covered)]
+
+    def _tileable(self, program: Program, path: Path, loop: For) -> bool:
+        if loop.lower != ZERO or loop.step != ONE or loop.pragmas or innermost(loop) or has_raw(loop.body):
+            return False
+        if constant_trip(program, loop) or inside_tile(program, path):
+            return False
+        return facts(program, path).parallel
+
+    def _fits(self, program: Program, body: tuple[Stmt, ...], loop: For) -> bool:
+        """Whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
+        names = [s.name for s in walk_stmts(body) if isinstance(s, Decl)]
+        pointers = any(isinstance(s, Decl) and "*" in s.type for s in walk_stmts(body))
+        phases = _phases(body, {loop.var})
+        jams = any(p.loop is not None and not constant_trip(program, p.loop) for p in phases)
+        nested = any(isinstance(s, (Block, If)) and any(isinstance(t, For) for t in walk_stmts((s,))) for s in body)
+        return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
+
+    def _pays(self, program: Program, path: Path, loop: For) -> bool:
+        """Whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
+        inner = [s for s in loop.body if isinstance(s, For)]
+        return _has_lanes(loop.body) or any(
+            _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner
+        )
+
+    def _variant(self, phases: tuple[_Phase, ...]) -> bool:
+        return any(isinstance(s, For) for group in _groups(phases) for s in group)
+
+    def apply(self, program: Program, site: LoopSite) -> Program:
+        """Build the tile, its phases and the treatment of the ends."""
+        nest = at(program.body, site.path)
+        chain = [nest] if site.detail == ("1",) else [nest, nest.body[0]] if isinstance(nest, For) else []
+        tiled = [loop for loop in chain if isinstance(loop, For)]
+        if not isinstance(nest, For) or not tiled:
+            raise ValueError("no loop at the site")
+        dims = self._dims(program, site, tiled)
+        body = promote(program, tiled[-1].body)
+        phases = _phases(body, {d.loop.var for d in dims})
+        tile = _jam(phases, dims, _shared(phases))
+        written = {s.target.base for s in walk_stmts(body) if isinstance(s, Assign) and isinstance(s.target, Index)}
+        local = {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
+        if (written - local) & self._read(body):
+            new = _with_remainders(dims, tile, tiled[-1].body)
+        else:
+            new = _overlapped(dims, tile, nest)
+        changed = replace(program, body=splice(program.body, site.path, new))
+        return _tunables(changed, dims, double="double" in element_types(program).values())
+
+    def _read(self, body: tuple[Stmt, ...]) -> set[str]:
+        names: set[str] = set()
+        for stmt in walk_stmts(body):
+            for expr in own_exprs(stmt):
+                if isinstance(stmt, Assign) and stmt.op == "=" and expr is stmt.target and isinstance(expr, Index):
+                    names |= {n for sub in expr.subs for n in expr_names(sub)}
+                else:
+                    names |= expr_names(expr)
+        return names
+
+    def _dims(self, program: Program, site: LoopSite, tiled: list[For]) -> tuple[_Dim, ...]:
+        dims: list[_Dim] = []
+        lanes = _has_lanes(tiled[-1].body)
+        tiled = sorted(tiled, key=lambda loop: _unit_strides(program, site.path, loop.var))
+        for loop in tiled:
+            wide = not lanes and loop is tiled[-1] and _unit_strides(program, site.path, loop.var) > 0
+            size = fresh(program, "NR" if wide or dims else "MR", *(d.size for d in dims))
+            index = fresh(program, "s" if wide or dims else "r", *(d.index for d in dims))
+            origin, tile = fresh(program, f"{loop.var}0"), fresh(program, f"{loop.var}t")
+            dims.append(_Dim(loop, size, index, origin, tile, wide))
+        return tuple(dims)
+
+
+def _has_lanes(body: tuple[Stmt, ...]) -> bool:
+    """Whether the body keeps vectors or several accumulators per point already."""
+    return any(isinstance(s, Decl) and (s.dims or s.type in _VECTORS) for s in walk_stmts(body))
+
+
+def _tunables(program: Program, dims: tuple[_Dim, ...], *, double: bool) -> Program:
+    """Declare the tile sizes; together they must leave the accumulators in registers."""
+    if dims[-1].wide:
+        values = (8, 16, 24, 32) if double else (16, 32, 48, 64)
+        last = NewTunable(dims[-1].size, values[1], values)
+        first, limit = (2, 4, 6, 8, 12), 192 if double else 384
+    else:
+        last = NewTunable(dims[-1].size, 4, (2, 3, 4, 6, 8))
+        first, limit = (2, 3, 4, 6, 8), 24
+    if len(dims) == 1:
+        return add_tunables(program, [last])
+    rows = NewTunable(dims[0].size, 8 if dims[-1].wide else 4, first)
+    return add_tunables(program, [rows, last], f"{rows.name} * {last.name} <= {limit}")

@@ -1,0 +1,156 @@
+"""Accumulator splitting: one running sum or extremum becomes several independent ones.
+
+The chain of dependent additions limits a reduction to one step per latency; with several partial
+accumulators the steps overlap, and for scalars the compiler may put the parts into one vector register.
+Legal for loops that carry only reductions over local scalars (or vectors); reassociation is allowed.
+From: Bryant and O'Hallaron, "Computer Systems", section on multiple accumulators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from operators.rewrites.cpp.base import (
+    LoopSite,
+    NewTunable,
+    add,
+    add_tunables,
+    constant_trip,
+    fresh,
+    innermost,
+    inside_tile,
+    loops,
+    mul,
+    tile_loop,
+    whole_steps,
+)
+from operators.rewrites.cpp.ir.accesses import ArrayAccess
+from operators.rewrites.cpp.ir.dependence import facts, has_raw
+from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.syntax import (
+    ONE,
+    Assign,
+    Binary,
+    Braces,
+    Decl,
+    Expr,
+    For,
+    Index,
+    Num,
+    Path,
+    Program,
+    Stmt,
+    Ternary,
+    Var,
+    map_body,
+    substitute,
+)
+from operators.rewrites.cpp.vector_types import VECTORS
+from operators.rewrites.cpp.vectorize import scalar_types
+
+_SCALARS = frozenset(VECTORS)
+_VECTORS = frozenset(v.name for v in VECTORS.values())
+
+
+class SplitAccumulator:
+    """Give a reduction loop several partial accumulators."""
+
+    name = "split_accumulator"
+
+    def sites(self, program: Program) -> list[LoopSite]:
+        """Innermost loops that carry reductions over scalars, all of them at once first."""
+        found = []
+        types = scalar_types(program)
+        for path, loop in loops(program):
+            if self._simple(program, path, loop):
+                ops = self._reductions(program, path, types)
+                if ops:
+                    found.append(LoopSite(path, f"{', '.join(sorted(ops))} in loop {loop.var}", ("one",)))
+        if len(found) > 1:
+            found.insert(0, LoopSite((), f"all {len(found)} reductions", ("all", *(_key(s.path) for s in found))))
+        return found
+
+    def _simple(self, program: Program, path: Path, loop: For) -> bool:
+        stepped = loop.step == ONE or (isinstance(loop.step, Var) and constant_trip(program, replace(loop, upper=ONE)))
+        plain = (
+            isinstance(loop.lower, Num) and stepped and innermost(loop) and not loop.pragmas and not has_raw(loop.body)
+        )
+        return plain and not constant_trip(program, loop) and not inside_tile(program, path)
+
+    def _reductions(self, program: Program, path: Path, types: dict[str, str]) -> dict[str, str]:
+        known = facts(program, path)
+        ops = dict(known.reductions)
+        fits = known.reorderable and all(types.get(name) in _SCALARS | _VECTORS for name in ops)
+        arrays = {access.array for access in known.scan.accesses}
+        near = all(_near(access, known.symbol) for access in known.scan.accesses)
+        return ops if fits and near and not arrays & ops.keys() else {}
+
+    def apply(self, program: Program, site: LoopSite) -> Program:
+        """Split the reductions of the loop."""
+        if site.detail[0] == "one":
+            return self._split(program, site.path)
+        for key in reversed(site.detail[1:]):
+            program = self._split(program, tuple(map(int, key.split("."))))
+        return program
+
+    def _split(self, program: Program, path: Path) -> Program:
+        loop = at(program.body, path)
+        types = scalar_types(program)
+        ops = self._reductions(program, path, types)
+        if not isinstance(loop, For) or not ops:
+            raise ValueError("no reduction at the site")
+        scalar = any(types[name] in _SCALARS for name in ops)
+        parts, index = fresh(program, "PARTS"), fresh(program, "p")
+        block = mul(loop.step, Var(parts))
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        body = substitute(loop.body, loop.var, add(Var(loop.var), mul(Var(index), loop.step)))
+        for name, op in sorted(ops.items()):
+            some = fresh(program, f"{name}_p")
+            part = Index(some, (Var(index),))
+            body = _replaced(body, name, part)
+            before += [
+                Decl(types[name], some, (Var(parts),)),
+                tile_loop(index, Var(parts), (Assign(part, "=", _identity(name, op, types[name])),)),
+            ]
+            after.append(tile_loop(index, Var(parts), (_joined(name, op, part),), unroll=not scalar))
+        main = replace(
+            loop,
+            upper=whole_steps(loop, block),
+            step=block,
+            body=(tile_loop(index, Var(parts), body, unroll=not scalar),),
+        )
+        rest = replace(loop, lower=main.upper, notes=())
+        program = replace(program, body=splice(program.body, path, (*before, main, *after, rest)))
+        tunable = NewTunable(parts, 16, (4, 8, 16, 32)) if scalar else NewTunable(parts, 4, (2, 4, 8))
+        return add_tunables(program, [tunable])
+
+
+def _near(access: ArrayAccess, symbol: str) -> bool:
+    """Whether consecutive iterations read neighbours or the same element."""
+    stride = None if access.index is None else access.index.stride(symbol)
+    return stride is not None and not stride.symbols
+
+
+def _replaced(body: tuple[Stmt, ...], name: str, part: Expr) -> tuple[Stmt, ...]:
+    return map_body(body, lambda e: part if e == Var(name) else e)
+
+
+def _key(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _identity(name: str, op: str, kind: str) -> Expr:
+    """A start value that changes nothing: extrema may start from the running value itself."""
+    if op == "+":
+        return Num("0") if kind in _SCALARS else Braces(kind, ())
+    if op == "*":
+        return Num("1") if kind in _SCALARS else Binary("+", Braces(kind, ()), Num("1"))
+    return Var(name)
+
+
+def _joined(name: str, op: str, part: Expr) -> Stmt:
+    total = Var(name)
+    if op in "+*":
+        return Assign(total, f"{op}=", part)
+    return Assign(total, "=", Ternary(Binary(">" if op == "max" else "<", part, total), part, total))

@@ -1,0 +1,251 @@
+"""Vectorisation with GCC vector types.
+
+Two forms.  A loop over an array with unit stride runs in steps of one vector, followed by the scalar loop for
+what is left; scalar sums and extrema become lane-wise accumulators that are combined once behind the loop.
+The constant-trip loops over a local tile (as register tiling makes them) run over vectors of the tile
+instead, and the tile itself is retyped.  Legal when the loop is parallel or carries only reductions over
+scalars and every access has unit stride or is the same for all lanes.
+From: Allen and Kennedy, "Automatic translation of Fortran programs to vector form", 1987.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from operators.rewrites.cpp.base import (
+    LoopSite,
+    add_include,
+    add_lines,
+    constant_trip,
+    element_types,
+    fresh,
+    innermost,
+    inside_tile,
+    loops,
+    mul,
+    whole_steps,
+)
+from operators.rewrites.cpp.ir.dependence import facts, has_raw
+from operators.rewrites.cpp.ir.paths import at, splice
+from operators.rewrites.cpp.ir.syntax import (
+    ONE,
+    Assign,
+    Binary,
+    Braces,
+    Call,
+    Cast,
+    Decl,
+    Expr,
+    For,
+    Index,
+    Num,
+    Path,
+    Program,
+    Stmt,
+    Var,
+    all_exprs,
+    expr_names,
+    map_body,
+    substitute,
+    walk_stmts,
+)
+from operators.rewrites.cpp.vector_form import NoVector, VectorForm
+from operators.rewrites.cpp.vector_types import (
+    VECTORS,
+    VectorType,
+    declare,
+    declare_function,
+    declare_reduce,
+    reduce_name,
+)
+
+
+def scalar_types(program: Program) -> dict[str, str]:
+    """Types of scalars and element types of arrays, by name; names declared with different types are left out."""
+    types = {p.name: p.type.removeprefix("const ") for p in program.params if not p.pointer}
+    clashing: set[str] = set()
+    for stmt in walk_stmts(program.body):
+        if isinstance(stmt, Decl) and not stmt.dims and "*" not in stmt.type:
+            kind = stmt.type.removeprefix("const ")
+            if types.setdefault(stmt.name, kind) != kind:
+                clashing.add(stmt.name)
+    types.update(element_types(program))
+    return {name: kind for name, kind in types.items() if name not in clashing}
+
+
+def _element(loop: For, types: dict[str, str]) -> VectorType | None:
+    kinds = {types.get(e.base) for e in all_exprs(loop.body) if isinstance(e, Index)}
+    (kind, *rest) = kinds or {None}
+    return VECTORS.get(kind or "") if not rest else None
+
+
+class Vectorize:
+    """Run unit-stride loops and tile loops on vectors."""
+
+    name = "vectorize"
+
+    def sites(self, program: Program) -> list[LoopSite]:
+        """Tiles first, then all rows at once, then single rows."""
+        tiles = [LoopSite(path, f"tile of {size}", ("tile", size)) for path, size in self._tiles(program)]
+        rows = [LoopSite(path, f"loop {loop.var} of {_touched(loop)}", ("row",)) for path, loop in self._rows(program)]
+        if len(rows) > 1:
+            rows.insert(0, LoopSite((), f"all {len(rows)} unit-stride loops", ("all",)))
+        return tiles + rows
+
+    def _rows(self, program: Program) -> list[tuple[Path, For]]:
+        types = scalar_types(program)
+        found = []
+        for path, loop in loops(program):
+            simple = isinstance(loop.lower, Num) and loop.step == ONE and innermost(loop) and not loop.pragmas
+            if not simple or constant_trip(program, loop) or inside_tile(program, path):
+                continue
+            if self._row_form(program, path, loop, types) is not None:
+                found.append((path, loop))
+        return found
+
+    def _row_form(
+        self, program: Program, path: Path, loop: For, types: dict[str, str]
+    ) -> tuple[VectorForm, tuple[Stmt, ...], dict[str, str]] | None:
+        vector = _element(loop, types)
+        known = facts(program, path)
+        if vector is None or not known.reorderable or has_raw(loop.body):
+            return None
+        ops = dict(known.reductions)
+        if any(types.get(name) != vector.element for name in ops):
+            return None
+        arrays = {e.base for e in all_exprs(loop.body) if isinstance(e, Index)}
+        if arrays & ops.keys():
+            return None
+        names = {name: fresh(program, f"{name}_v") for name in ops}
+        form = VectorForm(loop.var, vector, types, sums=names)
+        try:
+            body = form.body(loop.body)
+        except NoVector:
+            return None
+        return form, body, ops
+
+    def apply(self, program: Program, site: LoopSite) -> Program:
+        """Vectorise one loop, all loops, or a tile."""
+        if site.detail[0] == "tile":
+            return self._apply_tile(program, site)
+        chosen = self._rows(program) if site.detail == ("all",) else [(site.path, at(program.body, site.path))]
+        for path, loop in reversed(chosen):
+            if isinstance(loop, For):
+                program = self._apply_row(program, path, loop)
+        return program
+
+    def _apply_row(self, program: Program, path: Path, loop: For) -> Program:
+        made = self._row_form(program, path, loop, scalar_types(program))
+        if made is None:
+            raise ValueError("the loop has no vector form")
+        form, body, ops = made
+        vector = form.vector
+        lanes = Var(vector.lanes)
+        main = replace(loop, upper=whole_steps(loop, lanes), step=lanes, body=body)
+        rest = replace(loop, lower=main.upper, notes=())
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        zero = Braces(vector.name, ())
+        for name, op in sorted(ops.items()):
+            wide = form.sums[name]
+            first: Expr = Cast(vector.element, ONE) if op == "*" else Var(name)
+            start: Expr = zero if op == "+" else Binary("-", first, zero)
+            before.append(Decl(vector.name, wide, (), start))
+            after.append(_combine(name, op, Call(reduce_name(vector, op), (Var(wide),))))
+        new = (*before, main, *after, rest)
+        program = replace(program, body=splice(program.body, path, new))
+        return _declared(program, form, set(ops.values()))
+
+    # ------------------------------------------------------------------ tiles
+
+    def _tiles(self, program: Program) -> list[tuple[Path, str]]:
+        found = []
+        types = scalar_types(program)
+        for path, loop in loops(program):
+            sizes = [s.dims[-1] for s in loop.body if isinstance(s, Decl) and s.dims]
+            for size in dict.fromkeys(sizes):
+                if isinstance(size, Var) and self._tile_form(program, loop.body, size, types) is not None:
+                    found.append((path, size.name))
+        return found
+
+    def _tile_form(
+        self, program: Program, body: tuple[Stmt, ...], size: Var, types: dict[str, str]
+    ) -> tuple[VectorForm, tuple[Stmt, ...]] | None:
+        tiles = [s for s in body if isinstance(s, Decl) and s.dims and s.dims[-1] == size]
+        vector = VECTORS.get(tiles[0].type)
+        if vector is None or any(s.type != vector.element or s.init is not None for s in tiles):
+            return None
+        form = VectorForm("", vector, types, frozenset(s.name for s in tiles))
+        try:
+            new = tuple(self._retyped(stmt, form, size) for stmt in body)
+        except NoVector:
+            return None
+        return form, new
+
+    def _retyped(self, stmt: Stmt, form: VectorForm, size: Var) -> Stmt:
+        vector = form.vector
+        if isinstance(stmt, Decl) and stmt.name in form.tiles:
+            count = Binary("/", size, Var(vector.lanes))
+            return replace(stmt, type=vector.name, dims=(*stmt.dims[:-1], count))
+        if isinstance(stmt, For) and stmt.upper == size and innermost(stmt):
+            return self._tile_loop(stmt, form, size)
+        if isinstance(stmt, For):
+            return replace(stmt, body=tuple(self._retyped(s, form, size) for s in stmt.body))
+        if any(isinstance(e, Index) and e.base in form.tiles for e in all_exprs((stmt,))):
+            raise NoVector("a scalar element of the tile")
+        return stmt
+
+    def _tile_loop(self, loop: For, form: VectorForm, size: Var) -> Stmt:
+        uses = [e for e in all_exprs(loop.body) if isinstance(e, Index) and e.base in form.tiles]
+        if any(e.subs[-1] != Var(loop.var) or any(loop.var in expr_names(s) for s in e.subs[:-1]) for e in uses):
+            raise NoVector("a tile element of another lane")
+        form.var, form.own = loop.var, set()
+        body = form.body(loop.body)
+        lanes = Var(form.vector.lanes)
+
+        def whole_vectors(expr: Expr) -> Expr:
+            match expr:
+                case Index(base, (*first, last)) if base in form.tiles:
+                    return Index(base, (*first, Var("\0") if last == Var(loop.var) else last))
+                case _:
+                    return expr
+
+        body = map_body(body, whole_vectors)
+        body = substitute(body, loop.var, mul(Var(loop.var), lanes))
+        body = substitute(body, "\0", Var(loop.var))
+        return replace(loop, upper=Binary("/", size, lanes), body=body, pragmas=("GCC unroll 16",))
+
+    def _apply_tile(self, program: Program, site: LoopSite) -> Program:
+        loop = at(program.body, site.path)
+        size = Var(site.detail[1])
+        made = None
+        if isinstance(loop, For):
+            made = self._tile_form(program, loop.body, size, scalar_types(program))
+        if made is None or not isinstance(loop, For):
+            raise ValueError("the tile has no vector form")
+        form, body = made
+        program = replace(program, body=splice(program.body, site.path, (replace(loop, body=body),)))
+        program = _declared(program, form, set())
+        return add_lines(program, [f"// tune-where: {size.name} % {form.vector.lanes} == 0"])
+
+
+def _touched(loop: For) -> str:
+    names = Counter(e.base for e in all_exprs(loop.body) if isinstance(e, Index))
+    return ", ".join(sorted(names)) or "scalars"
+
+
+def _combine(name: str, op: str, value: Expr) -> Stmt:
+    target = Var(name)
+    if op in "+*":
+        return Assign(target, f"{op}=", value)
+    return Assign(target, "=", Call(f"std::{op}", (target, value)))
+
+
+def _declared(program: Program, form: VectorForm, ops: set[str]) -> Program:
+    program = declare(program, form.vector)
+    for op in sorted(ops):
+        program = declare_reduce(add_include(program, "algorithm"), form.vector, op)
+    for function in sorted(form.functions):
+        program = declare_function(program, form.vector, function)
+    return program

@@ -1,0 +1,133 @@
+"""Cheaper arithmetic of the same value, up to rounding: powers of two, reciprocals, accumulating products."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from operators.rewrites.triton.analysis import calls, spread, value_of
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.span_edits import SpanEdits
+
+LOG2E = "1.4426950408889634"
+REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.reduce")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedExpression:
+    """A node of the tree and the text to put in its place."""
+
+    node: ast.expr
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheapMath:
+    """One kind of replacement, applied at all its places in a kernel at once."""
+
+    name: str
+    find: Callable[[TritonModule, TritonKernel], list[ReplacedExpression]]
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per kernel that has a place for it."""
+        return [TritonSite(k.name, (k.name,)) for k in module.kernels.values() if self.find(module, k)]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The kernel with the cheaper forms."""
+        edits = SpanEdits(module)
+        for replaced in self.find(module, module.kernels[str(site.detail[0])]):
+            edits.replace(replaced.node, replaced.text)
+        return edits.result()
+
+
+def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
+    """`exp(a - b)` by `exp2`, whose argument then is one fused multiply-add."""
+    found = []
+    for call in calls(kernel, "tl.exp"):
+        match call.args:
+            case [ast.BinOp(left=left, op=ast.Sub(), right=right)]:
+                inner = " - ".join(f"{_fp32(module, kernel, part)} * {LOG2E}" for part in (left, right))
+            case [value]:
+                inner = f"{module.grouped(value)} * {LOG2E}"
+            case _:
+                continue
+        found.append(ReplacedExpression(call, f"tl.exp2({inner})"))
+    return [one for one in found if not any(_within(one.node, other.node) for other in found)]
+
+
+def _fp32(module: TritonModule, kernel: TritonKernel, part: ast.expr) -> str:
+    """An operand in fp32, so that a block of a smaller type is not scaled in that type."""
+    text = module.grouped(part)
+    number = isinstance(part, ast.Constant) or dotted(part) in kernel.constexprs
+    return text if number or text.endswith(".to(tl.float32)") else f"{text}.to(tl.float32)"
+
+
+def _reciprocals(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
+    """`block / norm` for a reduced `norm` by one division for the whole block."""
+    found = []
+    for node in ast.walk(kernel.node):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not isinstance(node.left, ast.Constant):
+            norm = spread(node.right)
+            value = value_of(module, norm, norm.id) if isinstance(norm, ast.Name) else None
+            if called(value, *REDUCTIONS):
+                text = f"{module.grouped(node.left)} * (1.0 / {module.grouped(node.right)})"
+                found.append(ReplacedExpression(node, text))
+    return [one for one in found if not any(_within(one.node, other.node) for other in found)]
+
+
+def _within(inner: ast.expr, outer: ast.expr) -> bool:
+    return inner is not outer and any(node is inner for node in ast.walk(outer))
+
+
+FAST_EXP = CheapMath("fast_exp", _powers_of_two)
+RECIPROCAL = CheapMath("reciprocal", _reciprocals)
+
+
+class DotChain:
+    """`acc += tl.dot(x, y)` becomes `acc = tl.dot(x, y, acc)`, which adds inside the matrix unit."""
+
+    name = "dot_chain"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per such statement whose accumulator starts as fp32."""
+        return [
+            TritonSite(f"{kernel.name} {name} {number}", (kernel.name, number))
+            for kernel in module.kernels.values()
+            for number, (name, _, _) in enumerate(_sums(kernel))
+        ]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The statement with the accumulator handed to the product."""
+        kernel, number = site.detail
+        name, stmt, product = _sums(module.kernels[str(kernel)])[int(number)]
+        edits = SpanEdits(module)
+        parts: list[ast.expr | ast.keyword] = [*product.args, *product.keywords]
+        arguments = ", ".join(module.segment(part) for part in parts)
+        edits.replace_lines(stmt, stmt, [f"{name} = tl.dot({arguments}, acc={name})"])
+        return edits.result()
+
+
+def _sums(kernel: TritonKernel) -> list[tuple[str, ast.stmt, ast.Call]]:
+    found: list[tuple[str, ast.stmt, ast.Call]] = []
+    for stmt in ast.walk(kernel.node):
+        match stmt:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Call() as product):
+                pass
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.BinOp(left=ast.Name(id=again), op=ast.Add(), right=ast.Call() as product),
+            ) if name == again:
+                pass
+            case _:
+                continue
+        plain = called(product, "tl.dot") and len(product.args) == 2 and keyword_of(product, "acc") is None
+        if plain and _starts_fp32(kernel, name):
+            found.append((name, stmt, product))
+    return found
+
+
+def _starts_fp32(kernel: TritonKernel, name: str) -> bool:
+    starts = [n.value for n in ast.walk(kernel.node) if isinstance(n, ast.Assign) and dotted(n.targets[0]) == name]
+    return any(called(s, "tl.zeros", "tl.full") and "tl.float32" in ast.unparse(s) for s in starts)

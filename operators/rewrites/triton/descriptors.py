@@ -1,0 +1,176 @@
+"""Tiles through tensor descriptors: the hardware's copy engine moves a whole tile and checks its edges."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.structure import (
+    add_function,
+    code_of,
+    fresh_in,
+    import_torch,
+    indented,
+    launched,
+    lines_of,
+    only_launch,
+)
+from operators.rewrites.triton.tiles import Axis, TileAccess, TileReader
+
+_FITS = '''
+def fits_descriptor(tensor, row_stride, block):
+    """Whether the copy engine takes it: rows start at multiples of 16 bytes, a tile's row has at least 16."""
+    size = tensor.element_size()
+    return row_stride * size % 16 == 0 and block * size >= 16
+'''
+_ALLOCATE = '''
+def allocate_scratch(size, alignment, stream):
+    """Device memory for the descriptors that kernels build; torch aligns to 512 bytes."""
+    return torch.empty(size, dtype=torch.int8, device="cuda")
+'''
+
+
+class Descriptors:
+    """Load and store 2-D tiles through descriptors where alignment allows it, as before where it does not.
+
+    A descriptor's zeros outside the matrix are the masked load's `other`. The choice is a constexpr that `run`
+    computes, so each compiled kernel holds one of the two ways.
+    """
+
+    name = "descriptors"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """All tiles of a kernel at once, then each alone."""
+        sites = []
+        for kernel in module.kernels.values():
+            tiles = list(_tiles(module, kernel))
+            if len(tiles) > 1:
+                sites.append(TritonSite(f"all {len(tiles)} tiles of {kernel.name}", (kernel.name, *range(len(tiles)))))
+            for number, tile in enumerate(tiles):
+                verb = "stores to" if tile.stores else "loads from"
+                sites.append(TritonSite(f"{kernel.name} {verb} {tile.base}", (kernel.name, number)))
+        return sites
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The source with descriptors at a site."""
+        kernel = module.kernels[str(site.detail[0])]
+        launch = only_launch(module, kernel)
+        assert launch is not None
+        tiles = list(_tiles(module, kernel))
+        edits = SpanEdits(module)
+        import_torch(edits)
+        allocate, fits = add_function(edits, _ALLOCATE), add_function(edits, _FITS)
+        made: list[str] = []
+        taken: list[str] = []
+        for number in site.detail[1:]:
+            tile = tiles[int(number)]
+            guard = _guard(module, launch, tile, fits)
+            assert guard is not None
+            flag = fresh_in(kernel.node, f"TMA_{tile.base.upper()}", *taken)
+            descriptor = fresh_in(kernel.node, f"{tile.base}_tiles", *taken)
+            taken += [flag, descriptor]
+            edits.add_parameter(kernel, flag, constexpr=True, argument=guard)
+            made += [f"if {flag}:", f"    {descriptor} = {_descriptor(module, tile)}"]
+            _use(edits, tile, flag, descriptor)
+        edits.insert_before(code_of(kernel)[0], made)
+        call = f"triton.set_allocator({allocate})"
+        if not any(isinstance(n, ast.Call) and called(n, "triton.set_allocator") for n in ast.walk(module.run)):
+            edits.insert_before(module.statement_of(launch.call), [call])
+        return edits.result()
+
+
+def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[TileAccess]:
+    """The tiles of a kernel that a descriptor could reach and that have none yet."""
+    launch = only_launch(module, kernel)
+    if launch is None or not _imports_triton(module):
+        return
+    for tile in TileReader(module, kernel).tiles():
+        if not _is_fallback(module, tile) and _guard(module, launch, tile, "") is not None:
+            yield tile
+
+
+def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
+    """Whether this access is already the other way beside one through a descriptor."""
+    stmt = module.statement_of(tile.call)
+    parent = module.parents[stmt]
+    if not isinstance(parent, ast.If) or stmt not in parent.orelse:
+        return False
+    verbs = ("load", "store")
+    found = [n.func for other in parent.body for n in ast.walk(other) if isinstance(n, ast.Call)]
+    return any(isinstance(f, ast.Attribute) and f.attr in verbs and dotted(f.value) != "tl" for f in found)
+
+
+def _guard(module: TritonModule, launch: LaunchSite, tile: TileAccess, fits: str) -> str | None:
+    """What `run` asks before it takes the descriptor; None where it cannot be asked."""
+    tensor = module.argument_of(launch, tile.base)
+    if not isinstance(tensor, ast.Name) or not _starts_aligned(module, launch, tensor.id):
+        return None
+    assert tile.rows.stride is not None
+    stride, block = launched(module, launch, tile.rows.stride), module.argument_of(launch, tile.cols.block)
+    bounds = [launched(module, launch, axis.bound) for axis in (tile.rows, tile.cols)]
+    if stride is None or block is None or None in bounds:
+        return None
+    guard = f"{fits}({tensor.id}, {stride}, {module.segment(block)})"
+    if tile.cols.stride is None:
+        return guard
+    unit = launched(module, launch, tile.cols.stride)
+    return None if unit is None else f"({unit}) == 1 and {guard}"
+
+
+def _starts_aligned(module: TritonModule, launch: LaunchSite, name: str) -> bool:
+    """Whether a name is an argument of `run` or fresh memory, which start aligned, and the kernel has no alias."""
+    arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
+    if sum(isinstance(argument, ast.Name) and argument.id == name for argument in arguments) != 1:
+        return False
+    values = [
+        stmt.value
+        for stmt in ast.walk(module.run)
+        if isinstance(stmt, ast.Assign) and name in map(dotted, stmt.targets)
+    ]
+    if name in {argument.arg for argument in module.run.args.args}:
+        return not values
+    return len(values) == 1 and called(values[0], "torch.empty", "torch.empty_like")
+
+
+def _imports_triton(module: TritonModule) -> bool:
+    imports = [stmt for stmt in module.tree.body if isinstance(stmt, ast.Import)]
+    return any(alias.name == "triton" and not alias.asname for stmt in imports for alias in stmt.names)
+
+
+def _descriptor(module: TritonModule, tile: TileAccess) -> str:
+    assert tile.rows.stride is not None
+    shape = ", ".join(module.segment(axis.bound) for axis in (tile.rows, tile.cols))
+    block = f"{tile.rows.block}, {tile.cols.block}"
+    stride = module.segment(tile.rows.stride)
+    return f"tl.make_tensor_descriptor({tile.base}, shape=[{shape}], strides=[{stride}, 1], block_shape=[{block}])"
+
+
+def _use(edits: SpanEdits, tile: TileAccess, flag: str, descriptor: str) -> None:
+    """Put both ways in the place of the statement around a tile's load or store."""
+    module = edits.module
+    stmt = module.statement_of(tile.call)
+    corner = f"[{_start(module, tile.rows)}, {_start(module, tile.cols)}]"
+    if tile.stores:
+        value = module.segment(tile.call.args[1])
+        text = f"{descriptor}.store({corner}, {f'tl.trans({value})' if tile.turned else value})"
+    else:
+        text = f"{descriptor}.load({corner})"
+        text = f"tl.trans({text})" if tile.turned else text
+    begin, end = module.span(tile.call)
+    first, last = module.span(stmt)
+    rewritten = module.text[first:begin] + text + module.text[end:last]
+    indent = module.indent(stmt)
+    new = [line.removeprefix(indent) for line in rewritten.split("\n")]
+    old = lines_of(module, stmt, stmt)
+    edits.replace_lines(stmt, stmt, [f"if {flag}:", *indented(new), "else:", *indented(old)])
+
+
+def _start(module: TritonModule, axis: Axis) -> str:
+    """Where a tile starts, in 32 bits as descriptors want it."""
+    if axis.start is None:
+        return "0"
+    text = module.segment(axis.start)
+    return f"({text}).to(tl.int32)" if axis.wide else text

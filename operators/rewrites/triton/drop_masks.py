@@ -1,0 +1,80 @@
+"""`drop_masks`: bounds checks that a size which is a multiple of its block makes needless are compiled out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from operators.rewrites.triton.analysis import Bound, binds, block_offset, bounds_of, calls, in_range
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule
+from operators.rewrites.triton.span_edits import Argument, SpanEdits
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsCheck:
+    """A mask's comparison `offset < limit` of a kernel parameter with a block of indices."""
+
+    bound: Bound
+    limit: str
+    block: str
+
+
+class DropMasks:
+    """Each comparison `offset < limit` becomes `(offset < limit) | EVEN`, with EVEN known when compiling.
+
+    Where `limit % BLOCK == 0` the whole mask folds to true and the compiler drops it; elsewhere nothing changes. Legal
+    only where the block of indices surely starts below the limit, so that a whole block is inside.
+    """
+
+    name = "drop_masks"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per kernel, limit and block that some mask compares."""
+        found = [
+            TritonSite(f"{kernel.name} {check.limit} by {check.block}", (kernel.name, check.limit, check.block))
+            for kernel in module.kernels.values()
+            for check in checks(module, kernel)
+        ]
+        return list(dict.fromkeys(found))
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """All comparisons with that limit, made conditional on one flag."""
+        name, limit, block = map(str, site.detail)
+        kernel = module.kernels[name]
+        edits = SpanEdits(module)
+        flag = edits.add_parameter(
+            kernel, f"EVEN_{limit.upper()}", constexpr=True, argument=_even(module, limit, block)
+        )
+        mine = (check for check in checks(module, kernel) if (check.limit, check.block) == (limit, block))
+        for compare in dict.fromkeys(check.bound.compare for check in mine):
+            edits.replace(compare, f"({module.segment(compare)}) | {flag}")
+        return edits.result()
+
+
+def checks(module: TritonModule, kernel: TritonKernel) -> Iterator[BoundsCheck]:
+    """The comparisons in masks of loads and stores that a flag may replace, in source order."""
+    for access in calls(kernel, "tl.load", "tl.store"):
+        for bound in bounds_of(module, access):
+            limit, offset = bound.limit, block_offset(module, bound.compare, ast.Name(bound.offset))
+            if offset is None or not isinstance(limit, ast.Name) or limit.id not in kernel.params:
+                continue
+            start, block = offset
+            if start is None or binds(kernel.node, limit.id):
+                continue
+            known = all(
+                module.argument_of(launch, name) for launch in module.launches_of(kernel) for name in (limit.id, block)
+            )
+            if known and in_range(module, kernel, start, limit=limit, block=block):
+                yield BoundsCheck(bound, limit.id, block)
+
+
+def _even(module: TritonModule, limit: str, block: str) -> Argument:
+    def text(launch: LaunchSite) -> str:
+        size, step = module.argument_of(launch, limit), module.argument_of(launch, block)
+        assert size is not None
+        assert step is not None
+        return f"{module.grouped(size)} % {module.grouped(step)} == 0"
+
+    return text

@@ -1,0 +1,82 @@
+"""Loops that load become `tl.range` loops with flags of their own: pipeline stages, unrolling, flattening."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from evokernel.source.tunables import read_tunables
+from operators.rewrites.triton.analysis import calls, loop_around, loops
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.span_edits import SpanEdits
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFlag:
+    """One flag of `tl.range`, with a tunable for its value unless it is just switched on."""
+
+    name: str
+    flag: str
+    tunable: str = ""
+    choices: tuple[int, ...] = ()
+    outer: bool = False
+    """For loops around loops only, else for innermost ones only."""
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per loop that loads and has no such flag."""
+        return [
+            TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
+            for kernel in module.kernels.values()
+            for number, loop in enumerate(loops(kernel))
+            if self._fits(module, kernel, loop)
+        ]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The loop with the flag."""
+        kernel = module.kernels[str(site.detail[0])]
+        loop = loops(kernel)[int(site.detail[1])]
+        assert isinstance(loop.iter, ast.Call)
+        edits = SpanEdits(module)
+        if called(loop.iter, "range"):
+            edits.replace(loop.iter.func, "tl.range")
+        value = "True"
+        if self.tunable:
+            now = _launch_value(module, kernel, self.flag)
+            default = now if now in self.choices else self.choices[0]
+            value = edits.add_tunable(kernel, self.tunable, default, self.choices)
+            for rule in _rules_on(module, kernel, self.flag, value):
+                edits.add_where(rule)
+        edits.add_keyword(loop.iter, self.flag, value)
+        return edits.result()
+
+    def _fits(self, module: TritonModule, kernel: TritonKernel, loop: ast.For) -> bool:
+        assert isinstance(loop.iter, ast.Call)
+        around = [loop_around(module, call) for call in calls(kernel, "tl.load")]
+        inside = [n for stmt in loop.body for n in ast.walk(stmt) if isinstance(n, ast.For)]
+        if keyword_of(loop.iter, self.flag) is not None or bool(inside) != self.outer:
+            return False
+        return any(at is loop or at in inside for at in around)
+
+
+STAGE_LOOP = LoopFlag("stage_loop", "num_stages", "STAGES", (1, 2, 3, 4, 5, 6))
+UNROLL_LOOP = LoopFlag("unroll_loop", "loop_unroll_factor", "UNROLL", (1, 2, 4))
+FLATTEN_LOOP = LoopFlag("flatten_loop", "flatten", outer=True)
+
+
+def _launch_name(module: TritonModule, kernel: TritonKernel, option: str) -> str:
+    """The constant that the first launch of a kernel passes for an option; empty where there is none."""
+    value = keyword_of(module.launches_of(kernel)[0].call, option)
+    return dotted(value) if value is not None else ""
+
+
+def _launch_value(module: TritonModule, kernel: TritonKernel, option: str) -> int | None:
+    return module.constants.get(_launch_name(module, kernel, option))
+
+
+def _rules_on(module: TritonModule, kernel: TritonKernel, option: str, name: str) -> list[str]:
+    """The rules on the launch's value, said of the loop's: shared memory bounds its stages all the same."""
+    old = _launch_name(module, kernel, option)
+    rules = read_tunables(module.text).constraints if old else ()
+    return [re.sub(rf"\b{old}\b", name, rule) for rule in rules if re.search(rf"\b{old}\b", rule)]

@@ -1,0 +1,185 @@
+"""Persistent programs: as many as the device holds at once, each working through its share of the grid."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.structure import (
+    bound_names,
+    calls,
+    code_of,
+    device_tensor,
+    fresh_in,
+    has_effect,
+    import_torch,
+    indented,
+    only_launch,
+    read_names,
+)
+
+_IDS = ("tl.program_id", "tl.num_programs")
+
+
+class Persistent:
+    """A loop over the grid's programs inside the kernel, launched once per multiprocessor or a few times that.
+
+    What does not depend on the program stays in front of the loop. Where the body has loops of its own, a second site
+    asks the compiler to flatten both into one, so that loads for the next tile start before this one is stored.
+    """
+
+    name = "persistent"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per kernel, and one more with a flattened loop."""
+        sites = []
+        for kernel in module.kernels.values():
+            if _grid(module, kernel):
+                sites.append(TritonSite(kernel.name, (kernel.name, "")))
+                if any(isinstance(node, ast.For) for node in ast.walk(kernel.node)):
+                    sites.append(TritonSite(f"{kernel.name}, flattened", (kernel.name, ", flatten=True")))
+        return sites
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The source with the kernel's body in a loop over tiles, and its grid cut down."""
+        kernel = module.kernels[str(site.detail[0])]
+        grid, launch = _grid(module, kernel), only_launch(module, kernel)
+        assert launch is not None
+        device = device_tensor(module, kernel, launch)
+        edits = SpanEdits(module)
+        import_torch(edits)
+        dots = any(called(call, "tl.dot") for call in calls(kernel.node))
+        share = edits.add_constant("PER_SM", 1 if dots else 4, (1, 2, 3, 4, 8))
+        tile = fresh_in(kernel.node, "tile")
+        names = ["tiles"] if len(grid) == 1 else ["tiles", *(f"tiles_{axis}" for axis in range(len(grid)))]
+        needed = {"tiles", *_used_sizes(kernel, names[-len(grid) :])}
+        handed: list[str] = []
+        for name in names:
+            handed.append(_handed(edits, kernel, name, needed, taken=handed))
+        tiles, *parts = handed
+        sizes = parts or [tiles]
+        programs = fresh_in(module.run, "programs")
+        _write_grid(edits, launch, [module.segment(size) for size in grid], sizes, (tiles, programs, share, device))
+        head = f"for {tile} in tl.range(tl.program_id(0), {tiles}, tl.num_programs(0){site.detail[1]}):"
+        body = _looped(kernel)
+        ids = {**_ids(tile, sizes), **{("tl.num_programs", axis): (name, True) for axis, name in enumerate(sizes)}}
+        edits.replace_lines(body[0], body[-1], [head, *indented(_rewritten(module, body, ids))])
+        return edits.result()
+
+
+Ids = dict[tuple[str, int], tuple[str, bool]]
+"""What stands for a call on an axis, and whether it is an operand as it is."""
+
+
+def _grid(module: TritonModule, kernel: TritonKernel) -> Sequence[ast.expr]:
+    """The sizes of the grid of a kernel that may become persistent; empty for any other."""
+    launch = only_launch(module, kernel)
+    if launch is None or not isinstance(launch.grid, ast.Tuple) or device_tensor(module, kernel, launch) is None:
+        return ()
+    grid = launch.grid.elts
+    if not 1 <= len(grid) <= 3 or any(isinstance(size, ast.Starred) for size in grid):
+        return ()
+    nodes = list(ast.walk(kernel.node))
+    if any(isinstance(node, (ast.Return, ast.While, ast.Lambda)) for node in nodes):
+        return ()
+    if bound_names(kernel.node).keys() & set(kernel.params):
+        return ()
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    if any(called(call, *_IDS) for loop in loops for call in calls(loop.iter)):
+        return ()  # a loop over a grid is what this rewrite makes
+    axes = [_axis(call) for call in calls(kernel.node) if called(call, *_IDS)]
+    return grid if axes and all(0 <= axis < len(grid) for axis in axes) else ()
+
+
+def _axis(call: ast.Call) -> int:
+    match call:
+        case ast.Call(args=[ast.Constant(value=int(axis))], keywords=[]):
+            return axis
+        case ast.Call(args=[], keywords=[ast.keyword(arg="axis", value=ast.Constant(value=int(axis)))]):
+            return axis
+    return -1
+
+
+def _handed(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
+    """A name that is new both in `run` and in the kernel, which gets it as a parameter if it is needed."""
+    run, number, chosen = edits.module.run, 1, name
+    while chosen in taken or chosen != fresh_in(run, chosen) or chosen != fresh_in(kernel.node, chosen):
+        number += 1
+        chosen = f"{name}_{number}"
+    if name in needed:
+        edits.add_parameter(kernel, chosen, constexpr=False, argument=chosen)
+    return chosen
+
+
+def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
+    """The axis sizes that the body will name."""
+    used: set[int] = set()
+    for call in calls(kernel.node):
+        if called(call, "tl.num_programs"):
+            used.add(_axis(call))
+        elif called(call, "tl.program_id"):
+            used |= set(range(_axis(call))) | ({_axis(call)} if _axis(call) < len(sizes) - 1 else set())
+    return [size for axis, size in enumerate(sizes) if axis in used]
+
+
+def _ids(tile: str, sizes: Sequence[str]) -> Ids:
+    """The program ids that a tile's number stands for; axis 0 runs fastest, as on the device."""
+    ids: Ids = {}
+    for axis, size in enumerate(sizes):
+        before = " * ".join(sizes[:axis])
+        text = tile if not before else f"{tile} // ({before})" if axis > 1 else f"{tile} // {before}"
+        if axis < len(sizes) - 1:
+            text = f"{text} % {size}"
+        ids["tl.program_id", axis] = text, text == tile
+    return ids
+
+
+def _write_grid(
+    edits: SpanEdits,
+    launch: LaunchSite,
+    grid: Sequence[str],
+    sizes: Sequence[str],
+    names: tuple[str, str, str, str | None],
+) -> None:
+    tiles, programs, share, device = names
+    count = f"torch.cuda.get_device_properties({device}.device).multi_processor_count"
+    lines = [f"{size} = {text}" for size, text in zip(sizes, grid, strict=True)]
+    if len(grid) > 1:
+        lines.append(f"{tiles} = {' * '.join(sizes)}")
+    lines.append(f"{programs} = min({tiles}, {share} * {count})")
+    edits.insert_before(edits.module.statement_of(launch.grid), lines)
+    edits.replace(launch.grid, f"({programs},)")
+
+
+def _looped(kernel: TritonKernel) -> list[ast.stmt]:
+    """The statements that go into the loop: all from the first that depends on the program or must run in each."""
+    body = code_of(kernel)
+    everywhere = bound_names(kernel.node)
+    varying: set[str] = set()
+    for number, stmt in enumerate(body):
+        bound = bound_names(stmt)
+        varies = any(called(call, *_IDS) for call in calls(stmt)) or bool(read_names(stmt) & varying)
+        again = any(everywhere[name] != count for name, count in bound.items())
+        if varies or again or has_effect(stmt) or not isinstance(stmt, (ast.Assign, ast.If)):
+            return body[number:]
+        varying |= bound.keys() if varies else set()
+    return body
+
+
+def _rewritten(module: TritonModule, body: Sequence[ast.stmt], ids: Ids) -> Iterator[str]:
+    """The lines of the body with its program ids replaced, without its indentation."""
+    last = body[-1]
+    assert last.end_lineno is not None
+    start, end = module.starts[body[0].lineno - 1], module.span(last)[1]
+    text = module.text[start:end]
+    found = [call for stmt in body for call in calls(stmt) if called(call, *_IDS)]
+    for call in sorted(found, key=module.span, reverse=True):
+        new, atom = ids[dotted(call.func), _axis(call)]
+        whole = isinstance(module.parents[call], ast.Assign)
+        begin, stop = module.span(call)
+        text = text[: begin - start] + (new if atom or whole else f"({new})") + text[stop - start :]
+    indent = module.indent(body[0])
+    return (line.removeprefix(indent) for line in text.split("\n"))

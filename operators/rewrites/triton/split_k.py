@@ -1,0 +1,216 @@
+"""A long sum split between programs: each sums a share of the blocks, a second kernel adds the shares and finishes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from operators.rewrites.triton.analysis import range_of
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.combine_shares import CombinerNames, SharedSum, combining, needed, shares
+from operators.rewrites.triton.source import (
+    LaunchSite,
+    TritonKernel,
+    TritonModule,
+    called,
+    dotted,
+    fresh,
+    keyword_of,
+    names_in,
+)
+from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.structure import (
+    bound_names,
+    carried,
+    code_of,
+    device_tensor,
+    fresh_in,
+    has_effect,
+    import_torch,
+    launched,
+    only_launch,
+    read_names,
+    single,
+    updated,
+)
+
+MOST = 64
+"""Shares of a sum: the second kernel names each of them, and its code grows with them."""
+PART = 512
+"""Elements of a tile that a program of the second kernel adds: 16 bytes for each thread of its four warps."""
+_MULTIPROCESSORS = "torch.cuda.get_device_properties({}).multi_processor_count"
+
+
+class SplitK:
+    """Share the blocks of a sum out over a further axis of the grid: more programs where the output has few tiles.
+
+    `run` makes as many shares as give each multiprocessor the wanted number of programs, so tile sizes and shapes can
+    change without it. Each program leaves its partial sums in a workspace of its own, tile by tile. A second kernel,
+    which is the first one with the loop replaced, adds them in a fixed order: two calls give the same bits. Where the
+    rows of a tile do not need each other its programs take a part of a tile each, for there are few tiles.
+    """
+
+    name = "split_k"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per kernel of that form."""
+        found = [_sum(module, kernel) for kernel in module.kernels.values()]
+        return [TritonSite(f"{one.kernel.name}: {one.total}", (one.kernel.name,)) for one in found if one is not None]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The source with the sum in two kernels."""
+        found = _sum(module, module.kernels[str(site.detail[0])])
+        assert found is not None
+        kernel, loop = found.kernel, found.loop
+        names = CombinerNames(
+            *(fresh_in(kernel.node, name) for name in ("partial", "split", "splits", "shares", "PART"))
+        )
+        edits = SpanEdits(module)
+        import_torch(edits)
+        combine = combining(found, fresh(module, f"{kernel.name}_combine"), names)
+        edits.insert_after(kernel.node, ["", "", *ast.unparse(combine).split("\n")])
+        _launch_twice(edits, found, combine, names)
+        low, _, step = _bounds(loop)
+        edits.replace(low, f"{names.split} * {module.grouped(step)}")
+        edits.replace(step, f"{names.count} * {module.grouped(step)}")
+        axis = len(found.grid)
+        edits.insert_before(
+            loop, [f"{names.split} = tl.program_id({axis})", f"{names.count} = tl.num_programs({axis})"]
+        )
+        before = code_of(kernel)[: code_of(kernel).index(loop)]
+        kept = needed(before, read_names(loop))
+        for stmt in before:
+            if stmt not in kept:
+                edits.replace_lines(stmt, stmt, [])
+        share = f"tl.store({names.shares} + {names.split} * {found.size}, {found.total})"
+        edits.replace_lines(found.finish[0], found.finish[-1], [*shares(found, names), share])
+        return edits.result()
+
+
+def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
+    launch, body = only_launch(module, kernel), code_of(kernel)
+    loops = [node for node in ast.walk(kernel.node) if isinstance(node, (ast.For, ast.While))]
+    if launch is None or len(loops) != 1 or loops[0] not in body or not isinstance(loops[0], ast.For):
+        return None
+    if kernel.node.args.defaults or any(isinstance(node, (ast.Return, ast.Lambda)) for node in ast.walk(kernel.node)):
+        return None
+    loop = loops[0]
+    before, finish = body[: body.index(loop)], body[body.index(loop) + 1 :]
+    sums = [added for stmt in loop.body if (added := updated(stmt)) is not None]
+    grid = launch.grid.elts if isinstance(launch.grid, ast.Tuple) else []
+    statement = (
+        isinstance(module.parents[launch.call], ast.Expr) and module.statement_of(launch.call) in module.run.body
+    )
+    if not statement or not 1 <= len(grid) <= 2 or any(isinstance(size, ast.Starred) for size in grid):
+        return None
+    for total, summand in sums:
+        shape = _zeros(kernel, before, total)
+        if shape and _splits(loop, before, finish, total, summand) and device_tensor(module, kernel, launch):
+            found = SharedSum(module, kernel, launch, grid, loop, total, shape, finish)
+            return found if _known_early(found) else None
+    return None
+
+
+def _known_early(found: SharedSum) -> bool:
+    """Whether what sizes the grid and the workspace has its value where `run` makes the grid."""
+    module, launch = found.module, found.launch
+    first, body = module.statement_of(launch.grid), module.run.body
+    if first not in body:
+        return False
+    late = bound_names(*body[body.index(first) :]).keys()
+    inner = [*found.shape, *(name for bound in _bounds(found.loop) for name in sorted(names_in(bound)))]
+    passed = [argument for name in inner if (argument := module.argument_of(launch, name)) is not None]
+    return not any(names_in(argument) & late for argument in passed)
+
+
+def _splits(
+    loop: ast.For, before: Sequence[ast.stmt], finish: Sequence[ast.stmt], total: str, summand: ast.expr
+) -> bool:
+    """Whether the rounds of the loop have nothing in common but the total they add to."""
+    if len(loop.iter.args if isinstance(loop.iter, ast.Call) else ()) != 3 or loop.orelse:
+        return False
+    bounds = range_of(loop)
+    inside = bound_names(loop)
+    reads = [stmt for stmt in loop.body if total in read_names(stmt)]
+    return (
+        bounds is not None
+        and bounds.low is None
+        and not any(has_effect(stmt, loads=False) for stmt in [*before, loop])
+        and not any(isinstance(node, (ast.Break, ast.Continue)) for node in ast.walk(loop))
+        and inside[total] == len(reads) == 1
+        and total not in names_in(summand)
+        and inside.keys() & bound_names(*before).keys() == {total}
+        and not carried(loop) - {total}
+        and not (inside.keys() - {total}) & read_names(*finish)
+        and total in read_names(*finish)
+    )
+
+
+def _zeros(kernel: TritonKernel, before: Sequence[ast.stmt], total: str) -> list[str]:
+    """The sizes of the fp32 zeros that a name is bound to, once; empty for anything else."""
+    values = [plain[1] for stmt in before if (plain := single(stmt)) and plain[0] == total]
+    if len(values) != 1 or bound_names(*before)[total] != 1:
+        return []
+    match values[0]:
+        case ast.Call(args=[ast.Tuple(elts=sizes) | ast.List(elts=sizes), *rest]) as call if called(call, "tl.zeros"):
+            dtype = rest[0] if rest else keyword_of(call, "dtype")
+            named = all(dotted(size) in kernel.constexprs for size in sizes)
+            return [dotted(size) for size in sizes] if named and len(sizes) <= 2 and _fp32(dtype) else []
+    return []
+
+
+def _fp32(dtype: ast.expr | None) -> bool:
+    return dtype is not None and dotted(dtype) == "tl.float32"
+
+
+def _bounds(loop: ast.For) -> tuple[ast.expr, ast.expr, ast.expr]:
+    assert isinstance(loop.iter, ast.Call)
+    low, high, step = loop.iter.args
+    return low, high, step
+
+
+def _launch_twice(edits: SpanEdits, found: SharedSum, combine: ast.FunctionDef, names: CombinerNames) -> None:
+    module, launch, kernel = edits.module, found.launch, found.kernel
+    sizes = [module.segment(size) for size in found.grid]
+    wanted = ("tile_count", "programs", names.count, names.partial, "part")
+    tiles, programs, count, partial, part = (fresh_in(module.run, name) for name in wanted)
+    device = f"{device_tensor(module, kernel, launch)}.device"
+    blocks = [module.grouped(_argument(module, launch, size)) for size in found.shape]
+    share = edits.add_constant("SPLIT_PER_SM", 2, (1, 2, 3, 4, 6))
+    most = [f"{programs} // {tiles}", *_rounds(module, found), str(MOST)]
+    lines = [
+        f"{tiles} = {' * '.join(map(module.grouped, found.grid))}",
+        f"{programs} = {share} * {_MULTIPROCESSORS.format(device)}",
+        f"{count} = max(1, min({', '.join(most)}))",
+        f"{partial} = torch.empty(({', '.join([tiles, count, *blocks])}), dtype=torch.float32, device={device})",
+    ]
+    adding = list(sizes)
+    if any(argument.arg == names.part for argument in combine.args.args):
+        rows = " // ".join([str(PART), *blocks[1:]])
+        lines.append(f"{part} = max(1, min({blocks[0]}, {rows}))")
+        adding.append(f"{blocks[0]} // {part}")
+    edits.insert_before(module.statement_of(launch.grid), lines)
+    own = {names.partial: partial, names.count: count, names.part: part}
+    passed = [
+        own.get(argument.arg) or module.segment(_argument(module, launch, argument.arg))
+        for argument in combine.args.args
+    ]
+    grid = f"({', '.join(adding)}{',' if len(adding) == 1 else ''})"
+    call = f"{combine.name}[{grid}]({', '.join([*passed, 'num_warps=4', 'num_stages=1'])})"
+    edits.insert_after(module.statement_of(launch.call), [call])
+    edits.replace(launch.grid, f"({', '.join([*sizes, count])})")
+    edits.add_parameter(kernel, names.partial, constexpr=False, argument=partial)
+
+
+def _rounds(module: TritonModule, found: SharedSum) -> list[str]:
+    """How many rounds the whole loop has, as `run` can say it: no use in more shares than that; empty if it cannot."""
+    _, high, step = (launched(module, found.launch, bound) for bound in _bounds(found.loop))
+    if high is None or step is None or "triton" not in names_in(module.run):
+        return []
+    return [f"triton.cdiv({high}, {step})"]
+
+
+def _argument(module: TritonModule, launch: LaunchSite, param: str) -> ast.expr:
+    argument = module.argument_of(launch, param)
+    assert argument is not None
+    return argument

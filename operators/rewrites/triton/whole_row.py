@@ -1,0 +1,202 @@
+"""A row in one block: loops over blocks of a row become straight code that loads the row once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from operators.rewrites.triton.analysis import binds, range_of
+from operators.rewrites.triton.base import TritonSite
+from operators.rewrites.triton.source import (
+    LaunchSite,
+    TritonKernel,
+    TritonModule,
+    called,
+    dotted,
+    keyword_of,
+    names_in,
+)
+from operators.rewrites.triton.span_edits import SpanEdits
+from operators.rewrites.triton.structure import (
+    blocks_in,
+    bound_names,
+    calls,
+    fresh_in,
+    has_effect,
+    indented,
+    launched,
+    lines_of,
+    only_launch,
+    single,
+)
+
+_VALUES_PER_WARP = 4096  # 128 a thread: more of them do not stay in registers
+_VALUES = 65536  # as many as a multiprocessor has registers
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The loops of one block of statements over `range(0, bound, block)`, and all that stands between them."""
+
+    region: Sequence[ast.stmt]
+    loops: Sequence[ast.For]
+    bound: ast.expr
+    block: str
+
+
+class WholeRow:
+    """Take a row in one block where it fits into registers: the loops over it then run once, and are no loops.
+
+    `run` decides per shape and passes the decision as a constexpr; a longer row goes block by block as before.
+    """
+
+    name = "whole_row"
+
+    def sites(self, module: TritonModule) -> list[TritonSite]:
+        """One per run of loops over the same row."""
+        return [
+            TritonSite(f"{kernel.name} over {module.segment(rows.bound)}", (kernel.name, number))
+            for kernel in module.kernels.values()
+            for number, rows in enumerate(_rows(module, kernel))
+        ]
+
+    def apply(self, module: TritonModule, site: TritonSite) -> str:
+        """The source with both ways through the row."""
+        kernel = module.kernels[str(site.detail[0])]
+        rows = list(_rows(module, kernel))[int(site.detail[1])]
+        launch = only_launch(module, kernel)
+        assert launch is not None
+        bound, tunable = launched(module, launch, rows.bound), module.argument_of(launch, rows.block)
+        assert bound is not None
+        assert tunable is not None
+        edits = SpanEdits(module)
+        name = fresh_in(module.run, "block")
+        flag = edits.add_parameter(kernel, "ONE_BLOCK", constexpr=True, argument=f"{bound} <= {name}")
+        warps = keyword_of(launch.call, "num_warps")
+        fits = f"{module.grouped(warps) if warps is not None else 4} * {_VALUES_PER_WARP}"
+        choice = f"triton.next_power_of_2({bound}) if {bound} <= min({_VALUES}, {fits}) else {module.segment(tunable)}"
+        edits.insert_before(module.statement_of(launch.call), [f"{name} = {choice}"])
+        for use in _uses(launch, module.segment(tunable)):
+            edits.replace(use, name)
+        first, last = rows.region[0], rows.region[-1]
+        straight = _straight(module, rows)
+        looped = lines_of(module, first, last)
+        edits.replace_lines(first, last, [f"if {flag}:", *indented(straight), "else:", *indented(looped)])
+        return edits.result()
+
+
+def _rows(module: TritonModule, kernel: TritonKernel) -> Iterator[_Rows]:
+    launch = only_launch(module, kernel)
+    if launch is None:
+        return
+    for block in blocks_in(kernel.node):
+        found: dict[tuple[str, str], list[ast.For]] = {}
+        for stmt in block:
+            over = _row_loop(kernel, stmt)
+            if over is not None and isinstance(stmt, ast.For):
+                found.setdefault((ast.dump(over[0]), over[1]), []).append(stmt)
+        for loops in found.values():
+            bound, size = _row_loop(kernel, loops[0]) or (None, "")
+            if bound is not None and _host_decides(module, launch, bound, size) and not _is_fallback(module, loops[0]):
+                yield _Rows(block[block.index(loops[0]) : block.index(loops[-1]) + 1], loops, bound, size)
+
+
+def _row_loop(kernel: TritonKernel, stmt: ast.stmt) -> tuple[ast.expr, str] | None:
+    """Bound and block of a plain `for start in range(0, bound, BLOCK)` that multiplies no matrices."""
+    bounds = range_of(stmt) if isinstance(stmt, ast.For) else None
+    if bounds is None or bounds.low is not None or bounds.step is None or not isinstance(stmt, ast.For):
+        return None
+    size, counter = dotted(bounds.step), dotted(stmt.target)
+    if size not in kernel.constexprs or stmt.orelse or any(binds(inner, counter) for inner in stmt.body):
+        return None
+    for node in ast.walk(stmt):
+        method = isinstance(node, ast.Attribute) and dotted(node.value) == counter  # in straight code it is a plain 0
+        if method or isinstance(node, (ast.Break, ast.Continue)) or called(node, "tl.dot"):
+            return None
+    return bounds.high, size
+
+
+def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, block: str) -> bool:
+    """Whether `run` can choose the block by the bound: it passes a constant that nothing else depends on."""
+    argument = module.argument_of(launch, block)
+    if not isinstance(argument, ast.Name) or argument.id not in module.constants:
+        return False
+    everywhere = sum(isinstance(node, ast.Name) and node.id == argument.id for node in ast.walk(module.run))
+    inside = module.kernels[launch.kernel]
+    free = not names_in(bound) & bound_names(inside.node).keys() and not any(map(_is_call, ast.walk(bound)))
+    text = launched(module, launch, bound)
+    alone = everywhere == len(_uses(launch, argument.id))
+    return alone and free and text is not None and argument.id not in names_in(ast.parse(text))
+
+
+def _uses(launch: LaunchSite, name: str) -> list[ast.Name]:
+    """Where a launch's arguments name a constant."""
+    arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
+    nodes = [node for argument in arguments for node in ast.walk(argument)]
+    return [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+
+
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call)
+
+
+def _is_fallback(module: TritonModule, loop: ast.For) -> bool:
+    """Whether a constexpr flag already chooses between this loop and something else."""
+    parent = module.parents[loop]
+    return isinstance(parent, ast.If) and loop in parent.orelse and isinstance(parent.test, ast.Name)
+
+
+def _straight(module: TritonModule, rows: _Rows) -> list[str]:
+    """The region for a single round: loop bodies in a row, without what an earlier line has computed already."""
+    known = _Known()
+    lines: list[str] = []
+    for stmt in rows.region:
+        if stmt in rows.loops and isinstance(stmt, ast.For):
+            lines += known.assign(dotted(stmt.target), ast.Constant(0), ["0"])
+            for inner in stmt.body:
+                lines += known.line(module, inner)
+        else:
+            lines += known.line(module, stmt)
+    return lines
+
+
+class _Known:
+    """The values that variables hold at a point of straight code."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[str, ast.expr]] = {}
+
+    def line(self, module: TritonModule, stmt: ast.stmt) -> list[str]:
+        """The lines for a statement, and what it changes."""
+        text = lines_of(module, stmt, stmt)
+        plain = single(stmt)
+        if plain is not None and not any(_writes(call) for call in calls(stmt)):
+            text[0] = text[0][len(plain[0]) :].lstrip()[1:].lstrip()
+            return self.assign(*plain, text)
+        self._forget(set(bound_names(stmt)), memory=has_effect(stmt, loads=False))
+        return text
+
+    def assign(self, name: str, value: ast.expr, text: list[str]) -> list[str]:
+        """The lines for `name = value`: none where the name holds that value, a copy where another one does."""
+        key = ast.dump(value)
+        holder = self._values.get(key, ("", value))[0]
+        if holder == name:
+            return []
+        self._forget({name}, memory=False)
+        if holder:
+            return [f"{name} = {holder}"]
+        if name not in names_in(value):
+            self._values[key] = name, value
+        return [f"{name} = {text[0]}", *text[1:]]
+
+    def _forget(self, names: set[str], *, memory: bool) -> None:
+        self._values = {
+            key: (holder, value)
+            for key, (holder, value) in self._values.items()
+            if holder not in names and not names_in(value) & names and not (memory and has_effect(value))
+        }
+
+
+def _writes(call: ast.Call) -> bool:
+    return has_effect(ast.Expr(call), loads=False)

@@ -1,0 +1,35 @@
+"""`blend`: a child that takes each tunable from one of two parents of the same skeleton (uniform crossover)."""
+
+from evokernel.records.candidate import Candidate
+from evokernel.records.step import Context, Draft
+from evokernel.rng import stream
+from evokernel.source.tunables import read_tunables, with_values
+from operators.rules.tune import describe_change
+
+ATTEMPTS = 16
+
+
+class Blend:
+    """Recombines the tunables of two parents of one skeleton."""
+
+    name = "blend"
+    parents = 2
+    tuner = True
+
+    async def propose(self, context: Context) -> Draft | None:
+        """Return a new mixture that the constraints allow, or None where a few attempts find none."""
+        if len(context.parents) < 2:
+            return None
+        first, second = context.parents[:2]
+        space, other = read_tunables(first.candidate.source), read_tunables(second.candidate.source).values
+        rng = stream(context.seed, context.step, "blend")
+        for _ in range(ATTEMPTS):
+            mixed = {name: other[name] if rng.random() < 0.5 else value for name, value in space.values.items()}
+            source = with_values(first.candidate.source, mixed)
+            if space.allows(mixed) and Candidate(source, context.language).id not in context.known:
+                return Draft(
+                    source=source,
+                    parents=(first.candidate.id, second.candidate.id),
+                    rationale=f"blend: {describe_change(space.values, mixed)} from {second.candidate.id}",
+                )
+        return None

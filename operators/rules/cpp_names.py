@@ -1,0 +1,271 @@
+"""The names of a C++ source, scope by scope: what is used and not declared, declared twice, called wrongly."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import tree_sitter_cpp
+from tree_sitter import Language, Node, Parser
+
+_CUDA = re.compile(
+    r"\b__(?:global|device|host|shared|constant|forceinline|noinline|restrict|managed|grid_constant)__\b"
+    r"|\b__(?:launch_bounds|align|maxnreg|cluster_dims)__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)"
+)
+_SCOPES = {
+    "compound_statement",
+    "for_statement",
+    "for_range_loop",
+    "if_statement",
+    "while_statement",
+    "switch_statement",
+    "lambda_expression",
+    "template_declaration",
+}
+_NAMES = {"identifier", "type_identifier", "namespace_identifier"}
+_DECLARATORS = {
+    "init_declarator",
+    "pointer_declarator",
+    "reference_declarator",
+    "array_declarator",
+    "function_declarator",
+    "parenthesized_declarator",
+    "structured_binding_declarator",
+    "attributed_declarator",
+    "variadic_declarator",
+}
+_DECLARATIONS = {
+    "declaration",
+    "parameter_declaration",
+    "optional_parameter_declaration",
+    "variadic_parameter_declaration",
+    "type_definition",
+    "for_range_loop",
+    "alias_declaration",
+    "type_parameter_declaration",
+    "optional_type_parameter_declaration",
+    "enumerator",
+    "preproc_def",
+    "preproc_function_def",
+}
+_BY_NAME = {
+    "alias_declaration",
+    "enumerator",
+    "type_parameter_declaration",
+    "optional_type_parameter_declaration",
+}
+Fault = tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_cpp.language()))
+
+
+def read_cpp(source: str, *, given: frozenset[str] = frozenset()) -> tuple[set[Fault], int]:
+    """Return the faults of a source as `name_check` names them, and how many places could not be parsed.
+
+    CUDA C++ is read without the words that only CUDA has; `given` are macros that a source is compiled with.
+    """
+    text = _CUDA.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+    root = _parser().parse(text.encode()).root_node
+    reading = _Reading(set(given))
+    reading.visit(root)
+    return reading.faults | reading.wrong_calls(), _breaks(root)
+
+
+class _Reading:
+    """One walk over a tree, in the order of the text, with the names that each open scope has declared."""
+
+    def __init__(self, given: set[str]) -> None:
+        self.faults: set[Fault] = set()
+        self._scopes: list[set[str]] = [given]
+        self._taken: dict[str, list[tuple[int, int]]] = {}
+        self._calls: set[tuple[str, int]] = set()
+
+    def visit(self, node: Node) -> None:
+        """Take in a node and all in it."""
+        match node.type:
+            case "function_definition":
+                self._function(node)
+            case "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier":
+                self._type(node)
+            case "qualified_identifier":
+                self._qualified(node)
+            case "call_expression":
+                self._call(node)
+            case kind if kind in _NAMES:
+                self._use(node)
+            case kind if kind in _SCOPES:
+                with_scope = self._declare if kind == "for_range_loop" else self._inside
+                self._scopes.append(set())
+                with_scope(node)
+                self._scopes.pop()
+            case kind if kind in _DECLARATIONS:
+                self._declare(node)
+            case _:
+                self._inside(node)
+
+    def wrong_calls(self) -> set[Fault]:
+        """Return the calls of functions of the source with a number of arguments that none of that name takes."""
+        return {
+            ("called", name, str(count))
+            for name, count in self._calls
+            if name in self._taken and not any(least <= count <= most for least, most in self._taken[name])
+        }
+
+    def _inside(self, node: Node) -> None:
+        for child in node.named_children:
+            self.visit(child)
+
+    def _use(self, node: Node) -> None:
+        name = _text(node)
+        if not any(name in scope for scope in self._scopes):
+            self.faults.add(("unknown", name))
+
+    def _name(self, name: str, *, again: bool = False) -> None:
+        if name in self._scopes[-1] and not again and len(self._scopes) > 1:
+            self.faults.add(("twice", name))
+        self._scopes[-1].add(name)
+
+    def _around(self, node: Node) -> set[str]:
+        """Return the scope that a function or a type belongs to; parameters of its template have their own."""
+        template = node.parent is not None and node.parent.type == "template_declaration"
+        return self._scopes[-2 if template else -1]
+
+    def _function(self, node: Node) -> None:
+        declarator = node.child_by_field_name("declarator")
+        while declarator is not None and declarator.type in _DECLARATORS - {"function_declarator"}:
+            declarator = declarator.child_by_field_name("declarator") or next(iter(declarator.named_children), None)
+        for child in node.named_children:
+            if child not in (declarator, node.child_by_field_name("body")) and child.type not in _DECLARATORS:
+                self.visit(child)
+        name = declarator.child_by_field_name("declarator") if declarator is not None else None
+        parameters = declarator.child_by_field_name("parameters") if declarator is not None else None
+        if name is not None and name.type == "identifier":
+            self._around(node).add(_text(name))
+            self._taken.setdefault(_text(name), []).append(_arity(parameters))
+        self._scopes.append(set())
+        for part in (parameters, node.child_by_field_name("body")):
+            if part is not None:
+                self._inside(part)  # a body that declares a parameter's name again declares it twice
+        self._scopes.pop()
+
+    def _type(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and name.type == "type_identifier":
+            if body is not None:
+                self._around(node).add(_text(name))
+            else:
+                self._use(name)
+        if body is None:
+            return
+        if node.type == "enum_specifier":
+            self._inside(body)
+            return
+        self._scopes.append(_members(body))
+        self._inside(body)
+        self._scopes.pop()
+
+    def _qualified(self, node: Node) -> None:
+        """Take in `scope::name`: the outermost scope counts, and what stands between angle brackets."""
+        for child in node.named_children:
+            if child.type == "namespace_identifier":
+                self._use(child)
+            elif child.type in ("template_type", "template_function", "qualified_identifier"):
+                for inner in child.named_children[1:] if child.type != "qualified_identifier" else [child]:
+                    self.visit(inner)
+
+    def _call(self, node: Node) -> None:
+        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if function is not None and function.type == "template_function":
+            function = function.child_by_field_name("name")
+        if function is not None and function.type == "identifier" and arguments is not None:
+            given = [child for child in arguments.named_children if child.type != "comment"]
+            self._calls.add((_text(function), len(given)))
+        self._inside(node)
+
+    def _declare(self, node: Node) -> None:
+        """Take in a declaration: types and initial values are uses, what is declared is known from here on."""
+        kind = node.type
+        if kind in ("preproc_def", "preproc_function_def"):
+            name = node.child_by_field_name("name")
+            if name is not None:
+                self._name(_text(name), again=True)
+            return
+        if kind in _BY_NAME:
+            name = node.child_by_field_name("name") or next(
+                (child for child in node.named_children if child.type == "type_identifier"), None
+            )
+            for child in node.named_children:
+                if child != name:
+                    self.visit(child)
+            if name is not None:
+                self._name(_text(name), again=True)
+            return
+        declarators = node.children_by_field_name("declarator")
+        for child in node.named_children:
+            if child in declarators:
+                self._declarator(child)
+            else:
+                self.visit(child)
+
+    def _declarator(self, node: Node) -> None:
+        if node.type in ("identifier", "type_identifier"):
+            self._name(_text(node))
+        elif node.type == "function_declarator":
+            name, parameters = node.child_by_field_name("declarator"), node.child_by_field_name("parameters")
+            if name is not None and name.type == "identifier":  # a function is declared and later defined
+                self._name(_text(name), again=True)
+                self._taken.setdefault(_text(name), []).append(_arity(parameters))
+            if parameters is not None:
+                self._scopes.append(set())
+                self._inside(parameters)
+                self._scopes.pop()
+        elif node.type in _DECLARATORS:
+            inner = node.child_by_field_name("declarator")
+            named = [child for child in node.named_children if child.type in _NAMES | _DECLARATORS]
+            names = named if inner is None else [inner]
+            for child in node.named_children:
+                if child not in names:
+                    self.visit(child)
+            for name in names:
+                self._declarator(name)
+        else:
+            self.visit(node)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+def _breaks(node: Node) -> int:
+    """Return how many parts of a tree the grammar could make nothing of."""
+    if not node.has_error:
+        return 0
+    return (node.is_error or node.is_missing) + sum(_breaks(child) for child in node.children)
+
+
+def _arity(parameters: Node | None) -> tuple[int, int]:
+    """Return the least and the most arguments that a list of parameters takes."""
+    if parameters is None:
+        return 0, 255
+    kinds = [child.type for child in parameters.named_children if child.type != "comment"]
+    if any("variadic" in kind for kind in kinds) or "..." in _text(parameters):
+        return 0, 255
+    if [_text(child) for child in parameters.named_children] == ["void"]:
+        return 0, 0
+    return kinds.count("parameter_declaration"), len(kinds)
+
+
+def _members(body: Node) -> set[str]:
+    """Return the names of the members of a class, which its functions may use before they are declared."""
+    found, waiting = set(), list(body.named_children)
+    while waiting:
+        node = waiting.pop()
+        if node.type in ("field_identifier", "identifier") and node.parent is not None:
+            if node.type == "field_identifier":
+                found.add(_text(node))
+        elif node.type != "compound_statement":
+            waiting += node.named_children
+    return found

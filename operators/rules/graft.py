@@ -1,0 +1,45 @@
+"""`graft`: a kernel with regions of another of different structure in the place of its own (`// region: pack`)."""
+
+from collections.abc import Collection
+
+from evokernel.records.fitness import Elite
+from evokernel.records.step import Context, Draft
+from evokernel.rng import stream
+from operators.rules.grafting import GraftedSource as Splice
+from operators.rules.grafting import grafts
+
+SHORT_ID = 8
+
+
+class Graft:
+    """Swaps named regions between kernels of different skeletons, wherever they live."""
+
+    name = "graft"
+    parents = 2
+    tuner = False
+
+    def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
+        """Say whether the first can take a region of the second and become something that is not known."""
+        return bool(_new(first, second, known))
+
+    async def propose(self, context: Context) -> Draft | None:
+        """Return the first parent with regions of the second, or None where what would be legal is known."""
+        if len(context.parents) < 2:
+            return None
+        first, second = context.parents[:2]
+        offered = _new(first, second, context.known)
+        if not offered:
+            return None
+        rng = stream(context.seed, context.step, "graft")
+        chosen = offered[int(rng.integers(len(offered)))]
+        what = "region" if len(chosen.regions) == 1 else "regions"
+        return Draft(
+            source=chosen.source,
+            parents=(first.candidate.id, second.candidate.id),
+            rationale=f"graft: {what} {', '.join(chosen.regions)} from {second.candidate.id[:SHORT_ID]}",
+        )
+
+
+def _new(first: Elite, second: Elite, known: Collection[str]) -> list[Splice]:
+    one, other = first.candidate, second.candidate
+    return [graft for graft in grafts(one.source, other.source, one.language) if graft.id not in known]

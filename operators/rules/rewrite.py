@@ -1,0 +1,60 @@
+"""`rewrite`: one legal source transformation, drawn towards strong kinds and those that have paid in this run."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from evokernel.records.candidate import Candidate
+from evokernel.records.step import Context, Draft
+from evokernel.rng import stream
+from evokernel.source.regions import only_whole
+from operators.rewrites import cpp, triton
+from operators.rewrites.library import RewriteLibrary, RewriteMove
+
+LIBRARIES: Mapping[str, RewriteLibrary] = {"cpp": cpp, "triton": triton}
+"""The rewrites of each language that has some."""
+
+DECAY = 0.88
+"""How much less a kind of move is drawn than the one before it in its library, which names strong ones first."""
+
+FAVOUR = 3.0
+"""How much more a kind that the task calls for is drawn than the first of its library."""
+
+
+class Rewrite:
+    """Applies a transformation from the library for the candidate's language."""
+
+    name = "rewrite"
+    parents = 1
+    tuner = False
+
+    async def propose(self, context: Context) -> Draft | None:
+        """Return a rewritten parent that was not tried before, or None where no move is left."""
+        library = LIBRARIES.get(context.language)
+        if library is None:
+            return None
+        parent = context.parents[0]
+        by_kind: dict[str, list[RewriteMove]] = defaultdict(list)
+        for move in library.moves(parent.candidate.source, threads=context.threads):
+            if rationale_of(move) not in context.tried:
+                by_kind[move.rewrite].append(move)
+        favoured = library.favoured(context.task)
+        rng = stream(context.seed, context.step, "rewrite")
+        while by_kind:
+            kinds = list(by_kind)  # in the library's order
+            priors = [FAVOUR if kind in favoured else DECAY**rank for rank, kind in enumerate(kinds)]
+            weights = np.array([context.credit.get(kind, 0.5) for kind in kinds]) * priors
+            kind = kinds[int(rng.choice(len(kinds), p=weights / weights.sum()))]
+            move = by_kind[kind].pop(int(len(by_kind[kind]) * rng.random() ** 2))
+            if not by_kind[kind]:
+                del by_kind[kind]
+            source = only_whole(library.apply(parent.candidate.source, move))
+            if Candidate(source, context.language).id not in context.known:
+                return Draft(source=source, parents=(parent.candidate.id,), rationale=rationale_of(move))
+        return None
+
+
+def rationale_of(move: RewriteMove) -> str:
+    """Return the words a move is remembered by: its kind, then where it was applied."""
+    return f"{move.rewrite}: {move.label}"
