@@ -25,9 +25,10 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.device import nvml
 from evokernel.evaluate.device.device_class import this_machine
-from evokernel.protocols import BuildFailure, Built, EvaluationRequest, Language
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure, Built
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.task import Task
 
 SEED = Path(__file__).parent / "precision" / "gemm.py"

@@ -15,7 +15,8 @@ from evokernel.evaluate.device.device_class import this_machine
 from evokernel.evaluate.judge.gpu_bench import CudaBench
 from evokernel.evaluate.judge.gpu_session import open_on_gpu
 from evokernel.evaluate.judge.process import make_bench
-from evokernel.protocols import Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import Built
 
 ALL_CORES = tuple(sorted(os.sched_getaffinity(0)))
 """Taken before a bench keeps this process on one of them."""

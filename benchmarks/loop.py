@@ -37,18 +37,19 @@ from evokernel.config.run import RunConfig, parse_config  # noqa: E402
 from evokernel.engine.search import Parts, Search  # noqa: E402
 from evokernel.engine.stoppers import stopper_from  # noqa: E402
 from evokernel.languages.cpp import tokens  # noqa: E402
-from evokernel.protocols import (  # noqa: E402
-    EvaluationRequest,
-    Evaluator,
-    EvaluatorIdentity,
-    Event,
-    Listener,
-    Operator,
-    ProposalCommitted,
-    ResultCommitted,
-)
+from evokernel.protocols import Evaluator, Listener, Operator  # noqa: E402
 from evokernel.records.candidate import Candidate  # noqa: E402
-from evokernel.records.evaluation import Evaluation, Mode, Stage, Status, Timing, Verdict  # noqa: E402
+from evokernel.records.evaluation import (  # noqa: E402
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Mode,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
+from evokernel.records.events import Event, ProposalCommitted, ResultCommitted  # noqa: E402
 from evokernel.records.step import Context, Draft  # noqa: E402
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
 from islands.archipelago import Archipelago, ArchipelagoSettings  # noqa: E402

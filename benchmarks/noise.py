@@ -38,7 +38,7 @@ from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
 from evokernel.evaluate.worker_mode.expert_loop import CompiledLoop
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.records.evaluation import Stage
 from evokernel.task import Task
 

@@ -30,8 +30,8 @@ from archive.journal import ResultEntry  # noqa: E402
 from archive.store import Store  # noqa: E402
 from benchmarks.loop import AtOnce, Marks, config_of, resident_mb, search_on  # noqa: E402
 from evokernel.errors import EvokernelError, HarnessError  # noqa: E402
-from evokernel.protocols import EvaluationRequest, Event, ResultCommitted  # noqa: E402
-from evokernel.records.evaluation import Evaluation, Stage, Status  # noqa: E402
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Stage, Status  # noqa: E402
+from evokernel.records.events import Event, ResultCommitted  # noqa: E402
 
 SHORTEST_S, LONGEST_S = 2.0, 25.0
 FATES = {"stop": 0.3, "kill": 0.5, "disk": 0.2}

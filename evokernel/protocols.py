@@ -1,43 +1,18 @@
 """Every seam of evokernel on one page. An implementation of any of these can be named in a config or passed in code."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode
+from evokernel.records.build import BuildFailure, Built
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
+from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Message, ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
+from evokernel.records.run import Progress
 from evokernel.records.step import Answer, Context, ContextNeed
 from evokernel.task import Task
 
 # ---------------------------------------------------------------------------------------------------- languages
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """What a compiler made of a source.
-
-    `artifact` is loadable code; `hash` is taken over what was compiled, for finding compiled duplicates;
-    `descriptor` is behaviour read from it; `metrics` are numbers with their unit in the name.
-    """
-
-    artifact: bytes
-    hash: str
-    descriptor: Mapping[str, float]
-    metrics: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class BuildFailure:
-    """Why a source did not compile; `message` is fit to act on, at most about 40 lines.
-
-    `timed_out` after a limit; `raised` where it is the source's own host code that ended with an exception.
-    """
-
-    message: str
-    timed_out: bool = False
-    raised: bool = False
 
 
 class Language(Protocol):
@@ -76,56 +51,6 @@ class Language(Protocol):
 
 
 # ---------------------------------------------------------------------------------------------------- evaluation
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRequest:
-    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name.
-
-    `processes` is how many fresh processes measure it for the budget `final`; 0 for as many as the settings say.
-    """
-
-    candidate: Candidate
-    program_hash: str
-    budget: Fidelity
-    incumbent: Mapping[str, float] = field(default_factory=dict)
-    processes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatorIdentity:
-    """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
-
-    `mode` is how candidates are run unless one cannot be: what cannot be recorded is run in worker mode.
-    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
-    `baseline_us` is the time of each baseline by workload and name, in us.
-    """
-
-    task_hash: str
-    device: str
-    environment: str
-    evaluator_version: str
-    mode: Mode
-    device_sheet: Mapping[str, float]
-    sandbox: str
-    baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
-        """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""
-        return EvaluationKey(
-            program_hash=program_hash,
-            task_hash=self.task_hash,
-            device=self.device,
-            environment=self.environment,
-            evaluator_version=self.evaluator_version,
-            mode=mode or self.mode,
-            budget=budget,
-        )
-
-    def keys(self, program_hash: str, budget: Fidelity) -> tuple[EvaluationKey, ...]:
-        """Return every key that this evaluator's verdict on a program may have, the likeliest first."""
-        modes = (Mode.ARTIFACT, Mode.WORKER) if self.mode is Mode.ARTIFACT else (self.mode,)
-        return tuple(self.key(program_hash, budget, mode=mode) for mode in modes)
 
 
 class Evaluator(Protocol):
@@ -267,20 +192,6 @@ class Selector(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a run stands, over all its sessions; what a stopper decides on."""
-
-    evaluations: int
-    seconds: float
-    cost_usd: float
-    since_improvement: int
-    best_speedup: float
-    roofline_share: float | None
-    tokens: int = 0
-    calls: int = 0
-
-
 class Stopper(Protocol):
     """Decides when a search is over."""
 
@@ -293,38 +204,16 @@ class Stopper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalCommitted:
-    """A proposal was stored and waits for its evaluation."""
-
-    proposal: Proposal
-
-
-@dataclass(frozen=True, slots=True)
-class ResultCommitted:
-    """A result was committed. `improved` says it is the best of the run so far."""
-
-    proposal: Proposal
-    evaluation: Evaluation
-    seq: int
-    improved: bool
-    reused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something a person should read: a phase began, an island was reset, a crown was refused."""
-
-    text: str
-    warning: bool = False
-
-
-Event = ProposalCommitted | ResultCommitted | Notice
-
-
 class Listener(Protocol):
     """Hears what happens; cannot change it."""
 
     def hear(self, event: Event) -> None:
         """Take note of one event."""
         ...
+
+
+def __getattr__(name: str) -> Any:
+    """Return a record under the path that it had here before."""
+    from evokernel.aliases import resolve
+
+    return resolve(__name__, name)

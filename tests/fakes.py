@@ -6,8 +6,18 @@ import math
 from collections.abc import Callable
 
 from evokernel.evaluate.device.nvml import GpuFacts
-from evokernel.protocols import Built, EvaluationRequest, EvaluatorIdentity
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.build import Built
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    Mode,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 

@@ -16,7 +16,7 @@ from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run
 from evokernel.config.run import RunConfig, load_config
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 

@@ -8,7 +8,8 @@ from evokernel.cli.inbox import hand_in
 from evokernel.cli.locate import open_store, store_path
 from evokernel.config.run import language_of
 from evokernel.errors import ConfigError, StoreError
-from evokernel.records.candidate import SIZE_LIMIT_BYTES, Candidate
+from evokernel.records.candidate import Candidate
+from evokernel.source import SIZE_LIMIT_BYTES
 
 
 @click.command()

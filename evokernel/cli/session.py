@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evokernel.cli.display.live import SearchView
 from evokernel.cli.display.snapshot import EngineView, Snapshot
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 REDRAW_S = 0.5

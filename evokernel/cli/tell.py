@@ -21,7 +21,7 @@ from evokernel.config.run import RunConfig
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 
 REFUSED_EXIT = 1
 _WIDTH = 160

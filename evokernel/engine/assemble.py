@@ -25,8 +25,9 @@ from evokernel.evaluate.client.expert import read_expert
 from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.device.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Notice, Operator
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
+from evokernel.records.events import Notice
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings, is_thinker

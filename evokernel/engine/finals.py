@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 from archive.store import Store
 from evokernel.engine.reuse import stored_verdict
-from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Notice
-from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
+from evokernel.protocols import Evaluator
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, combined_speedup
+from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 
 CONTENDERS = 3

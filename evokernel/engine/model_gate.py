@@ -8,8 +8,9 @@ from dataclasses import replace
 from archive.records import NoCandidate
 from evokernel.engine.inbox import AnsweredPrompt
 from evokernel.errors import BudgetSpent, ModelError, ModelsUnavailable
-from evokernel.protocols import CallLog, LanguageModel, Notice, Operator
+from evokernel.protocols import CallLog, LanguageModel, Operator
 from evokernel.records.candidate import Candidate, Usage
+from evokernel.records.events import Notice
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, Selection, UnusableReply
 from islands.archipelago import is_thinker

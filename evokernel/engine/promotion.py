@@ -7,9 +7,17 @@ from archive.store import Store
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.reuse import stored_verdict
 from evokernel.errors import HarnessError
-from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Notice
+from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup, harness_failure
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    combined_speedup,
+    harness_failure,
+)
+from evokernel.records.events import Notice
 
 TRIES = 2  # for one candidate, when our own machinery fails
 FAILURES = 3  # candidates in a row that it failed on, before the search gives up

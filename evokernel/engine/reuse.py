@@ -2,9 +2,8 @@
 
 from archive.records import StoredEvaluation
 from archive.store import Store
-from evokernel.protocols import EvaluatorIdentity
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Fidelity, Status
+from evokernel.records.evaluation import EvaluatorIdentity, Fidelity, Status
 
 
 def stored_verdict(

@@ -8,8 +8,8 @@ from archive.store import Store
 from evokernel.engine.inbox import Submission
 from evokernel.engine.model_gate import ModelGate, record_answer
 from evokernel.engine.state import SearchState
-from evokernel.protocols import Notice
 from evokernel.records.candidate import Proposal
+from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Origin
 from evokernel.records.step import Selection

@@ -26,19 +26,11 @@ from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
-from evokernel.protocols import (
-    Evaluator,
-    EvaluatorIdentity,
-    Language,
-    LanguageModel,
-    Listener,
-    Notice,
-    Operator,
-    Progress,
-    ProposalCommitted,
-    ResultCommitted,
-)
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import EvaluatorIdentity
+from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
 from islands.archipelago import EVERYWHERE, Archipelago

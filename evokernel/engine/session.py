@@ -11,7 +11,8 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.config.changes import edits_between
 from evokernel.config.run import RunConfig, dump_config, flatten, parse_config
-from evokernel.protocols import EvaluatorIdentity, Notice
+from evokernel.records.evaluation import EvaluatorIdentity
+from evokernel.records.events import Notice
 
 
 def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tell: Callable[[Notice], None]) -> None:

@@ -20,8 +20,7 @@ from evokernel.config.run import BudgetConfig, RunConfig, dump_config
 from evokernel.engine.inbox import AnsweredPrompt, Submission
 from evokernel.engine.state import SearchState
 from evokernel.errors import StoreError
-from evokernel.protocols import EvaluatorIdentity
-from evokernel.records.evaluation import Evaluation
+from evokernel.records.evaluation import Evaluation, EvaluatorIdentity
 from islands.image import ArchipelagoSnapshot
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evokernel.config.run import BudgetConfig
-from evokernel.protocols import Progress, Stopper
+from evokernel.protocols import Stopper
+from evokernel.records.run import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from evokernel.config.run import ConstraintsConfig
-from evokernel.protocols import BuildFailure, Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Task
 
 

@@ -1,6 +1,6 @@
 """What is checked of a source's text in every language: early feedback for authors, not security."""
 
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 from evokernel.source.expressions import evaluate
 from evokernel.source.regions import read_regions
 from evokernel.source.tunables import read_tunables

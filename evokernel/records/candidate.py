@@ -3,9 +3,6 @@
 import hashlib
 from dataclasses import dataclass, field
 
-SIZE_LIMIT_BYTES = 256 * 1024
-"""No language takes a longer source; what is read of each candidate need not read such a one."""
-
 
 def normalise(text: str) -> str:
     r"""Return the text with line ends as `\n`, exactly one at the end, and lone surrogates spelled out."""

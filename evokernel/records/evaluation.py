@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from evokernel.records.candidate import Candidate
+
 Z95 = 1.96
 
 
@@ -256,3 +258,53 @@ def bounds(timings: tuple[Timing, ...]) -> str:
 def harness_failure(key: EvaluationKey, candidate_id: str, reason: str) -> Evaluation:
     """Return the record of a fault of our own: no verdict on the candidate, never used again."""
     return Evaluation(key, candidate_id, Status.HARNESS_ERROR, Stage.STATIC, feedback=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name.
+
+    `processes` is how many fresh processes measure it for the budget `final`; 0 for as many as the settings say.
+    """
+
+    candidate: Candidate
+    program_hash: str
+    budget: Fidelity
+    incumbent: Mapping[str, float] = field(default_factory=dict)
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorIdentity:
+    """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
+
+    `mode` is how candidates are run unless one cannot be: what cannot be recorded is run in worker mode.
+    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
+    `baseline_us` is the time of each baseline by workload and name, in us.
+    """
+
+    task_hash: str
+    device: str
+    environment: str
+    evaluator_version: str
+    mode: Mode
+    device_sheet: Mapping[str, float]
+    sandbox: str
+    baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
+        """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""
+        return EvaluationKey(
+            program_hash=program_hash,
+            task_hash=self.task_hash,
+            device=self.device,
+            environment=self.environment,
+            evaluator_version=self.evaluator_version,
+            mode=mode or self.mode,
+            budget=budget,
+        )
+
+    def keys(self, program_hash: str, budget: Fidelity) -> tuple[EvaluationKey, ...]:
+        """Return every key that this evaluator's verdict on a program may have, the likeliest first."""
+        modes = (Mode.ARTIFACT, Mode.WORKER) if self.mode is Mode.ARTIFACT else (self.mode,)
+        return tuple(self.key(program_hash, budget, mode=mode) for mode in modes)

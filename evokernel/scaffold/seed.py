@@ -16,7 +16,7 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.languages import make_language
 from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
-from evokernel.protocols import BuildFailure
+from evokernel.records.build import BuildFailure
 from evokernel.scaffold.cpp_writer import CppWriter
 from evokernel.scaffold.loop_nests import make_plan
 from evokernel.scaffold.trace import Traced

@@ -11,9 +11,16 @@ from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluate_kernel import read_candidate
 from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import EvaluationRequest, EvaluatorIdentity, Language
+from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Status, combined_speedup
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    Status,
+    combined_speedup,
+)
 from evokernel.self_test.exhibits import Exhibit, all_exhibits
 from evokernel.self_test.knowledge import look
 from evokernel.self_test.wrapping import wrap

@@ -11,9 +11,18 @@ import pytest
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity, Language
+from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Verdict
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    Mode,
+    Stage,
+    Status,
+    Verdict,
+)
 from tests.processes import descendants
 
 TASK = """

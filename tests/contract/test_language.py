@@ -10,7 +10,8 @@ import pytest
 from evokernel.errors import LanguageError
 from evokernel.languages import LANGUAGES, make_language
 from evokernel.languages.toolchain import run_plain
-from evokernel.protocols import BuildFailure, Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.nvrtc import needs_nvrtc
 from tests.warm_forge import WarmForge

@@ -17,8 +17,9 @@ from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators
 from evokernel.engine.search import Search
 from evokernel.llm.assemble import make_models
-from evokernel.protocols import EvaluationRequest, Event, Operator, ResultCommitted
-from evokernel.records.evaluation import Evaluation, Stage, Status
+from evokernel.protocols import Operator
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Stage, Status
+from evokernel.records.events import Event, ResultCommitted
 from evokernel.records.llm import CallStatus, StoredCall
 from operators.llm.replies.words import split
 from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key

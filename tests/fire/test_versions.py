@@ -13,8 +13,7 @@ from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.run import RunConfig, parse_config
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.protocols import EvaluatorIdentity
-from evokernel.records.evaluation import Mode
+from evokernel.records.evaluation import EvaluatorIdentity, Mode
 from evokernel.tasks import load_task
 from tests.engine import Heard, toy_search
 from tests.fakes import InstantEvaluator

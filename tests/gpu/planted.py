@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
-from evokernel.protocols import Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 LARGE, MEDIUM = Workload("large", {"N": 1 << 26}), Workload("medium", {"N": 1 << 22})

@@ -8,9 +8,8 @@ import pytest
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 MODULE = '''\

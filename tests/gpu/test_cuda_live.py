@@ -15,7 +15,7 @@ from evokernel.export.cuda_helper import with_helper
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.toolchain import forge_plain
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.tasks import load_task
 from tests.unit.languages.test_cuda_build import KINDS, TASK
 

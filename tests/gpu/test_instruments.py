@@ -28,9 +28,9 @@ from evokernel.evaluate.sandbox.levels import detect_sandbox
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.gpu.triton import TritonLanguage
-from evokernel.protocols import EvaluationRequest, Language
+from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.gpu import planted

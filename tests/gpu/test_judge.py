@@ -10,9 +10,8 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.memory.device_arena import device_spacing
 from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Status
 from evokernel.task import Role
 
 TASK = str(Path(__file__).parent / "scale_task.py")

@@ -12,9 +12,8 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, combined_speedup
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, combined_speedup
 from tests.museum.doors import in_a_worker
 from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, due_without_gpu, read_exhibits
 

@@ -13,9 +13,8 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.expert import read_expert
 from evokernel.evaluate.device.device_class import this_machine
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.tasks import load_task
 from evokernel.tasks.vendor import multiply
 

@@ -12,9 +12,8 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.devices import JudgeHandle, start_judge
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.device.nvml import alike, visible_gpus
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, combined_speedup
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 SOURCE = """\

@@ -24,9 +24,8 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from tests.hostile.tricks import LEAVING
 from tests.processes import descendants, take_orphans
 from tests.unit.evaluate.ordinary_user import UID, run_as_user

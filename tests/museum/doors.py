@@ -20,7 +20,8 @@ from evokernel.evaluate.client.evaluations import unbuilt
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import Built
 from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Task, Workload
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from tests.museum.exhibits import Exhibit
 
 SETTINGS = EvaluationConfig(quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3)

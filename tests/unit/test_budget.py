@@ -4,7 +4,7 @@ import pytest
 
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
-from evokernel.protocols import Progress
+from evokernel.records.run import Progress
 
 START = Progress(0, 0.0, 0.0, 0, 0.0, None)
 

@@ -16,9 +16,8 @@ from evokernel.export.cuda_helper import with_helper
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
 from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
-from evokernel.protocols import EvaluatorIdentity
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status
+from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.nvrtc import needs_nvrtc

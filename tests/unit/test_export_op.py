@@ -10,9 +10,8 @@ from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
 from evokernel.export.torch_operator import op_file, winners
-from evokernel.protocols import EvaluatorIdentity
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status, Timing
+from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status, Timing
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.exports import run_beside
 from tests.stores import StoreBuilder, make_timing

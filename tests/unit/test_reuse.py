@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.engine.reuse import stored_verdict
-from evokernel.protocols import EvaluatorIdentity
-from evokernel.records.evaluation import Fidelity, Mode, Status
+from evokernel.records.evaluation import EvaluatorIdentity, Fidelity, Mode, Status
 from tests.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
 
 

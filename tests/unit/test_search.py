@@ -9,8 +9,7 @@ from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
 from archive.store import Store
 from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
-from evokernel.protocols import EvaluationRequest
-from evokernel.records.evaluation import Fidelity, Status
+from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
 from evokernel.records.step import Context, Draft
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind

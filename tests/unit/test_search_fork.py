@@ -15,8 +15,8 @@ from evokernel.engine.assemble import check_same_class
 from evokernel.engine.search import Search
 from evokernel.errors import RunMismatch
 from evokernel.evaluate.device.device_class import Resolved
-from evokernel.protocols import Notice
 from evokernel.records.evaluation import Status
+from evokernel.records.events import Notice
 from evokernel.report.status import read_status
 from tests.engine import toy_config, toy_search
 from tests.fakes import InstantEvaluator

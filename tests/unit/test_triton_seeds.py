@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import forge_plain
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 from evokernel.tasks import load_task

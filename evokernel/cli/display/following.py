@@ -22,8 +22,10 @@ from evokernel.cli.display.snapshot import (
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreError
-from evokernel.protocols import Notice, Progress, Stopper
+from evokernel.protocols import Stopper
 from evokernel.records.evaluation import floor_share
+from evokernel.records.events import Notice
+from evokernel.records.run import Progress
 from evokernel.report.follower import FollowedCandidate, RunFollower
 from evokernel.report.status import SILENT_S, RunState, last_stop, run_state
 

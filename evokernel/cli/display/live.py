@@ -13,8 +13,8 @@ from evokernel.cli.display.rates import SessionRates
 from evokernel.cli.display.screen import Screen
 from evokernel.cli.display.snapshot import NewBest, Snapshot
 from evokernel.cli.display.text import DIM, STRONG, WARN, duration, one_line, rate, reason, times
-from evokernel.protocols import Event, Notice, ResultCommitted
 from evokernel.records.evaluation import combined_speedup
+from evokernel.records.events import Event, Notice, ResultCommitted
 
 PLAIN_EVERY_S = 10.0
 Clock = Callable[[], float]

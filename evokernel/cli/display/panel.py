@@ -13,7 +13,7 @@ from evokernel.cli.display.curve import curve
 from evokernel.cli.display.snapshot import IslandState, Snapshot
 from evokernel.cli.display.tables import speedup_or_dash, table, unless
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 
 WIDE = 120
 """From this width on, tables stand side by side."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from archive.store import Store
-from evokernel.protocols import Progress, Stopper
+from evokernel.protocols import Stopper
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
+from evokernel.records.run import Progress
 from evokernel.report.best import verdicts_of
 from evokernel.report.follower import FollowedCandidate, RunFollower
 from evokernel.report.verdicts import over_baselines

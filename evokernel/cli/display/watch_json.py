@@ -7,7 +7,7 @@ from typing import IO, Any, Self
 import click
 
 from evokernel.cli.display.following import StoreLook
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 from evokernel.report.documents import FORMAT
 from evokernel.report.follower import FollowedCandidate
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
-from evokernel.protocols import BuildFailure, Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure, Built
 from evokernel.records.candidate import Candidate
 from evokernel.task import Task
 

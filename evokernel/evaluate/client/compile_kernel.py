@@ -8,7 +8,7 @@ from evokernel.config.run import DEVICE_OF, DeviceClass, EvaluationConfig
 from evokernel.errors import ConfigError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Stage
 from evokernel.tasks import load_task

@@ -12,9 +12,19 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.expert import read_expert
 from evokernel.evaluate.device.device_class import this_machine
-from evokernel.protocols import EvaluationRequest, Evaluator, EvaluatorIdentity
+from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Stage, Status, Timing, combined_speedup
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    Speedup,
+    Stage,
+    Status,
+    Timing,
+    combined_speedup,
+)
 
 FORMAT = 1
 _TIMED = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}

@@ -9,8 +9,9 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluate.client.builds import Build
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
-from evokernel.records.evaluation import Evaluation, Mode, Speedup, Stage, Status
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Mode, Speedup, Stage, Status
 from evokernel.tasks import task_hash
 
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}

@@ -18,12 +18,13 @@ from evokernel.evaluate.client.duplicates import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import MODES, entry, identify, unbuilt
 from evokernel.evaluate.client.expert import ExpertAddition, ExpertKernel
 from evokernel.evaluate.client.judge_process import JudgeLost
-from evokernel.evaluate.client.pooling import pool_finals
 from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.device.nvml import GpuFacts, gpu_count, visible_gpus
+from evokernel.evaluate.numerics.pooling import pool_finals
 from evokernel.evaluate.wire import HELD_OUT, Message, PhaseVerdict
-from evokernel.protocols import BuildFailure, EvaluationRequest, EvaluatorIdentity, Language
-from evokernel.records.evaluation import Evaluation, Fidelity, Stage, Status
+from evokernel.protocols import Language
+from evokernel.records.build import BuildFailure
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Stage, Status
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
 

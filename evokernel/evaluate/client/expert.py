@@ -15,7 +15,8 @@ from evokernel.evaluate.client.evaluations import unbuilt
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import Built, Language
+from evokernel.protocols import Language
+from evokernel.records.build import Built
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Task

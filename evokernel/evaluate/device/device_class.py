@@ -9,7 +9,7 @@ from evokernel.config.run import DeviceClass, RunConfig
 from evokernel.errors import ConfigError
 from evokernel.evaluate.device.nvml import GpuFacts, alike, visible_gpus
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import Notice
+from evokernel.records.events import Notice
 from evokernel.task import Task
 
 _RESERVED_SHARED_BYTES = 1024  # CUDA keeps this much of the shared memory for each block

@@ -15,7 +15,7 @@ from evokernel.evaluate.instruments.tool_run import OUTSIDE, RecordedCall, ToolR
 from evokernel.evaluate.instruments.tools import SANITIZER, find_tool
 from evokernel.evaluate.sandbox.run_once import SandboxedExit
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.languages.cpp.messages import without_paths
+from evokernel.languages.messages import without_paths
 from evokernel.records.evaluation import Stage, Status
 
 TIMEOUT_S = 30.0

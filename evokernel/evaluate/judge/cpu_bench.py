@@ -9,8 +9,9 @@ from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.device.cpu_roofline import device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.sandbox.limits import WorkerLimits
 from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
-from evokernel.evaluate.worker_mode.cpu_pool import Worker, WorkerLimits, WorkerPool
+from evokernel.evaluate.worker_mode.cpu_pool import Worker, WorkerPool
 from evokernel.evaluate.worker_mode.trampoline import build_trampoline
 from evokernel.records.evaluation import Floor
 from evokernel.task import DTYPES, Workload

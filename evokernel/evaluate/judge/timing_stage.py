@@ -11,8 +11,8 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import NEUTRAL, failure
 from evokernel.evaluate.bench.paired_clock import PairedClock, Rejected, confirmed
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
-from evokernel.evaluate.client.pooling import HOLDOUT_PREFIX
 from evokernel.evaluate.device.cpu_roofline import is_impossible
+from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX
 from evokernel.evaluate.numerics.statistics import Estimate, StoppingRule, measure
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict

@@ -11,7 +11,7 @@ from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.fork_server import ForkServerSpec
 from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, in_system, python_paths
-from evokernel.evaluate.worker_mode.cpu_pool import WorkerLimits
+from evokernel.evaluate.sandbox.limits import WorkerLimits
 
 START_TIMEOUT_S = 60.0
 LIMITS = WorkerLimits(memory_bytes=None, threads=64, files=1024, file_bytes=64 << 20)

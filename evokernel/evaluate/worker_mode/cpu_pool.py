@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -13,51 +12,16 @@ from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.fork_server import ForkServer, ForkServerSpec, sealed_file
 from evokernel.evaluate.sandbox.forked import ForkedRunner
-from evokernel.evaluate.sandbox.levels import Sandbox, SandboxLevel
+from evokernel.evaluate.sandbox.levels import Sandbox
+from evokernel.evaluate.sandbox.limits import WorkerLimits
 from evokernel.evaluate.worker_mode.trampoline import Trampoline
 
 ATTACH_TIMEOUT_S = 60.0
-STDERR_LIMIT_BYTES = 64 * 1024
-STACK_BYTES = 64 << 20
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class LoadFailed(WorkerError):
     """The artifact could not be loaded, or has no function `run`; the message is the loader's."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerLimits:
-    """What one worker may use. `cpus` are the cores it may run on; empty leaves it free.
-
-    `memory_bytes` None leaves the address space open: the CUDA driver reserves far more than it uses.
-    """
-
-    memory_bytes: int | None = 4 << 30
-    cpu_s: int = 600
-    threads: int = 1
-    cpus: tuple[int, ...] = ()
-    files: int = 64
-    file_bytes: int = STDERR_LIMIT_BYTES
-
-    def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
-        """Return the resource limits by the kernel's names."""
-        limits = {
-            "CPU": self.cpu_s,
-            "FSIZE": self.file_bytes,
-            "NOFILE": self.files,
-            "CORE": 0,
-            "STACK": STACK_BYTES,
-        }
-        if self.memory_bytes is not None:
-            limits["AS"] = self.memory_bytes
-        if sandbox.as_root:
-            limits["NPROC"] = self.threads
-        elif (
-            sandbox.level is SandboxLevel.FULL
-        ):  # counted together in one user namespace: bubblewrap, zygote, all workers
-            limits["NPROC"] = 32 + self.threads
-        return limits
 
 
 class Worker(ForkedRunner):

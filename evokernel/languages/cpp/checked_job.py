@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evokernel.languages.cpp.messages import without_paths
+from evokernel.languages.messages import without_paths
 from evokernel.task import Signature, Tensor
 
 MAGIC = b"EVKJOB1\0"

@@ -1,7 +1,7 @@
 """What an author of a C++ kernel must know: the signature of `run` in C++ and the contract around it."""
 
 from evokernel.errors import LanguageError
-from evokernel.languages.gpu.triton_guide import range_of
+from evokernel.languages.guide_text import range_of
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 C_TYPES = {

@@ -19,7 +19,7 @@ from evokernel.languages.cpp.isa import isa_of
 from evokernel.languages.cpp.messages import digest_errors
 from evokernel.languages.cpp.profile import HotLoopProfile, profile
 from evokernel.languages.toolchain import CompilerRunner
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Task
 
 ARTIFACT_LIMIT_BYTES = 64 << 20

@@ -2,13 +2,14 @@
 
 import re
 
+from evokernel.languages.messages import without_paths
+
 LINE_LIMIT = 40
 _ERRORS = 3
 _LINES_PER_ERROR = 12
 _WIDTH = 200
 _ERROR = re.compile(r"^[^|]*?(?:\d+:\d+|\d+): (?:fatal )?error: |^[^|]*?: (?:fatal )?error: ")
 _SOURCE_LINE = re.compile(r"^\s*\d*\s*\|")
-_PATH = re.compile(r"(?<![\w.])/(?:[^\s:'\"`‘’<>]+/)+")
 _NOISE = re.compile(r"^compilation terminated|^\d+ errors? generated|^collect2: |^make: ")
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'‘]?(?P<name>[^\n'’]+)")
 _MULTIPLE = re.compile(r"multiple definition of [`'‘](?P<name>[^'’\n]+)")
@@ -32,11 +33,6 @@ def digest_errors(stderr: str) -> str:
         if len(block) > _LINES_PER_ERROR:
             kept.append(f"  ... {len(block) - _LINES_PER_ERROR} more lines on this error")
     return "\n".join(kept[:LINE_LIMIT])
-
-
-def without_paths(text: str) -> str:
-    """Return a text with each absolute path cut down to its last part."""
-    return _PATH.sub("", text)
 
 
 def _clean(line: str) -> str:

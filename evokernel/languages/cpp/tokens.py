@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
 _RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')

@@ -8,7 +8,7 @@ from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.profile import read_answer
 from evokernel.languages.toolchain import PythonCompiler
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Signature, Task, Tensor
 
 Dims = Mapping[str, int | float]

@@ -5,7 +5,7 @@ import io
 import tokenize
 from collections.abc import Iterator
 
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 
 _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\n>", tokenize.DEDENT: "\n<"}
 _NOTHING = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER})

@@ -1,6 +1,7 @@
 """What an author of a Triton kernel must know: the signature of `run` and the contract around it."""
 
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.guide_text import range_of
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 ALIGNMENT_BYTES = 256
@@ -78,8 +79,3 @@ def describe_argument(argument: Tensor | Scalar) -> str:
     shape = ", ".join(str(extent) for extent in argument.shape)
     role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
     return f"- {argument.name}[{shape}]: torch.{argument.dtype}, {role}{range_of(argument)}"
-
-
-def range_of(tensor: Tensor) -> str:
-    """Return what a tensor says of its values, as the end of a line on it; nothing where it says nothing."""
-    return "" if tensor.below is None else f", all values from 0 to {tensor.below} - 1"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evokernel.languages.cpp.messages import without_paths
+from evokernel.languages.messages import without_paths
 from evokernel.source.tunables import read_tunables
 
 LINE_LIMIT = 40

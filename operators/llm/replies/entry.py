@@ -5,7 +5,7 @@ import re
 import warnings
 
 from evokernel.languages.cpp.tokens import tokens
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 from evokernel.task import Signature
 
 _DEF_RUN = re.compile(r"^(?:async\s+)?def\s+run\s*\(", re.MULTILINE)

@@ -10,9 +10,18 @@ import pytest
 
 from evokernel.cli.evaluate import _show
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
-from evokernel.protocols import EvaluatorIdentity
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import (
+    Evaluation,
+    EvaluationKey,
+    EvaluatorIdentity,
+    Fidelity,
+    Mode,
+    Stage,
+    Status,
+    Timing,
+    Verdict,
+)
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.tools_task import place_task
 

@@ -13,10 +13,11 @@ from evokernel.cli.display.panel import PanelState, panel
 from evokernel.cli.display.rates import SessionRates
 from evokernel.cli.display.screen import Screen, wrapped
 from evokernel.cli.display.snapshot import IslandState, NewBest, Snapshot
-from evokernel.protocols import Notice, Progress, ProposalCommitted, ResultCommitted
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
 from evokernel.records.evaluation import Fidelity as EvaluationBudget
+from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.run import Progress
 from tests.goldens import compare_golden
 from tests.stores import make_timing
 

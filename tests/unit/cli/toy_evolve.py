@@ -13,8 +13,7 @@ from evokernel.cli.group import Refused
 from evokernel.cli.session import SessionEnd, let_go_of_stdout, run_session
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import EvokernelError
-from evokernel.protocols import EvaluationRequest
-from evokernel.records.evaluation import Evaluation
+from evokernel.records.evaluation import Evaluation, EvaluationRequest
 from evokernel.report.best import find_best
 from evokernel.report.status import run_facts
 from tests.engine import toy_config, toy_search

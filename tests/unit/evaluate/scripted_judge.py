@@ -10,7 +10,7 @@ from typing import Any
 from evokernel.evaluate.client.judge_process import JudgeLost
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.records.evaluation import Stage, Status, Timing, Verdict
 from evokernel.task import Task
 from tests.fakes import H100

@@ -18,7 +18,7 @@ from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.gpu.language import GpuPythonLanguage
 from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import CompileAnswer, PythonCompiler
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.nvrtc import needs_nvrtc
 from tests.warm_forge import WarmForge

@@ -9,7 +9,7 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language, places_of
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.nvrtc import needs_nvrtc
 

@@ -18,8 +18,8 @@ from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
-from evokernel.evaluate.client.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.device.cores import share_out
+from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Fidelity, Limit, Stage, Status, Timing, Verdict
 from tests.processes import descendants

@@ -11,9 +11,8 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.judge_process import JudgeLost
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.protocols import EvaluationRequest
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Stage, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, Status
 from tests.unit.evaluate.scripted_judge import Judge, Judges, ShapedLanguage, gpus, timing
 
 SETTINGS = EvaluationConfig().on("cuda")

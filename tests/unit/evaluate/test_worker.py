@@ -15,7 +15,8 @@ import torch
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
-from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed, WorkerLimits, WorkerPool
+from evokernel.evaluate.sandbox.limits import WorkerLimits
+from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed, WorkerPool
 from evokernel.evaluate.worker_mode.trampoline import build_trampoline
 from tests.processes import descendants
 from tests.unit.evaluate.kernels import SCALARS, SETS, SIGNATURE, N, build_all, load, poison, run, unwritten

@@ -7,7 +7,7 @@ import pytest
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.fork_server import ForkServer
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
-from evokernel.evaluate.worker_mode.cpu_pool import WorkerLimits
+from evokernel.evaluate.sandbox.limits import WorkerLimits
 from tests.unit.evaluate.test_forge import LIMITS, TOOLBOX, CompilePool, at, told
 
 DEVICE = "/dev/full"

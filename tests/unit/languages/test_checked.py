@@ -10,7 +10,7 @@ import pytest
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import run_plain
-from evokernel.protocols import BuildFailure
+from evokernel.records.build import BuildFailure
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 SIGNATURE = Signature(

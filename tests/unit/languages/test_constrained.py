@@ -5,7 +5,7 @@ import pytest
 from evokernel.config.run import ConstraintsConfig, parse_config
 from evokernel.errors import ConfigError
 from evokernel.languages.constrained import constrained, in_words
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Task
 from tests.engine import TASK
 from tests.fakes import TOY, ToyLanguage

@@ -11,7 +11,7 @@ import pytest
 
 from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import ProcessExit, run_plain
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 
 HEAD = "#include <cstdint>\n"
 ENTRY = 'extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {'

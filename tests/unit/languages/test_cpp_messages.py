@@ -1,4 +1,5 @@
-from evokernel.languages.cpp.messages import LINE_LIMIT, digest_errors, without_paths
+from evokernel.languages.cpp.messages import LINE_LIMIT, digest_errors
+from evokernel.languages.messages import without_paths
 
 ONE = "kernel.cpp:{n}:9: error: what {n}\n    {n} | int x = /a/b;\n      |         ^\n"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from evokernel.languages.cpp.static_check import static_check
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 
 GOOD = '#include <cstdint>\nextern "C" void run(const float* x, int64_t N, float* y) {}\n'
 

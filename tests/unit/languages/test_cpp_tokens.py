@@ -3,7 +3,7 @@ import time
 import pytest
 
 from evokernel.languages.cpp.tokens import program_hash, tokens
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(

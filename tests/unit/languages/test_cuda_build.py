@@ -18,7 +18,7 @@ from evokernel.languages import make_language
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.toolchain import CompileAnswer, forge_plain, run_plain
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.nvrtc import needs_nvrtc

@@ -19,7 +19,7 @@ from evokernel.evaluate.inside.process import bundle
 from evokernel.languages import make_language
 from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import CompileAnswer, forge_plain, run_plain
-from evokernel.protocols import BuildFailure, Built
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.warm_forge import WarmForge

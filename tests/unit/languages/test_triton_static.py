@@ -3,7 +3,7 @@ import re
 import pytest
 
 from evokernel.languages.gpu.triton_static_check import static_check
-from evokernel.records.candidate import SIZE_LIMIT_BYTES
+from evokernel.source import SIZE_LIMIT_BYTES
 
 HEAD = "import triton\nimport triton.language as tl\n"
 KERNEL = "\n@triton.jit\ndef k(x, BLOCK: tl.constexpr):\n    pass\n"

@@ -9,7 +9,7 @@ from evokernel.errors import ConfigError
 from evokernel.languages import make_language
 from evokernel.languages.cpp.language import CppLanguage
 from evokernel.languages.toolchain import forge_plain, run_plain
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.records.step import ContextNeed
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from operators import OPERATORS

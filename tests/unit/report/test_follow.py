@@ -11,8 +11,8 @@ from archive.store import Store
 from evokernel.cli.display.following import StoreFollower as Watching
 from evokernel.cli.display.snapshot import Snapshot, SnapshotTaker
 from evokernel.engine.stoppers import stopper_from
-from evokernel.protocols import Event
 from evokernel.records.evaluation import Status
+from evokernel.records.events import Event
 from evokernel.report.follower import RunFollower
 from evokernel.report.points import leads, points_of
 from tests.engine import Heard, toy_config, toy_search

@@ -18,7 +18,7 @@ from evokernel.evaluate.inside.process.bundle import pack, unpack
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.triton import TritonLanguage
-from evokernel.protocols import Built
+from evokernel.records.build import Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.warm_forge import WarmForge
 

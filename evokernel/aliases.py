@@ -1,0 +1,85 @@
+"""Old import paths of what plug-ins and task files name: one table, no stub modules."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MODULES = {
+    "evokernel.candidate": ("evokernel.records.candidate", "evokernel.source"),
+    "evokernel.conversation": ("evokernel.records.llm",),
+    "evokernel.evaluation": ("evokernel.records.evaluation",),
+    "evokernel.expressions": ("evokernel.source.expressions",),
+    "evokernel.fitness": ("evokernel.records.fitness",),
+    "evokernel.protocols": (
+        "evokernel.records.build",
+        "evokernel.records.evaluation",
+        "evokernel.records.events",
+        "evokernel.records.run",
+        "evokernel.protocols",
+    ),
+    "evokernel.regions": ("evokernel.source.regions",),
+    "evokernel.scaffold.source": ("evokernel.scaffold.user_file",),
+    "evokernel.steps": ("evokernel.records.step",),
+    "evokernel.tunables": ("evokernel.source.tunables",),
+    "operators.moves": ("operators.rewrites.library",),
+    "operators.replies": ("operators.llm.replies",),
+    "operators.thinkers": ("operators.llm.operator",),
+}
+"""By old module, where its names are now."""
+
+NAMES = {
+    "Budget": "Fidelity",
+    "Call": "ModelCall",
+    "CallResult": "ModelCallResult",
+    "Judged": "ResultCommitted",
+    "Library": "RewriteLibrary",
+    "Move": "RewriteMove",
+    "Note": "Notice",
+    "Noted": "InsightReply",
+    "Outcome": "StepResult",
+    "Proposed": "ProposalCommitted",
+    "Thinker": "ModelOperator",
+    "Unusable": "UnusableReply",
+    "Want": "ContextNeed",
+}
+"""By old name, the new one."""
+
+
+def resolve(module: str, name: str) -> Any:
+    """Return what an old module had under a name.
+
+    Raises:
+        AttributeError: it had no such name.
+    """
+    for home in MODULES.get(module, ()):
+        found = vars(import_module(home))
+        if (new := NAMES.get(name, name)) in found:
+            return found[new]
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+class AliasFinder(MetaPathFinder, Loader):
+    """Makes modules of old paths, whose names come from the table. Last among the finders."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module that moved; None for any other."""
+        return ModuleSpec(fullname, self) if fullname in MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave the making of the module to the import system."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let names be looked up when they are asked for."""
+        vars(module)["__getattr__"] = lambda name: resolve(module.__name__, name)
+
+
+def install() -> None:
+    """Let old paths be imported."""
+    sys.meta_path.append(AliasFinder())
