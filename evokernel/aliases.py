@@ -27,7 +27,6 @@ MODULES = {
     "evokernel.tunables": ("evokernel.source.tunables",),
     "operators.moves": ("operators.rewrites.library",),
     "operators.replies": ("operators.llm.replies",),
-    "operators.thinkers": ("operators.llm.operator",),
 }
 """By old module, where its names are now."""
 
