@@ -1,5 +1,10 @@
 """What is looked at in a cubin before it is loaded: it must fit its launches and need nothing beside its own code.
 
+The driver runs the x86-64 code of a section `.nv.host` in the process that loads the cubin. So sections must be among
+those that compilers make (`inside.driver.cubin_sections`). Each image of a candidate is looked at here before a trusted
+process loads it: `artifact.checked` is the one way from a build to the runner and to the instruments. Beside these,
+runner, judge and baselines load code of ours only, and a worker that of the candidate whose host code it runs anyway.
+
 Machine code is the candidate's own and may do whatever the device lets it do; these checks keep honest candidates to
 the rules and stop what the driver would do for a kernel beside running it: printing, allocating, launching.
 """
@@ -28,6 +33,9 @@ def refusal(facts: CubinFacts, *, capability: int) -> str | None:
         facts: what `inspect` read.
         capability: of the device, 90 for 9.0.
     """
+    if facts.foreign:
+        name, kind = facts.foreign[0]
+        return f"a kernel's cubin has the section {_shown(name)} of type {kind:#x}, which no supported compiler makes"
     if facts.capability != capability:
         return f"a kernel was compiled for compute capability {facts.capability}; the device has {capability}"
     if facts.state_bytes > _STATE_LIMIT_BYTES:

@@ -1,20 +1,26 @@
 """What a cubin says about itself: its kernels with their parameters, what it needs from elsewhere, what it remembers.
 
 A cubin is an ELF file for machine 190. Whoever reads one must expect a hostile author: every offset is checked, and
-whatever is wrong is a `ValueError`. The attributes of `.nv.info` are as NVRTC 13 and the assemblers of Triton write
-them for compute capabilities 8.0 to 12.0.
+whatever is wrong is a `ValueError`. The driver reads the file as well, so what two readers could understand in two
+ways is refused, too: tables and names that lie otherwise than compilers write them. The attributes of `.nv.info` are
+as NVRTC 13 and the assemblers of Triton write them for compute capabilities 8.0 to 12.0.
 """
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from .cubin_sections import is_known
+
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _ATTRIBUTE = struct.Struct("<BBH")
 _PARAMETER = struct.Struct("<IHHI")  # section index, place, offset, and a packed word with the size above bit 18
-_CUDA, _SYMTAB, _NOBITS = 190, 2, 8
+_CUDA, _EXECUTABLE, _SYMTAB, _STRTAB, _NOBITS = 190, 2, 2, 3, 8
+_FORMATS = tuple(b"\x7fELF\x02\x01\x01" + kind + bytes(7) for kind in (b"\x33\x07", b"\x41\x08"))  # CUDA 12; 12.8 on
+_SEGMENTS = (1, 6)  # PT_LOAD, PT_PHDR
 _ENTRY = 0x10  # st_other of a __global__ function
 _FUNCTION = 2
 _SYSTEM = ".nv."  # names of what the driver gives every kernel
@@ -45,13 +51,15 @@ class CubinFacts:
     """What a cubin consists of.
 
     `capability` is that of the target (90 for sm_90a); `undefined` the functions it expects the driver to have;
-    `state_bytes` the size of its variables in global memory, which keep their values from launch to launch.
+    `state_bytes` the size of its variables in global memory, which keep their values from launch to launch; `foreign`
+    the names and types of sections that no supported compiler makes: the driver may run what is in them.
     """
 
     capability: int
     kernels: Mapping[str, KernelFacts]
     undefined: tuple[str, ...]
     state_bytes: int
+    foreign: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,7 @@ def _inspect(image: bytes) -> CubinFacts:
         kernels={name: _kernel(name, by_name, registers) for name in sorted(kernels)},
         undefined=tuple(sorted(undefined)),
         state_bytes=sum(section.size for section in sections if section.name.startswith(_STATE)),
+        foreign=tuple((one.name, one.kind) for one in sections if not is_known(one.name, one.kind)),
     )
 
 
@@ -177,6 +186,8 @@ def _symbols(table: _Section, sections: Sequence[_Section]) -> Iterator[_Symbol]
         raise ValueError("a damaged cubin: a symbol table")
     if len(table.data) > _SYMBOL_LIMIT * _SYMBOL.size:
         raise ValueError("a cubin with too many symbols")
+    if sections[table.link].name != ".strtab":
+        raise ValueError("a damaged cubin: the names of its symbols")
     names = sections[table.link].data
     for name, info, other, section, _, _ in _SYMBOL.iter_unpack(table.data):
         yield _Symbol(_text(names, name), info & 0xF, other, section)
@@ -184,23 +195,58 @@ def _symbols(table: _Section, sections: Sequence[_Section]) -> Iterator[_Symbol]
 
 def _read_elf(image: bytes) -> tuple[int, list[_Section]]:
     """Return the flags of the header, and the sections."""
-    if len(image) < _HEADER.size or image[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("not a cubin: no 64-bit little-endian ELF file")
+    if len(image) < _HEADER.size or image[:16] not in _FORMATS:
+        raise ValueError("not a cubin: no 64-bit little-endian ELF file of CUDA")
     if len(image) > _SIZE_LIMIT_BYTES:
         raise ValueError(f"a cubin of {len(image)} bytes; the limit is {_SIZE_LIMIT_BYTES}")
-    fields = _HEADER.unpack_from(image)
-    machine, start, flags, entry_bytes, count, names = (fields[place] for place in (2, 6, 7, 11, 12, 13))
+    _, kind, machine, _, _, _, start, flags, header_bytes, _, _, entry_bytes, count, names = _HEADER.unpack_from(image)
     if machine != _CUDA:
         raise ValueError("not a cubin: an ELF file for another machine")
+    if kind != _EXECUTABLE or header_bytes != _HEADER.size:
+        raise ValueError("a damaged cubin: its header")
+    # numbers that do not fit the header would be read from the first section by some
     if entry_bytes != _SECTION.size or names >= count or count > _SECTION_LIMIT:
         raise ValueError("a damaged cubin: its table of sections")
     if start + count * _SECTION.size > len(image):
         raise ValueError("a damaged cubin: its table of sections lies outside the file")
     rows = [_SECTION.unpack_from(image, start + index * _SECTION.size) for index in range(count)]
-    if sum(row[5] for row in rows if row[1] != _NOBITS) > len(image):
+    if any(rows[0]):
+        raise ValueError("a damaged cubin: its first section is not empty")
+    if sum(row[5] for row in rows if row[1] != _NOBITS) > 2 * len(image):  # compilers share a content between two
         raise ValueError("a damaged cubin: its sections overlap")
     table = _data(image, rows[names])
-    return flags, [_Section(_text(table, row[0]), row[1], row[6], row[5], _data(image, row)) for row in rows]
+    sections = [_Section(_name(table, row[0]), row[1], row[6], row[5], _data(image, row)) for row in rows]
+    if (sections[names].name, sections[names].kind) != (".shstrtab", _STRTAB):
+        raise ValueError("a damaged cubin: the names of its sections")
+    _refuse_misplaced(image, rows, names)
+    return flags, sections
+
+
+def _refuse_misplaced(image: bytes, rows: Sequence[tuple[int, ...]], names: int) -> None:
+    """Raise `ValueError` where something lies across what says where things are, or behind all of it.
+
+    Sections may share bytes with each other: for newer devices compilers write one content for two names.
+    """
+    fields = _HEADER.unpack_from(image)
+    first, start, entry_bytes, segments = fields[5], fields[6], fields[9], fields[10]
+    if segments and (entry_bytes != _SEGMENT.size or first + segments * _SEGMENT.size > len(image)):
+        raise ValueError("a damaged cubin: its table of segments")
+    for index in range(segments):
+        kind, _, offset, _, _, size, _, _ = _SEGMENT.unpack_from(image, first + index * _SEGMENT.size)
+        if kind not in _SEGMENTS or offset + size > len(image):
+            raise ValueError("a damaged cubin: a segment")
+    spans = [(row[4], row[4] + row[5], at == names) for at, row in enumerate(rows) if row[1] != _NOBITS and row[5]]
+    spans += [(0, _HEADER.size, True), (start, start + len(rows) * _SECTION.size, True)]
+    spans += [(first, first + segments * _SEGMENT.size, True)] if segments else []
+    end = 0
+    guarded = 0  # the end of what nothing else may share
+    for begin, until, alone in sorted(spans):
+        if begin < (end if alone else guarded):
+            raise ValueError("a damaged cubin: something lies across its tables")
+        end = max(end, until)
+        guarded = max(guarded, until) if alone else guarded
+    if end != len(image):
+        raise ValueError("a damaged cubin: bytes behind its end")
 
 
 def _data(image: bytes, row: tuple[int, ...]) -> bytes:
@@ -210,6 +256,13 @@ def _data(image: bytes, row: tuple[int, ...]) -> bytes:
     if offset + size > len(image):
         raise ValueError("a damaged cubin: a section lies outside the file")
     return image[offset : offset + size]
+
+
+def _name(table: bytes, offset: int) -> str:
+    """Return the name of a section; one that begins within another is refused."""
+    if offset and table[offset - 1 : offset] != b"\0":
+        raise ValueError("a damaged cubin: a name within another")
+    return _text(table, offset)
 
 
 def _text(table: bytes, offset: int) -> str:

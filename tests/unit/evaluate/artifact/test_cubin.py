@@ -2,8 +2,10 @@
 
 import importlib.util
 import random
+import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,11 @@ from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misf
 from evokernel.evaluate.artifact_mode.parameters import Place
 from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, PlanError, PlanLimits, RecordedLaunch
 from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts, KernelFacts
+from evokernel.evaluate.inside.driver.cubin_sections import is_known
 from evokernel.evaluate.inside.driver.kernel_parameters import Parameter, TensorMap
+from evokernel.evaluate.inside.driver.nvrtc import find_nvrtc, target_of
+from tests.museum.exhibits import CHEATS
+from tests.nvrtc import needs_nvrtc
 
 _TRITON = importlib.util.find_spec("triton")
 needs_triton = pytest.mark.skipif(_TRITON is None, reason="triton, which brings the assembler, is not installed")
@@ -150,6 +156,151 @@ def test_a_damaged_cubin_is_read_or_a_value_error(image: bytes, seed: int, flips
     except ValueError:
         return
     refusal(facts, capability=90)
+
+
+Graft = Callable[..., bytes]
+CUDA = """
+__device__ int count; __device__ int start[4] = {1, 2, 3, 4}; __constant__ int table[8];
+__device__ __noinline__ float powers(float a, int n) { return n ? a * powers(a, n - 1) : a; }
+extern "C" __global__ void first(float* x, int n) {
+    __shared__ float s[64];
+    s[threadIdx.x] = sinf(x[n]) / x[1];
+    __syncthreads();
+    x[n] = s[n] + powers(x[2], n) + table[n] + start[n] + atomicAdd(&count, 1);
+    if (x[3] == 1) __trap();
+}
+extern "C" __global__ void second() {}
+"""
+
+
+@pytest.fixture(scope="module")
+def graft() -> Graft:
+    """Return what the museum's exhibit does to a cubin."""
+    namespace: dict[str, Any] = {}
+    text = (CHEATS / "cuda" / "host_code.cu.py").read_text()
+    exec(text.partition("\ncompiler =")[0], namespace)  # without its attack on the compiler
+    return namespace["graft"]  # type: ignore[no-any-return]
+
+
+@needs_triton
+def test_host_code_in_a_cubin_is_refused_by_name(image: bytes, graft: Graft):
+    found = str(refusal(inspect(graft(image)), capability=90))
+    assert "'.nv.host' of type 0x70000087" in found
+    assert refusal(inspect(graft(image, b".nv.callgraph2", 1)), capability=90) is not None
+    assert refusal(inspect(graft(image, b".debug_str", 1)), capability=90) is None  # the graft itself is no damage
+
+
+@needs_triton
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_a_compilers_object_is_refused_as_the_hand_written_one(tmp_path: Path, image: bytes, graft: Graft):
+    source, target = tmp_path / "host.cpp", tmp_path / "host.o"
+    source.write_text('extern "C" int __CUDA_TILEIR_ON_PRE_LOAD() { return 0; }')
+    subprocess.run(["g++", "-O2", "-c", source, "-o", target], check=True)
+    found = refusal(inspect(graft(image, code=target.read_bytes())), capability=90)
+    assert "'.nv.host'" in str(found)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
+@pytest.mark.parametrize("options", [(), ("-lineinfo",), ("-G",)])
+def test_what_nvrtc_makes_has_known_sections_only(capability: int, options: tuple[str, ...]):
+    facts = inspect(find_nvrtc().compile(CUDA, options, target=target_of(capability)))
+    assert facts.foreign == ()
+    assert refusal(facts, capability=capability) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".nv.host", ".nv.host.k", ".nv.merc.nv.host", ".nv.merc.text.k", ".rela.nv.host", ".rel.nv.host", ".nv.hosu"),
+        *(".text.", ".text", ".text.k\n", ".text.k\ufffd", ".text.k k", " .text.k", ".TEXT.k", "", ".nv.info.k\0"),
+    ],
+)
+def test_names_that_no_compiler_gives(name: str):
+    assert not any(is_known(name, kind) for kind in (1, 2, 3, 4, 7, 8, 9, 0x70000000, 0x70000082, 0x70000087))
+
+
+@needs_triton
+@settings(max_examples=300)
+@given(place=st.integers(1, 200), name=st.none() | st.text(max_size=9), kind=st.none() | st.integers(0, 2**32 - 1))
+def test_another_name_or_type_is_refused_or_known(image: bytes, place: int, name: str | None, kind: int | None):
+    start, count, names = (struct.unpack_from(form, image, at)[0] for form, at in (("<Q", 40), ("<H", 60), ("<H", 62)))
+    row = start + 64 * (place % (count - 1) + 1)
+    offset = struct.unpack_from("<Q", image, start + 64 * names + 24)[0] + struct.unpack_from("<I", image, row)[0]
+    changed = bytearray(image)
+    if kind is not None:
+        struct.pack_into("<I", changed, row + 4, kind)
+    if name is not None:
+        length = image.index(b"\0", offset) - offset
+        changed[offset : offset + length] = name.encode(errors="replace")[:length].ljust(length, b"x")
+    try:
+        facts = inspect(bytes(changed))
+    except ValueError:
+        return
+    told = (
+        image[offset : image.index(b"\0", offset)] if name is None else changed[offset : changed.index(b"\0", offset)]
+    )
+    known = is_known(told.decode(errors="replace"), struct.unpack_from("<I", changed, row + 4)[0])
+    assert known or refusal(facts, capability=90) is not None
+
+
+def field(form: str, at: int, value: int) -> Callable[[bytes], bytes]:
+    """Return what puts a number into the header."""
+    return lambda image: image[:at] + struct.pack(form, value) + image[at + struct.calcsize(form) :]
+
+
+def in_section(at: int, form: str, value: int, *, of_names: bool = False) -> Callable[[bytes], bytes]:
+    """Return what puts a number into the header of the first section, or of that with the names."""
+
+    def change(image: bytes) -> bytes:
+        start, names = struct.unpack_from("<Q", image, 40)[0], struct.unpack_from("<H", image, 62)[0]
+        return field(form, start + 64 * names * of_names + at, value)(image)
+
+    return change
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda image: image + b"\0", "behind its end"),
+        (lambda image: image + image, "behind its end"),
+        (lambda image: b"!<arch>\n" + image, "not a cubin"),
+        (lambda image: struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(image)) + image, "not a cubin"),
+        (lambda image: PTX.encode(), "not a cubin"),
+        (field("<B", 7, 0), "not a cubin"),
+        (field("<H", 16, 1), "its header"),
+        (field("<H", 18, 62), "another machine"),
+        (field("<H", 52, 128), "its header"),
+        (field("<H", 54, 32), "its table of segments"),
+        (field("<Q", 32, 2**40), "its table of segments"),
+        (field("<H", 58, 128), "its table of sections"),
+        (field("<H", 60, 0), "its table of sections"),
+        (field("<H", 62, 0xFFFF), "its table of sections"),
+        (field("<H", 62, 2), "name"),
+        (in_section(32, "<Q", 40), "its first section"),
+        (in_section(40, "<I", 1), "its first section"),
+        (in_section(4, "<I", 1, of_names=True), "the names of its sections"),
+        (in_section(24, "<Q", 0, of_names=True), "name|tables"),
+        (in_section(24, "<Q", 2**63, of_names=True), "outside the file"),
+        (lambda image: image.replace(b"\0.nv.info\0", b"\0.strtab\0\0"), "two sections of one name"),
+    ],
+)
+def test_what_two_readers_could_take_in_two_ways_is_refused(image: bytes, change: Callable[[bytes], bytes], words: str):
+    with pytest.raises(ValueError, match=words):
+        inspect(change(image))
+
+
+@needs_triton
+def test_a_name_within_another_and_tables_under_a_section_are_refused(image: bytes):
+    start, names = struct.unpack_from("<Q", image, 40)[0], struct.unpack_from("<H", image, 62)[0]
+    with pytest.raises(ValueError, match="a name within another"):
+        inspect(field("<I", start + 64, struct.unpack_from("<I", image, start + 64)[0] + 1)(image))
+    table = struct.unpack_from("<Q", image, start + 64 * names + 24)[0]
+    other = 1 if names != 1 else 2
+    for target in (0, start, table):
+        with pytest.raises(ValueError, match="lies across its tables"):
+            inspect(field("<Q", start + 64 * other + 24, target)(image))
 
 
 FACTS = CubinFacts(
