@@ -84,9 +84,9 @@ class Store:
 
     # -- the run
 
-    def begin_run(self, identity: RunIdentity) -> None:
-        """Write what the run is, the first time; later, refuse a different one. Raises `RunMismatch`."""
-        identities.begin_run(self.database, identity, session=self._session)
+    def begin_run(self, identity: RunIdentity, *, earlier: Collection[str] = ()) -> None:
+        """Write what the run is, or refuse another by `RunMismatch`; `earlier` hashes are of the same task."""
+        identities.begin_run(self.database, identity, session=self._session, earlier=earlier)
 
     def identity(self) -> RunIdentity | None:
         """Return what the run is, or None before `begin_run`."""

@@ -1,7 +1,7 @@
 """Figures of the code as a house: how it is laid out, how it is named, how far one step walks.
 
-`python benchmarks/house.py` in a checkout prints them as JSON; `--walk` adds a toy search in which one step of a rule and
-one of a model are followed (`sys.setprofile`): how many files are entered, and how often a call goes from file to file.
+`python benchmarks/house.py` prints them as JSON. `--walk` adds a toy search in which one step of a rule and one of a
+model are followed (`sys.setprofile`): how many files are entered, and how often a call goes from file to file.
 """
 
 import argparse

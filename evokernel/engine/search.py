@@ -18,6 +18,7 @@ from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
+from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
@@ -25,6 +26,7 @@ from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
+from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate, Proposal
@@ -127,15 +129,11 @@ class Search:
         self._evaluator_identity = await self._parts.evaluator.start()
         store = self._parts.store
         begin_run(store, self._config, self._evaluator_identity, self._tell)
-        self.replay()
-        self._appraiser = PromotionPolicy(
-            store, self._parts.evaluator, self._evaluator_identity, standing=self.standing, tell=self._tell
-        )
-        self._surroundings = self._look_around(self._evaluator_identity)
         store.session_start()
         session = self._time = RunClock(store)
         reason = "stopped by an error"
         try:
+            await session.during(self._take_up(self._evaluator_identity))
             await session.during(self._seed())
             reason = await self._loop()
             if not self._stop_asked and not self._handed_in_only:
@@ -151,13 +149,22 @@ class Search:
             store.session_end(reason)
         return reason
 
+    async def _take_up(self, identity: EvaluatorIdentity) -> None:
+        """Come to where the last session ended, by the verdicts of this evaluator."""
+        store, evaluator = self._parts.store, self._parts.evaluator
+        await rejudge_leaders(store, self.state, evaluator, identity, tell=self._tell, at_once=self._in_flight)
+        self.replay()
+        self._appraiser = PromotionPolicy(store, evaluator, identity, standing=self.standing, tell=self._tell)
+        self._surroundings = self._look_around(identity)
+
     def replay(self) -> None:
         """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
         started = _started(self._evaluator_identity)
+        self.state.verdict_filter = verdict_filter_of(self._parts.store, started)
         images = self._images = Snapshots(self._parts.store, self.state, self._config, evaluator=started)
         images.restore()
         facts = self._parts.store.facts(after=self.state.seq)
-        self.state.replay(facts, task_hash=started.task_hash, device=started.device)
+        self.state.replay(facts)
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
@@ -368,15 +375,8 @@ class Search:
         )
 
     def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
-        return SearchSetting(
-            task=self._parts.task,
-            config=self._config,
-            device=evaluator.device,
-            environment=evaluator.environment,
-            device_sheet=evaluator.device_sheet,
-            guide=self._parts.language.guide(self._parts.task),
-            foreign=self._parts.foreign,
-        )
+        parts, seen = self._parts, (evaluator.device, evaluator.environment, evaluator.device_sheet)
+        return SearchSetting(parts.task, self._config, *seen, parts.language.guide(parts.task), parts.foreign)
 
     def _notes(self, texts: Sequence[str]) -> None:
         for text in texts:

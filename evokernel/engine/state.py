@@ -11,6 +11,7 @@ from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.inbox import AnsweredPrompt, Submission, read_answer, read_insight, read_source, read_text
 from evokernel.engine.progress import RunProgress
+from evokernel.engine.verdict_filter import VerdictFilter
 from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate, Proposal
@@ -49,11 +50,15 @@ class Hashes:
 
 
 class SearchState:
-    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in."""
+    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in.
+
+    The `verdict_filter` is set before facts of a store are replayed.
+    """
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
         self.standing = RunProgress()
+        self.verdict_filter = VerdictFilter()
         self.seq = 0
         self._language = language
         self.answers: dict[int, AnsweredPrompt] = {}
@@ -72,29 +77,27 @@ class SearchState:
                 del self._hashes[next(iter(self._hashes))]
         return found
 
-    def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None, device: str | None = None) -> None:
+    def replay(self, facts: Iterable[Fact]) -> None:
         """Apply committed facts, in seq order.
 
-        A fork may bring results of another task or device along: with `task_hash` and `device` given, the candidates
-        of such results are taken as handed in, to be judged anew. What it brought counts for no plateau.
+        A fork may bring results of another task or device along: the candidates of such results are taken as handed in,
+        to be judged anew. What it brought counts for no plateau.
         """
-
-        def elsewhere(evaluation: Evaluation) -> bool:
-            return task_hash not in (None, evaluation.key.task_hash) or device not in (None, evaluation.key.device)
-
         for fact in facts:
             self.seq = fact.seq
             match fact:
-                case ResultEntry() if elsewhere(fact.evaluation):
+                case ResultEntry() if self.verdict_filter.foreign(fact):
                     self.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
                 case ResultEntry():
                     self.standing.copied += bool(fact.origin)
                     hashes = Hashes(fact.program_hash, fact.skeleton)
-                    self.apply_result(fact.seq, fact.proposal, fact.evaluation, hashes=hashes)
+                    self.apply_result(
+                        fact.seq, fact.proposal, self.verdict_filter.current(fact.evaluation), hashes=hashes
+                    )
                     self.standing.since_improvement *= not fact.origin
                 case EmptyStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
-                case EvaluationEntry(evaluation=evaluation) if not elsewhere(evaluation):
+                case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
                     self.apply_final(evaluation)
                 case InsightEntry(barren=barren, insight=insight):
                     self.apply_insight(fact.seq, barren, insight)

@@ -12,6 +12,7 @@ from archive.store import Store
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
 from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.compile_kernel import TARGETS
@@ -171,7 +172,8 @@ def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
 
 
 def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
-    state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
+    state.verdict_filter = verdict_filter_of(store, identity)
+    state.replay(store.facts())
     for proposal in store.open_leases():
         state.archipelago.pending(proposal)
     for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):

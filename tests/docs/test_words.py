@@ -32,7 +32,9 @@ def glossary() -> dict[str, str]:
 
 
 def known_words() -> set[str]:
-    own = {word for term in glossary() for word in re.findall(r"\w+", term)} | {term.replace("-", "") for term in glossary()}
+    own = {word for term in glossary() for word in re.findall(r"\w+", term)} | {
+        term.replace("-", "") for term in glossary()
+    }
     terms = re.findall(r"`(\w+)`", (ROOT / "docs" / "field-terms.md").read_text())
     return own | {f"{word}s" for word in own} | set(terms)
 

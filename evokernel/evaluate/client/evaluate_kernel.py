@@ -116,7 +116,7 @@ async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *,
     made: list[Evaluation] = []
     try:
         identity = await evaluator.start()
-        if task_hash and identity.task_hash != task_hash:
+        if task_hash and task_hash not in (identity.task_hash, *identity.earlier_task_hashes):
             raise TaskError(
                 "the task is not the one this kernel was found for: its text or the evaluation settings have changed. "
                 "Bring back the old text, or judge the kernel anew with `evokernel evaluate`"
