@@ -1,4 +1,4 @@
-"""Each word in the name of a module or a public class is in the glossary or a term of the field; no class name is used twice."""
+"""Words in names of modules and public classes are in the glossary, or terms of the field; class names are unique."""
 
 import ast
 import collections
