@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import (
@@ -79,10 +80,15 @@ def kernel(before: str = "", after: str = "") -> str:
 class Driver:
     """Runs one evaluator on a loop of its own."""
 
-    def __init__(self, evaluator: Evaluator, language: Language) -> None:
-        self.evaluator = evaluator
+    def __init__(self, opening: AbstractAsyncContextManager[Evaluator], language: Language) -> None:
         self.language = language
         self.runner = asyncio.Runner()
+        self._opening = opening
+        try:
+            self.evaluator = self.runner.run(opening.__aenter__())
+        except BaseException:
+            self.runner.close()
+            raise
 
     def evaluate(
         self, *sources: str, budget: Fidelity = Fidelity.QUICK, incumbent: dict[str, float] | None = None
@@ -98,10 +104,10 @@ class Driver:
 
     @property
     def identity(self) -> EvaluatorIdentity:
-        return self.runner.run(self.evaluator.start())
+        return self.evaluator.identity
 
     def close(self) -> None:
-        self.runner.run(self.evaluator.close())
+        self.runner.run(self._opening.__aexit__(None, None, None))
         self.runner.close()
 
 
@@ -198,7 +204,7 @@ class TestLocalEvaluator(EvaluatorContract):
         language = local_language("cpp", SETTINGS)
         task = write_task(tmp_path_factory.mktemp("task"))
         cores, before = os.sched_getaffinity(0), descendants()
-        driver = Driver(LocalEvaluator(task, language, settings=SETTINGS, threads=1), language)
+        driver = Driver(open_evaluator(task, language, settings=SETTINGS), language)
         yield driver
         driver.close()
         assert descendants() <= before

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
+from evokernel.errors import HarnessError
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluate.client.builds import Build
 from evokernel.evaluate.client.earlier_tasks import earlier_texts
@@ -67,7 +68,8 @@ def entry(
     duration_s: float,
 ) -> Evaluation:
     """Return the verdict on a candidate. `build` is None where it came to none."""
-    assert outcome.status is not None
+    if outcome.status is None:
+        raise HarnessError(f"the judge came to no verdict on {request.candidate.id}")
     built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
     mode = Mode(outcome.mode) if outcome.mode else None
     return Evaluation(
