@@ -3,7 +3,7 @@
 import hashlib
 from contextlib import suppress
 
-from archive import schema
+from archive import chain, checksums, schema
 from archive.calls import Calls
 from archive.database import Database
 from archive.insights import KNOWN
@@ -72,6 +72,7 @@ def verify(database: Database) -> list[str]:
         found.append("the schema version is not that of this release")
     for message, sql in _IMPOSSIBLE.items():
         found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
+    found += [*chain.mismatches(database), *checksums.mismatches(database)]
     return found + _calls(database) + _texts(database) + _candidates(database)
 
 

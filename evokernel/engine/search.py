@@ -347,7 +347,7 @@ class Search:
         self._tell(ProposalCommitted(proposal))
 
     def _commit_barren(self, barren: NoCandidate) -> None:
-        seq = self._parts.store.record_barren(barren)
+        seq = self._parts.store.record_no_candidate(barren)
         self._notes(self.state.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
