@@ -1,8 +1,8 @@
 """The chain of digests over the journal: the digest of each entry covers the one before it and all that it commits.
 
-Digests are hashes as `archive.checksums` makes them, of these lists, digests in them as hexadecimal text:
+Digests are hashes as `archive.checksums` makes them, of these tuples:
 
-* proposal: its row; ordinal, candidate and kind of each edge; the row of its candidate, or null where the candidate
+* proposal: its row; ordinal, candidate and kind of each edge; the row of its candidate, or None where the candidate
   was there before;
 * entry: the digest of the entry before it; seq, kind, at, session; table and row of each fact with its seq, in the
   order of `FACTS`; the digest of the proposal that it ends, or nothing.
@@ -31,7 +31,6 @@ _FIRST = b""
 _INSERT = {
     table: f"INSERT INTO {table}({columns}) VALUES ({', '.join('?' * len(columns.split(', ')))})"
     for table, columns in FACTS.items()
-    if table != "inbox"  # its rows are there before
 }
 _SEQ = {"inbox": "taken_seq"}
 _Entry = tuple[tuple[object, ...], bytes, list[Values], bytes]
@@ -45,7 +44,7 @@ def proposal_digest(proposal: Values, *, edges: Sequence[Values], candidate: Val
         edges: ordinal, candidate and kind of each parent and inspiration.
         candidate: the values of `CANDIDATE_COLUMNS`; None where the candidate was there before.
     """
-    return digest_of([proposal, edges, candidate])
+    return digest_of((proposal, tuple(edges), candidate))
 
 
 def append(
@@ -60,23 +59,28 @@ def append(
     Args:
         database: an open store.
         entry: kind, at, session.
-        facts: returns for the seq of the entry the row of each fact by its table.
+        facts: returns for the seq of the entry the row of each fact by its table, in the order of `FACTS`.
         proposal: the digest of the proposal that the entry ends.
     """
-    last = database.row("SELECT seq, digest FROM journal ORDER BY seq DESC LIMIT 1")
-    seq, before = (1, _FIRST) if last is None else (last["seq"] + 1, last["digest"])
-    rows = facts(seq)
-    listed: list[Values] = [(table, rows[table]) for table in FACTS if table in rows]
-    values = (seq, *entry, _entry_digest(before, (seq, *entry), listed, proposal))
-    database.execute("INSERT INTO journal(seq, kind, at, session, digest) VALUES (?, ?, ?, ?, ?)", values)
-    for table, insert in _INSERT.items():
-        if table in rows:
-            database.execute(insert, rows[table])
+    last, before = database.newest or _newest(database)
+    seq = last + 1
+    rows, row = facts(seq), (seq, *entry)
+    digest = _entry_digest(before, row, tuple(rows.items()), proposal)
+    database.execute("INSERT INTO journal(seq, kind, at, session, digest) VALUES (?, ?, ?, ?, ?)", (*row, digest))
+    for table, values in rows.items():
+        if table != "inbox":  # its row is there before
+            database.execute(_INSERT[table], values)
+    database.newest = (seq, digest)
     return seq
 
 
+def _newest(database: Database) -> tuple[int, bytes]:
+    row = database.row("SELECT seq, digest FROM journal ORDER BY seq DESC LIMIT 1")
+    return (0, _FIRST) if row is None else (row["seq"], row["digest"])
+
+
 def _entry_digest(before: bytes, entry: Values, facts: Sequence[Values], proposal: bytes) -> bytes:
-    return digest_of([before.hex(), entry, facts, proposal.hex()])
+    return digest_of((before, entry, tuple(facts), proposal))
 
 
 def sign_all(database: Database) -> None:
@@ -142,7 +146,7 @@ def _proposals(database: Database) -> Iterator[list[tuple[object, bytes, bytes]]
         edges: defaultdict[object, list[Values]] = defaultdict(list)
         sql = "SELECT step, ordinal, candidate, kind FROM parents WHERE step BETWEEN ? AND ? ORDER BY step, ordinal"
         for step, *edge in database.rows(sql, (page[0][0], page[-1][0])):
-            edges[step].append(edge)
+            edges[step].append(tuple(edge))
         yield [
             (row[0], row[-1], proposal_digest(row[:width], edges=edges[row[0]],
                                               candidate=None if row[width] is None else row[width:-1]))

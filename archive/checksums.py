@@ -1,19 +1,18 @@
 """Checksums of the rows that are not facts: most of them are updated in place.
 
-A checksum is the BLAKE2b hash, 16 bytes long, of a JSON list in ASCII without spaces: the name of the table, and the
-values as SQLite returns them. It shows damage and changes by hand. It is no seal against a forger: there is no secret.
+A checksum is the first 16 bytes of the SHA-256 of a tuple as `ascii` spells it: the name of the table, then the values
+as SQLite returns them. It shows damage and changes by hand. It is no seal against a forger: there is no secret.
 """
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archive.database import Database
 from archive.records import INBOX_COLUMNS
 from evokernel.errors import StoreCorrupt
 
-Values = Sequence[object]
+Values = tuple[object, ...]
 CHECKED = {
     "meta": "key, value",
     "sessions": "id, pid, host, started, last_seen, seconds",
@@ -30,17 +29,19 @@ CHECKED = {
 at its default, or old checksums would be wrong."""
 _SIZE_BYTES = 16
 _PAGE = 500
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def digest_of(values: Values) -> bytes:
-    """Return the hash of a list of values."""
-    return hashlib.blake2b(_encode(values).encode("ascii"), digest_size=_SIZE_BYTES).digest()
+    """Return the hash of nested tuples of text, numbers, bytes and None.
+
+    `ascii` spells them alike in every version of Python, tells all of them apart, and takes half the time of JSON.
+    """
+    return hashlib.sha256(ascii(values).encode()).digest()[:_SIZE_BYTES]
 
 
 def checksum(table: str, values: Values) -> bytes:
     """Return the checksum of a row: the values of its columns in `CHECKED`."""
-    return digest_of([table, *values])
+    return digest_of((table, *values))
 
 
 def add(database: Database, table: str, values: Mapping[str, object]) -> int:
