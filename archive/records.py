@@ -83,9 +83,7 @@ class NoCandidate:
 
 def to_json(value: Any) -> str:
     """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
-    if value == {} or value == ():  # nearly every panel and list of insights
-        return "[]" if value == () else "{}"
-    return _ENCODER.encode(value)
+    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder takes its time
 
 
 def _number(value: float) -> float | str:
@@ -117,9 +115,9 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
         "log_speedup": _number(timing.log_speedup),
         "log_error": _number(timing.log_error),
         "pairs": int(timing.pairs),
-        "verdict": timing.verdict.value,
+        "verdict": timing.verdict,
         "floor_us": None if timing.floor_us is None else _number(timing.floor_us),
-        "limit": None if timing.limit is None else timing.limit.value,
+        "limit": timing.limit,
     }
 
 
@@ -140,8 +138,8 @@ def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tup
         key.digest,
         *key.fields,
         evaluation.candidate_id,
-        evaluation.status.value,
-        evaluation.stage.value,
+        str(evaluation.status),
+        str(evaluation.stage),
         to_json([_timing_json(timing) for timing in evaluation.timings]),
         to_json({name: [_number(x) for x in (s.value, s.low, s.high)] for name, s in evaluation.panel.items()}),
         _numbers_json(evaluation.descriptor),
