@@ -26,6 +26,11 @@ class Remarks:
         self._database = database
         self._session = session
 
+    @property
+    def session(self) -> int | None:
+        """The number of the open session, or None."""
+        return self._session()
+
     def add(self, kind: RemarkKind, text: str, *, step: int | None = None, candidate: str = "", **detail: Any) -> int:
         """Store a remark, with further JSON values, in a transaction of its own and return its number."""
         values = {

@@ -30,6 +30,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Op
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
@@ -161,7 +162,8 @@ class Search:
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
-            self._tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
+            text = "replaying the store gave another state than the last session ended in"
+            self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT))
 
     def _ended_elsewhere(self, fits: str) -> bool:
         """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
@@ -334,7 +336,8 @@ class Search:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
                 evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
-                self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
+                text = f"our evaluator failed on {elite.candidate.id}: {error}"
+                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
             self.state.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
@@ -378,9 +381,9 @@ class Search:
             foreign=self._parts.foreign,
         )
 
-    def _notes(self, texts: Sequence[str]) -> None:
-        for text in texts:
-            self._tell(Notice(text))
+    def _notes(self, notes: Sequence[Notice]) -> None:
+        for note in notes:
+            self._tell(note)
 
     def _tell(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
         for listener in self._parts.listeners:

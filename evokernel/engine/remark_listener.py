@@ -1,0 +1,33 @@
+"""Listener that stores as remarks what a person may want to read after the run."""
+
+from archive.store import Store
+from evokernel.records.events import Event, Notice
+from evokernel.records.remarks import RemarkKind
+
+
+class RemarkListener:
+    """Writes notices with a kind into the store: those from before a session once one is open.
+
+    A search that is refused leaves the store as it was, and a device is remarked on only where it is another one.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[Notice] = []
+
+    def hear(self, event: Event) -> None:
+        """Store the event if it is to be kept."""
+        if isinstance(event, Notice) and event.kind is not None:
+            self._waiting.append(event)
+        if self._waiting and self._store.remarks.session is not None:
+            waiting, self._waiting = self._waiting, []
+            for notice in waiting:
+                self._write(notice)
+
+    def _write(self, notice: Notice) -> None:
+        remarks, kind = self._store.remarks, notice.kind
+        if kind is None:
+            return
+        if kind is RemarkKind.DEVICE_CHANGE and [each.text for each in remarks.all([kind])][-1:] == [notice.text]:
+            return
+        remarks.add(kind, notice.text, step=notice.step, candidate=notice.candidate)
