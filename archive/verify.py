@@ -88,10 +88,11 @@ def _calls(database: Database) -> list[str]:
 
 def _texts(database: Database) -> list[str]:
     found, last = [], ""
-    while page := database.rows("SELECT hash, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)):
+    while page := database.rows("SELECT hash, size_bytes, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)):
         for row in page:
             try:
-                if hashlib.sha256(unpack(row["body"]).encode()).hexdigest() != row["hash"]:
+                data = unpack(row["body"]).encode()
+                if (hashlib.sha256(data).hexdigest(), len(data)) != (row["hash"], row["size_bytes"]):
                     found.append(f"text {row['hash']} is not what its hash says")
             except StoreCorrupt:
                 found.append(f"text {row['hash']} cannot be unpacked")
