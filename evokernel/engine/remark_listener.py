@@ -13,21 +13,19 @@ class RemarkListener:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[Notice] = []
+        self._waiting: list[tuple[RemarkKind, Notice]] = []
 
     def hear(self, event: Event) -> None:
         """Store the event if it is to be kept."""
         if isinstance(event, Notice) and event.kind is not None:
-            self._waiting.append(event)
+            self._waiting.append((event.kind, event))
         if self._waiting and self._store.remarks.session is not None:
             waiting, self._waiting = self._waiting, []
-            for notice in waiting:
-                self._write(notice)
+            for kind, notice in waiting:
+                self._write(kind, notice)
 
-    def _write(self, notice: Notice) -> None:
-        remarks, kind = self._store.remarks, notice.kind
-        if kind is None:
-            return
-        if kind is RemarkKind.DEVICE_CHANGE and [each.text for each in remarks.all([kind])][-1:] == [notice.text]:
-            return
-        remarks.add(kind, notice.text, step=notice.step, candidate=notice.candidate)
+    def _write(self, kind: RemarkKind, notice: Notice) -> None:
+        remarks = self._store.remarks
+        known = [each.text for each in remarks.all([kind])] if kind is RemarkKind.DEVICE_CHANGE else []
+        if known[-1:] != [notice.text]:
+            remarks.add(kind, notice.text, step=notice.step, candidate=notice.candidate)
