@@ -125,13 +125,13 @@ class Store:
         self._charge(nothing.usage)
         return writing.record_no_candidate(self.database, nothing, session=self._session)
 
-    def record_insight(self, barren: NoCandidate, insight: Insight) -> int:
+    def record_insight(self, nothing: NoCandidate, insight: Insight) -> int:
         """Store that a step ended with an insight in place of a candidate and return its seq.
 
         Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
         """
-        self._charge(barren.usage)
-        return writing.record_insight(self.database, barren, insight, session=self._session)
+        self._charge(nothing.usage)
+        return writing.record_insight(self.database, nothing, insight, session=self._session)
 
     @property
     def remarks(self) -> Remarks:
