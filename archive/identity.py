@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from archive.checksums import checksum, refuse_changed
 from archive.database import Database
 from archive.records import to_json
 from archive.writing import edit_row
@@ -50,15 +51,19 @@ class RunIdentity:
 
 
 def read_meta(database: Database, key: str) -> str | None:
-    """Return a value of the run, or None."""
-    row = database.row("SELECT value FROM meta WHERE key = ?", (key,))
-    return None if row is None else row["value"]
+    """Return a value of the run, or None. Raises `StoreCorrupt` for one that does not fit its checksum."""
+    row = database.row("SELECT value, checksum FROM meta WHERE key = ?", (key,))
+    if row is None:
+        return None
+    refuse_changed(database, "meta", (key, row["value"]), stored=row["checksum"])
+    return str(row["value"])
 
 
 def write_meta(database: Database, key: str, value: str) -> None:
     """Set a value of the run (one statement, its own transaction unless one is open)."""
-    sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-    database.execute(sql, (key, clean(value)))
+    sql = "INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+    row = (key, clean(value))
+    database.execute(f"{sql} value = excluded.value, checksum = excluded.checksum", (*row, checksum("meta", row)))
 
 
 def read_identity(database: Database) -> RunIdentity | None:

@@ -14,6 +14,7 @@ from evokernel.config.registry import resolve
 from evokernel.config.run import RunConfig, parse_config
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
+from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.session import edits_since
@@ -28,6 +29,7 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
+from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings, is_thinker
@@ -76,6 +78,7 @@ def assemble(
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
+    listeners = (*listeners, RemarkListener(store))
     edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
     for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
@@ -92,6 +95,7 @@ def assemble(
             config,
             log=store.calls,
             tell=lambda text: tell_all(listeners, Notice(text, warning=True)),
+            tell_of_rests=lambda text: tell_all(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
             older=[each.calls for each in stores],
             on_close=older.close,
         )

@@ -32,6 +32,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Op
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
@@ -152,7 +153,8 @@ class Search:
         for proposal in self.parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
-            self.tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
+            text = "replaying the store gave another state than the last session ended in"
+            self.tell(Notice(text, warning=True, kind=RemarkKind.FAULT))
         return images
 
     def _ended_elsewhere(self, fits: str) -> bool:
@@ -401,7 +403,8 @@ class SearchSession:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
                 evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
-                self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
+                text = f"our evaluator failed on {elite.candidate.id}: {error}"
+                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
             self.state.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
@@ -414,7 +417,7 @@ class SearchSession:
         self._tell(ProposalCommitted(proposal))
 
     def _commit_barren(self, barren: NoCandidate) -> None:
-        seq = self._parts.store.record_barren(barren)
+        seq = self._parts.store.record_no_candidate(barren)
         self._notes(self.state.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
@@ -434,6 +437,6 @@ class SearchSession:
             calls=paid.calls,
         )
 
-    def _notes(self, texts: Sequence[str]) -> None:
-        for text in texts:
-            self._tell(Notice(text))
+    def _notes(self, notes: Sequence[Notice]) -> None:
+        for note in notes:
+            self._tell(note)

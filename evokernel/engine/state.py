@@ -16,6 +16,7 @@ from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite, elite_of
 from evokernel.records.llm import Insight, Origin
 from evokernel.records.step import Context, Selection, StepResult
@@ -106,7 +107,7 @@ class SearchState:
 
     def apply_result(
         self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
-    ) -> tuple[bool, list[str]]:
+    ) -> tuple[bool, list[Notice]]:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
         self.seq = seq
         self.injected.pop(proposal.candidate.id, None)
@@ -129,17 +130,17 @@ class SearchState:
         )
         return improved, self.archipelago.tell(outcome)
 
-    def apply_barren(self, seq: int, barren: NoCandidate) -> list[str]:
+    def apply_barren(self, seq: int, barren: NoCandidate) -> list[Notice]:
         """Take in a step whose operator had nothing to offer."""
         self.seq = seq
         return self.archipelago.tell(_without_candidate(seq, barren, None))
 
-    def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[str]:
+    def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[Notice]:
         """Take in a step that ended in words instead of a candidate."""
         self.seq = seq
         return self.archipelago.tell(_without_candidate(seq, barren, insight))
 
-    def apply_inbox(self, entry: InboxEntry) -> list[str]:
+    def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
         """Take in what somebody handed to the engine, and say what became of it.
 
         Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
@@ -152,9 +153,9 @@ class SearchState:
             if entry.kind == "answer":
                 self.answers[entry.id] = read_answer(entry.id, payload)
                 return []
-            return [self._take_in(entry.kind, payload, seq=entry.seq) + by]
+            return [Notice(self._take_in(entry.kind, payload, seq=entry.seq) + by)]
         except (ValueError, OverflowError) as error:
-            return [f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}"]
+            return [Notice(f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}")]
 
     def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
         memory = self.archipelago.memory
