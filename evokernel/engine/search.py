@@ -15,7 +15,7 @@ from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.finals import FinalMeasurements
-from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
+from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.reuse import only_our_faults
@@ -26,7 +26,7 @@ from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, asks_model
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Parts:
     """The live objects a search is made of.
 
-    `thinkers_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages,
+    `asking_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages,
     `replayed` says what the steps of a recorded run were about.
     """
 
@@ -51,12 +51,11 @@ class Parts:
     language: Language
     store: Store
     archipelago: Archipelago
-    operators: Mapping[str, Operator]
     evaluator: Evaluator
     stopper: FirstOf
     listeners: Sequence[Listener]
     model: LanguageModel | None = None
-    thinkers_at_once: int = 0
+    asking_at_once: int = 0
     foreign: tuple[Candidate, ...] = ()
     replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
 
@@ -69,7 +68,7 @@ class Search:
         config: what this run is, to be compared with what the store says it is.
         seeds: the sources to start from.
         in_flight: proposals waiting or being judged at once.
-        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, crown nobody.
+        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
         clock: in s; how long models rest is counted by it.
     """
 
@@ -91,7 +90,7 @@ class Search:
         self.state = SearchState(parts.archipelago, parts.language)
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._thinking = ModelGate(parts.model, self._tell, most=parts.thinkers_at_once, clock=clock)
+        self._gate = ModelGate(parts.model, self._tell, most=parts.asking_at_once, clock=clock)
         self._evaluator_identity: EvaluatorIdentity | None = None
         self._appraiser: PromotionPolicy | None = None
         self._surroundings: SearchSetting | None = None
@@ -106,7 +105,7 @@ class Search:
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
         self._stop_asked = reason
-        self._thinking.hush()
+        self._gate.stop_new_calls()
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
@@ -120,7 +119,7 @@ class Search:
             return await self._run()
         finally:
             await self._parts.evaluator.close()
-            await self._thinking.close()
+            await self._gate.close()
 
     async def _run(self) -> str:
         self._tell(Notice("starting the evaluator: admission of the task, device, baselines"))
@@ -139,7 +138,7 @@ class Search:
             await session.during(self._seed())
             reason = await self._loop()
             if not self._stop_asked and not self._handed_in_only:
-                await session.during(self._crown())
+                await session.during(self._measure_finals())
             store.set_meta("fingerprint", self._fingerprint())
             _started(self._images).take(at_once=True)
         except asyncio.CancelledError:
@@ -177,7 +176,7 @@ class Search:
         agenda = StepScheduler(
             self._parts.store,
             self.state,
-            self._thinking,
+            self._gate,
             tell=self._tell,
             handed_in_only=self._handed_in_only,
             replayed=self._parts.replayed,
@@ -185,8 +184,8 @@ class Search:
         while True:
             for entry in self._parts.store.take_inbox():
                 self._notes(self.state.apply_inbox(entry))
-            reason, resting = self._reason(), self._thinking.resting
-            while not reason and len(self._tasks) - self._thinking.count < self._in_flight:
+            reason, resting = self._reason(), self._gate.resting
+            while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
                     self._spawn(self._judge(leases.pop(0)))
                 elif not self._start_step(agenda):
@@ -200,19 +199,19 @@ class Search:
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
-        if self._parts.model is None and self.state.archipelago.thinkers:
+        if self._parts.model is None and any(map(asks_model, self.state.archipelago.operators.values())):
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
-        return self._thinking.silenced or "every operator has tried everything it can"
+        return self._gate.silenced or "every operator has tried everything it can"
 
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
         if self._handed_in_only:
             return self._stop_asked
-        if self._thinking.spent:
-            return self._thinking.spent
+        if self._gate.spent:
+            return self._gate.spent
         reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
-            self._thinking.hush()  # it cannot go away again: nothing more is paid for
+            self._gate.stop_new_calls()  # it cannot go away again: nothing more is paid for
         return reason
 
     def _start_step(self, agenda: StepScheduler) -> bool:
@@ -251,14 +250,15 @@ class Search:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
+        operator = self.state.archipelago.operators[selection.operator]
         context = self.state.context(selection, _started(self._surroundings))
         try:
-            answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
+            answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
             return  # the step is left out, with what was paid for it; a later session takes it up
-        if self.state.archipelago.thinks(selection.operator):  # looked up now: others may have had the same idea
+        if asks_model(operator):  # looked up now: others may have had the same idea
             known = self.state.archipelago.memory.known
-            answer = self._thinking.checked(answer, known, language=self._parts.language.name)
+            answer = self._gate.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
                 proposal = Proposal(
@@ -277,17 +277,17 @@ class Search:
                 self._store_proposal(proposal)
                 await self._judge(proposal)
             case InsightReply():
-                barren = barren_step(selection, asked_seq, usage=answer.usage, exhausted=False)
-                seq = self._parts.store.record_insight(barren, answer.insight)
-                self._notes(self.state.apply_insight(seq, barren, answer.insight))
+                record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
+                seq = self._parts.store.record_insight(record, answer.insight)
+                self._notes(self.state.apply_insight(seq, record, answer.insight))
                 self._tell(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
-                again = self.state.archipelago.thinks(selection.operator)  # a rule would say the same
-                self._commit_barren(
-                    barren_step(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
+                again = asks_model(operator)  # a rule would say the same
+                self._commit_no_candidate(
+                    no_candidate(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
                 )
             case None:
-                self._commit_barren(barren_step(selection, asked_seq))
+                self._commit_no_candidate(no_candidate(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
@@ -317,22 +317,21 @@ class Search:
 
     def _can_draft(self) -> bool:
         """Whether some operator makes a kernel from nothing."""
-        named = {name for island in self._config.islands for name in island.operators}
-        return any(is_drafter(self._parts.operators[name]) for name in named)
+        return any(map(is_drafter, self.state.archipelago.operators.values()))
 
-    async def _crown(self) -> None:
-        crown = FinalMeasurements(
+    async def _measure_finals(self) -> None:
+        finals = FinalMeasurements(
             self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
         )
         seed = [self.standing.seed] if self.standing.seed else []
-        contenders = crown.contenders(self.state.archipelago.memory.elites.values())
+        contenders = finals.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
             if self._stop_asked:
                 return
             try:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
-                evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
+                evaluation = await finals.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
                 self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue
@@ -346,9 +345,9 @@ class Search:
         self.state.archipelago.pending(proposal)
         self._tell(ProposalCommitted(proposal))
 
-    def _commit_barren(self, barren: NoCandidate) -> None:
-        seq = self._parts.store.record_barren(barren)
-        self._notes(self.state.apply_barren(seq, barren))
+    def _commit_no_candidate(self, record: NoCandidate) -> None:
+        seq = self._parts.store.record_barren(record)
+        self._notes(self.state.apply_barren(seq, record))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""

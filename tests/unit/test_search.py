@@ -9,8 +9,9 @@ from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
 from archive.store import Store
 from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
+from evokernel.protocols import Operator
 from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind
 from tests.engine import Heard, replayed, toy_config, toy_search
@@ -173,8 +174,8 @@ def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path)
 
 
 def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> None:
-    class Clumsy:
-        name, parents, tuner = "blend", 1, False
+    class Clumsy(Operator):
+        name, parents, kind = "blend", 1, OperatorKind.RULE
 
         async def propose(self, context: Context) -> Draft | None:
             raise RuntimeError("butterfingers")
