@@ -29,7 +29,7 @@ class ModelGate:
 
     Args:
         model: what answers; None where no operator asks one.
-        tell: hears what a person should know.
+        notify: hears what a person should know.
         most: operators that may wait for a model at once.
         clock: in s; another one for tests.
     """
@@ -37,7 +37,7 @@ class ModelGate:
     def __init__(
         self,
         model: LanguageModel | None,
-        tell: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         *,
         most: int,
         clock: Callable[[], float] = time.monotonic,
@@ -48,7 +48,7 @@ class ModelGate:
         self.running: list[Selection] = []
         """What those that wait for a model work on."""
         self._model = model
-        self._tell = tell
+        self._notify = notify
         self._most = most
         self._clock = clock
         self._silent: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
@@ -121,7 +121,7 @@ class ModelGate:
         self._useless = 0 if isinstance(found, Draft) else self._useless + 1
         if self._useless >= PATIENCE and not self._given_up:
             self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
-            self._tell(Notice(f"models are asked no more: {self._given_up}", warning=True))
+            self._notify(Notice(f"models are asked no more: {self._given_up}", warning=True))
         return found
 
     async def _asked(self, operator: Operator, context: Context) -> Answer | None:
@@ -138,7 +138,7 @@ class ModelGate:
         except Exception as error:  # the edge of an operator: a fault of one must not end the search
             logger.exception("operator %s failed at step %d", operator.name, context.step)
             reason = f"{type(error).__name__}: {error}"
-            self._tell(Notice(f"operator {operator.name} failed at step {context.step}: {reason}", warning=True))
+            self._notify(Notice(f"operator {operator.name} failed at step {context.step}: {reason}", warning=True))
             return UnusableReply(reason)
 
     def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
@@ -147,11 +147,11 @@ class ModelGate:
         who = f"to {place[1]} for island {place[0]}"
         if error.final:
             if place not in self._silent:
-                self._tell(Notice(f"models are asked no more {who}: {error}", warning=True))
+                self._notify(Notice(f"models are asked no more {who}: {error}", warning=True))
             self._silent[place] = str(error)
         elif self.may_ask(*place):
             self._awake_at[place] = self._clock() + REST_S
-            self._tell(Notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}", warning=True))
+            self._notify(Notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}", warning=True))
 
 
 def is_drafter(operator: Operator) -> bool:

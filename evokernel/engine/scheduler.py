@@ -43,7 +43,7 @@ class StepScheduler:
         store: where the numbers and the calls of earlier sessions are.
         state: of the search, replayed.
         gate: says whether another model may be asked.
-        tell: hears what is left alone.
+        notify: hears what is left alone.
         handed_in_only: give out nothing but what others have handed in.
         replayed: what the steps of a recorded run were about.
     """
@@ -54,7 +54,7 @@ class StepScheduler:
         state: SearchState,
         gate: ModelGate,
         *,
-        tell: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         handed_in_only: bool = False,
         replayed: Mapping[int, ReplayedCalls] | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class StepScheduler:
         self._calls = store.calls
         self._state = state
         self._gate = gate
-        self._tell = tell
+        self._notify = notify
         self._handed_in_only = handed_in_only
         self._replayed = replayed or {}
         self._steps = deque([*store.missing_steps(), store.next_step()])
@@ -107,7 +107,7 @@ class StepScheduler:
             if operator is not None and asks_model(operator) and selection is not None:
                 record_answer(self._calls, answer, step, role=operator.role)
                 return selection
-            self._tell(
+            self._notify(
                 Notice(f"answer {entry} was left alone: what {answer.operator} was asked about is not known here")
             )
         return None

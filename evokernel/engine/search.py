@@ -18,13 +18,13 @@ from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
-from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
 from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
+from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, asks_model
 from evokernel.records.candidate import Candidate, Proposal
@@ -90,9 +90,10 @@ class Search:
         self.state = SearchState(parts.archipelago, parts.language)
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._gate = ModelGate(parts.model, self._tell, most=parts.asking_at_once, clock=clock)
+        self._gate = ModelGate(parts.model, self._notify, most=parts.asking_at_once, clock=clock)
         self._evaluator_identity: EvaluatorIdentity | None = None
-        self._appraiser: PromotionPolicy | None = None
+        self._verdicts: Verdicts | None = None
+        self._promotion: PromotionPolicy | None = None
         self._surroundings: SearchSetting | None = None
         self._time: RunClock | None = None
         self._images: Snapshots | None = None
@@ -122,14 +123,13 @@ class Search:
             await self._gate.close()
 
     async def _run(self) -> str:
-        self._tell(Notice("starting the evaluator: admission of the task, device, baselines"))
+        self._notify(Notice("starting the evaluator: admission of the task, device, baselines"))
         self._evaluator_identity = await self._parts.evaluator.start()
         store = self._parts.store
-        begin_run(store, self._config, self._evaluator_identity, self._tell)
+        begin_run(store, self._config, self._evaluator_identity, self._notify)
         self.replay()
-        self._appraiser = PromotionPolicy(
-            store, self._parts.evaluator, self._evaluator_identity, standing=self.standing, tell=self._tell
-        )
+        self._verdicts = Verdicts(store, self._parts.evaluator, self._evaluator_identity)
+        self._promotion = PromotionPolicy(self._verdicts, standing=self.standing, notify=self._notify)
         self._surroundings = self._look_around(self._evaluator_identity)
         store.session_start()
         session = self._time = RunClock(store)
@@ -160,7 +160,7 @@ class Search:
         for proposal in self._parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
-            self._tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
+            self._notify(Notice("replaying the store gave another state than the last session ended in", warning=True))
 
     def _ended_elsewhere(self, fits: str) -> bool:
         """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
@@ -177,7 +177,7 @@ class Search:
             self._parts.store,
             self.state,
             self._gate,
-            tell=self._tell,
+            notify=self._notify,
             handed_in_only=self._handed_in_only,
             replayed=self._parts.replayed,
         )
@@ -280,7 +280,7 @@ class Search:
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
                 seq = self._parts.store.record_insight(record, answer.insight)
                 self._notes(self.state.apply_insight(seq, record, answer.insight))
-                self._tell(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
+                self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
                 again = asks_model(operator)  # a rule would say the same
                 self._commit_no_candidate(
@@ -291,12 +291,12 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.hashes(proposal.candidate).program, _started(self._appraiser)
-        with await appraiser.alone(program):
-            evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
+        program, promotion = self.state.hashes(proposal.candidate).program, _started(self._promotion)
+        with await promotion.alone(program):
+            evaluation, reused_from = await promotion.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
-            self._tell(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
+            self._notify(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
             _started(self._images).take()
 
@@ -320,9 +320,7 @@ class Search:
         return any(map(is_drafter, self.state.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
-        finals = FinalMeasurements(
-            self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
-        )
+        finals = FinalMeasurements(_started(self._verdicts), self._notify)
         seed = [self.standing.seed] if self.standing.seed else []
         contenders = finals.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
@@ -333,7 +331,7 @@ class Search:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
                 evaluation = await finals.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
-                self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
+                self._notify(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue
             self.state.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
@@ -343,7 +341,7 @@ class Search:
         hashes = self.state.hashes(proposal.candidate)
         self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
         self.state.archipelago.pending(proposal)
-        self._tell(ProposalCommitted(proposal))
+        self._notify(ProposalCommitted(proposal))
 
     def _commit_no_candidate(self, record: NoCandidate) -> None:
         seq = self._parts.store.record_barren(record)
@@ -379,9 +377,9 @@ class Search:
 
     def _notes(self, texts: Sequence[str]) -> None:
         for text in texts:
-            self._tell(Notice(text))
+            self._notify(Notice(text))
 
-    def _tell(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
+    def _notify(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
         for listener in self._parts.listeners:
             listener.hear(event)
 
