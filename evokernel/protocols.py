@@ -9,7 +9,7 @@ from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
 from evokernel.records.run import Progress
-from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, Prompt
+from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, OperatorRecord, Prompt
 from evokernel.task import Task
 
 # ---------------------------------------------------------------------------------------------------- languages
@@ -202,6 +202,14 @@ class Selector(Protocol):
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
         """Return one elite. `picks` counts how often each candidate was a parent. Never called with none."""
+        ...
+
+
+class Chooser(Protocol):
+    """Orders the operators of an island for one step; the first that has something to work on is asked."""
+
+    def order(self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: Any) -> Sequence[str]:
+        """Return every name in `shares`. Of an operator that was never asked there is no account."""
         ...
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
-from evokernel.records.step import Attempt, Failure, Sibling, StepResult
+from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
 from evokernel.source.tunables import read_tunables
 from islands.failures import FailureLog
 from islands.image import Find, HistorySnapshot
 from islands.insights import Insights
 from islands.known import Known
-from islands.operator_choice import OperatorRecord
 
 VARIANTS = 8
 KEPT = 512

@@ -296,7 +296,7 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
         operators=shares,
         archive=GridArchive(config.niches.axes),
         selector=selector(config.selector.pressure),
-        chooser=CHOOSERS[config.choose](),
+        chooser=resolve(config.choose, CHOOSERS, "chooser")(),
     )
 
 

@@ -185,6 +185,18 @@ class UnusableReply:
 Answer = Draft | InsightReply | UnusableReply
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
+    """The account of an operator on an island."""
+
+    count: int = 0
+    """Answers so far."""
+    gain: float = 0.0
+    """Sum of the gains over the parent, as natural logarithms of speed-ups."""
+    cost_usd: float = 0.0
+    """What its answers and their evaluations have cost."""
+
+
 class OperatorKind(StrEnum):
     """The sort of an operator, which decides how its parents are chosen."""
 
