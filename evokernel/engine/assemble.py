@@ -96,7 +96,7 @@ def assemble(
         model = make_models(
             config,
             log=store.calls,
-            tell=lambda text: notify(listeners, Notice(text, warning=True)),
+            notify=lambda text: notify(listeners, Notice(text, warning=True)),
             older=[each.calls for each in stores],
             on_close=older.close,
         )

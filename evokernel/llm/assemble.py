@@ -21,7 +21,7 @@ def make_models(
     config: RunConfig,
     *,
     log: CallLog,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     older: Sequence[EarlierReplies] = (),
     on_close: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
@@ -39,7 +39,7 @@ def make_models(
     """
     clock = clock or SystemClock()
     redactor = Redactor.of_environment(model.key for model in config.models if model.key)
-    seats = [_seat(model, config, tell=tell, clock=clock) for model in config.models]
+    seats = [_seat(model, config, notify=notify, clock=clock) for model in config.models]
     budget, unguard = config.budget, guard_logs(redactor)
 
     def close() -> None:
@@ -57,16 +57,16 @@ def make_models(
         rules=rules,
         older=older,
         redactor=redactor,
-        tell=lambda text: tell(redactor.text(text)),
+        notify=lambda text: notify(redactor.text(text)),
         clock=clock,
         on_close=close,
     )
 
 
-def _seat(model: ModelConfig, config: RunConfig, *, tell: Callable[[str], None], clock: Clock) -> ConfiguredModel:
+def _seat(model: ModelConfig, config: RunConfig, *, notify: Callable[[str], None], clock: Clock) -> ConfiguredModel:
     if model.replay:
         recording = ReplyRecording.load(Path(model.replay))
-        player = RecordedTransport(recording, name=f"model {model.name}", tell=tell)
+        player = RecordedTransport(recording, name=f"model {model.name}", notify=notify)
         return ConfiguredModel.of(model, player, price=FREE, clock=clock)
     transport = LitellmTransport(model)
     price = _price(model)

@@ -96,7 +96,7 @@ class ModelEnsemble:
         rules: EnsembleSettings | None = None,
         older: Sequence[EarlierReplies] = (),
         redactor: Redactor | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         clock: Clock | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
@@ -105,7 +105,7 @@ class ModelEnsemble:
         self._rules = rules or EnsembleSettings()
         self._older = tuple(older)
         self._redactor = redactor or Redactor(())
-        self._tell = tell
+        self._notify = notify
         self._clock = clock or SystemClock()
         self._ledger = Ledger(log, self._rules.limits)
         self._stop = CallStop()
@@ -302,13 +302,13 @@ class ModelEnsemble:
     def _out(self, seat: ConfiguredModel, reason: str) -> None:
         if not seat.out:
             seat.out = reason
-            self._tell(f"model {seat.name} is not asked any more: {reason}")
+            self._notify(f"model {seat.name} is not asked any more: {reason}")
             seat.limiter.send_away(TooLong("will never answer"))
 
     def _rest(self, seat: ConfiguredModel, reason: str, *, at_least_s: float = 0.0) -> None:
         rest_s = seat.rest(self._clock.now_s(), at_least_s=at_least_s)
         if rest_s is not None:
-            self._tell(f"model {seat.name} is left alone for {rest_s:.0f} s: {reason}")
+            self._notify(f"model {seat.name} is left alone for {rest_s:.0f} s: {reason}")
             seat.limiter.send_away(TooLong("rests"))
 
     def _shown(self, error: BaseException) -> str:

@@ -310,7 +310,7 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
         titles = {fact.seq: fact.insight.title for fact in store.facts() if isinstance(fact, InsightEntry)}
         assert write_recording(tmp_path / "r.jsonl", store.calls.all(), titles=titles)
     recording = ReplyRecording.load(tmp_path / "r.jsonl")
-    player = RecordedTransport(recording, name="recorded", tell=lambda text: None)
+    player = RecordedTransport(recording, name="recorded", notify=lambda text: None)
 
     async def replayed_reply(request: ModelRequest) -> str:
         return (await player.send(request, {})).text
