@@ -51,7 +51,7 @@ from evokernel.records.evaluation import (  # noqa: E402
     Verdict,
 )
 from evokernel.records.events import Event, ProposalCommitted, ResultCommitted  # noqa: E402
-from evokernel.records.step import Context, Draft  # noqa: E402
+from evokernel.records.step import Context, Draft, OperatorKind  # noqa: E402
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
 from islands.archipelago import Archipelago, ArchipelagoSettings  # noqa: E402
 from islands.island import Island  # noqa: E402
@@ -127,10 +127,10 @@ class Tokens:
         return ""
 
 
-class Write:
+class Write(Operator):
     """A proposer that answers at once with a new program."""
 
-    tuner = False
+    kind = OperatorKind.RULE
 
     def __init__(self, name: str, *, parents: int) -> None:
         self.name = name
@@ -199,7 +199,6 @@ def search_on(
         language=Tokens(),
         store=store,
         archipelago=archipelago_of(config, operators),
-        operators=operators,
         evaluator=evaluator or AtOnce(),
         stopper=stopper_from(config.budget),
         listeners=[marks, *listeners],

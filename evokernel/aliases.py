@@ -36,6 +36,7 @@ NAMES = {
     "CallResult": "ModelCallResult",
     "Judged": "ResultCommitted",
     "Library": "RewriteLibrary",
+    "Matchmaker": "Crossover",
     "Move": "RewriteMove",
     "Note": "Notice",
     "Noted": "InsightReply",

@@ -1,15 +1,15 @@
 """Every seam of evokernel on one page. An implementation of any of these can be named in a config or passed in code."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from evokernel.records.build import BuildFailure, Built
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity
 from evokernel.records.events import Event
 from evokernel.records.fitness import Elite
-from evokernel.records.llm import Message, ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
+from evokernel.records.llm import ModelCall, ModelCallResult, ModelRequest, Reply, Spending, StoredCall
 from evokernel.records.run import Progress
-from evokernel.records.step import Answer, Context, ContextNeed
+from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, OperatorRecord, Prompt
 from evokernel.task import Task
 
 # ---------------------------------------------------------------------------------------------------- languages
@@ -74,19 +74,24 @@ class Evaluator(Protocol):
 
 
 class Operator(Protocol):
-    """Makes proposals. `parents` is how many it needs; `tuner` says it searches one skeleton's tunables."""
+    """Makes proposals. One that subclasses this inherits the default of `supports`."""
 
     name: str
     parents: int
-    tuner: bool
+    """How many parents it needs."""
+    kind: OperatorKind
+
+    def supports(self, language: str) -> bool:
+        """Say whether it has anything to offer for sources in a language; islands of other languages leave it out."""
+        return True
 
     async def propose(self, context: Context) -> Answer | None:
         """Return an answer, or None where this operator has nothing to offer for these parents."""
         ...
 
 
-class Matchmaker(Operator, Protocol):
-    """A rule for two parents of different skeletons, from any island: it says itself which suit each other."""
+class Crossover(Operator, Protocol):
+    """A rule of kind `crossover`: it joins two parents of different skeletons and says which suit each other."""
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
         """Say whether something can be made of the two whose id is not known. A pure function; asked often."""
@@ -94,21 +99,29 @@ class Matchmaker(Operator, Protocol):
 
 
 class ModelOperator(Operator, Protocol):
-    """An operator that asks a model: what it says to it and what it makes of the reply are functions of their own.
-
-    `role` decides which models may answer.
-    """
+    """An operator of kind `model`: it asks a language model, and writing and reading are functions of their own."""
 
     role: str
-    wants: frozenset[ContextNeed]
+    """Decides which models may answer."""
+    needs: frozenset[ContextNeed]
 
-    def prompt(self, context: Context) -> tuple[Message, ...]:
+    def prompt(self, context: Context) -> Prompt:
         """Return what the model is told."""
         ...
 
-    def read(self, reply: str, context: Context) -> Answer:
-        """Return what a reply is worth."""
+    def read(self, reply: str, prompt: Prompt) -> Answer:
+        """Return what a reply to a prompt is worth."""
         ...
+
+
+def asks_model(operator: Operator) -> TypeGuard[ModelOperator]:
+    """Say whether an operator asks a language model."""
+    return operator.kind is OperatorKind.MODEL
+
+
+def is_crossover(operator: Operator) -> TypeGuard[Crossover]:
+    """Say whether an operator joins two structures."""
+    return operator.kind is OperatorKind.CROSSOVER
 
 
 class LanguageModel(Protocol):
@@ -124,7 +137,7 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Begin no further attempt: whoever waits for one hears `ModelsUnavailable`; what is under way goes on."""
         ...
 
@@ -190,6 +203,14 @@ class Selector(Protocol):
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
         """Return one elite. `picks` counts how often each candidate was a parent. Never called with none."""
+        ...
+
+
+class Chooser(Protocol):
+    """Orders the operators of an island for one step; the first that has something to work on is asked."""
+
+    def order(self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: Any) -> Sequence[str]:
+        """Return every name in `shares`. Of an operator that was never asked there is no account."""
         ...
 
 

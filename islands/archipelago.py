@@ -9,17 +9,16 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import numpy as np
 
-from evokernel.protocols import Matchmaker, ModelOperator, Operator
+from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
-from evokernel.records.step import ContextNeed, Selection, StepResult
+from evokernel.records.step import ContextNeed, OperatorKind, Selection, StepResult
 from evokernel.rng import stream
 from evokernel.source.tunables import read_tunables
 from islands.assignment import BY_RANK, TWINS, Assignment, likeness, matter_for
@@ -37,16 +36,6 @@ MATCHES = 32
 """Partners are looked for among so many of the best."""
 PRUNE_EVERY = 512
 """Results after which what nobody will turn to again is let go of."""
-
-
-def is_thinker(operator: Operator) -> TypeGuard[ModelOperator]:
-    """Say whether an operator asks a model."""
-    return hasattr(operator, "wants")
-
-
-def is_matchmaker(operator: Operator) -> TypeGuard[Matchmaker]:
-    """Say whether an operator decides itself which parents suit each other."""
-    return hasattr(operator, "suits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +80,14 @@ class Archipelago:
         rules: ArchipelagoSettings,
     ) -> None:
         self.islands = {island.name: island for island in islands}
-        self.thinkers = {name: op for name, op in operators.items() if is_thinker(op)}
+        self.operators = operators
         self.memory = History(
-            thinkers=self.thinkers, repairs=rules.repairs, device_usd_per_hour=rules.device_usd_per_hour
+            repairable=[name for name, operator in operators.items() if asks_model(operator)],
+            repairs=rules.repairs,
+            device_usd_per_hour=rules.device_usd_per_hour,
         )
         self.results = 0
         self._graph = graph
-        self._operators = operators
         self._seed = seed
         self._rules = rules
 
@@ -105,7 +95,7 @@ class Archipelago:
         self,
         step: int,
         *,
-        thinking: bool = True,
+        models: bool = True,
         rules: bool = True,
         names: Collection[str] = (),
         may_ask: Callable[[str, str], bool] = lambda island, role: True,
@@ -115,22 +105,22 @@ class Archipelago:
 
         Args:
             step: the number of the step.
-            thinking: operators that ask a model may be chosen.
+            models: operators that ask a model may be chosen.
             rules: the others may be.
             names: only these operators may be; all, where none is named.
             may_ask: says of an island and a role whether a model would answer.
-            running: what is being thought about; a failure or a strategy among it is left to that.
+            running: what model operators are at work on; a failure or a strategy among it is left to them.
         """
         islands = list(self.islands.values())
         turn = step % len(islands)
         for island in islands[turn:] + islands[:turn]:
             able = {
-                operator: share
-                for operator, share in island.operators.items()
-                if (not names or operator in names)
+                name: share
+                for name, share in island.operators.items()
+                if (not names or name in names)
                 and (
-                    thinking and may_ask(island.name, self.thinkers[operator].role)
-                    if operator in self.thinkers
+                    models and may_ask(island.name, operator.role)
+                    if asks_model(operator := self.operators[name])
                     else rules
                 )
             }
@@ -139,9 +129,9 @@ class Archipelago:
                 return selection
         return None
 
-    def thinks(self, operator: str) -> bool:
-        """Whether an operator asks a model."""
-        return operator in self.thinkers
+    def asks_model(self, name: str) -> bool:
+        """Say whether a name is that of an operator that asks a model."""
+        return name in self.operators and asks_model(self.operators[name])
 
     def inspirations(self, selection: Selection) -> tuple[Elite, ...]:
         """Return good kernels of other niches and islands, each another idea, best first."""
@@ -227,18 +217,19 @@ class Archipelago:
         rng = stream(self._seed, step, f"ask {island.name}")
         accounts = {name: account for (own, name), account in self.memory.accounts.items() if own == island.name}
         for name in island.chooser.order(shares, accounts, rng):
-            if name in self.thinkers:
-                matter = self._matter(island, self.thinkers[name], rng, running)
+            operator = self.operators[name]
+            if asks_model(operator):
+                matter = self._matter(island, operator, rng, running)
             else:
-                matter = Assignment(self._parents(island, self._operators[name], rng)) if len(island.archive) else None
-            if matter is not None and (matter.parents or name in self.thinkers):
+                matter = Assignment(self._parents(island, operator, rng)) if len(island.archive) else None
+            if matter is not None and (matter.parents or asks_model(operator)):
                 return Selection(step, island.name, name, matter.parents, matter.broken, matter.insights)
         return None
 
     def _matter(
         self, island: Island, operator: ModelOperator, rng: np.random.Generator, running: Sequence[Selection]
     ) -> Assignment | None:
-        if ContextNeed.FOREIGN in operator.wants and not self._rules.foreign:
+        if ContextNeed.FOREIGN in operator.needs and not self._rules.foreign:
             return None
         elites = self.memory.near(self._at_hand(island)) or self.memory.near(list(self.memory.elites.values()))
         first = self._first(island, elites, rng) if elites else None
@@ -261,11 +252,12 @@ class Archipelago:
     def _parents(self, island: Island, operator: Operator, rng: np.random.Generator) -> tuple[Elite, ...]:
         """Return parents the operator has not failed on, or nothing where there are none."""
         elites = self._at_hand(island)
-        if is_matchmaker(operator):
+        if is_crossover(operator):
             return self._matched(island, elites, operator, rng)
-        if operator.tuner:
+        tunes = operator.kind is OperatorKind.TUNER
+        if tunes:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
-        if operator.tuner and operator.parents == 1 and rng.random() < YOUNG_SHARE:
+        if tunes and operator.parents == 1 and rng.random() < YOUNG_SHARE:
             elites = [elite for elite in self.memory.young()[:1] if self._partners(elite, operator)] or elites
         elites = self._open(elites, operator)
         if not elites:
@@ -275,7 +267,7 @@ class Archipelago:
         return (first, *groups[int(rng.integers(len(groups)))])
 
     def _matched(
-        self, island: Island, elites: list[Elite], operator: Matchmaker, rng: np.random.Generator
+        self, island: Island, elites: list[Elite], operator: Crossover, rng: np.random.Generator
     ) -> tuple[Elite, ...]:
         """Return a parent and another of a different skeleton, from any island, that the operator says suits it."""
         pool = {e.candidate.id: e for other in self.islands.values() for e in other.archive.elites()}

@@ -52,7 +52,7 @@ def matter_for(
         running: what others are at: a failure or a strategy among it is left to them.
     """
     held = {selection.broken for selection in running}
-    if ContextNeed.BROKEN in operator.wants:
+    if ContextNeed.BROKEN in operator.needs:
         open_ones = [failure for failure in memory.broken.open() if failure.candidate.id not in held][:FRESH_FAILURES]
         if not open_ones:
             return None
@@ -63,7 +63,7 @@ def matter_for(
     if first is None:
         return None
     strategies: tuple[int, ...] = ()
-    if ContextNeed.STRATEGY in operator.wants:
+    if ContextNeed.STRATEGY in operator.needs:
         taken = {seq for selection in running for seq in selection.insights}
         waiting = memory.insights.open_strategies(island.name)
         open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, memory=memory)]
@@ -73,7 +73,7 @@ def matter_for(
         strategies = (strategy.seq,)
         about = memory.elites.get(strategy.insight.candidate, first)
         first = about if memory.near([about]) else first
-    elif ContextNeed.STRATEGIES in operator.wants:
+    elif ContextNeed.STRATEGIES in operator.needs:
         known_ones = memory.insights.strategies(island.name)
         strategies = tuple(known.seq for known in known_ones if _promises(known, first, memory=memory))[:2]
     parents = _parents(operator, first, memory=memory, rng=rng)
@@ -97,7 +97,7 @@ def _told(memory: History, island: Island, candidate: str) -> tuple[int, ...]:
 def _parents(operator: ModelOperator, first: Elite, *, memory: History, rng: np.random.Generator) -> tuple[Elite, ...]:
     if operator.parents == 1:
         return (first,)
-    if ContextNeed.LADDER in operator.wants:
+    if ContextNeed.LADDER in operator.needs:
         return ladder(list(memory.elites.values()), first, length=operator.parents)
     others = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
     strangers = [elite for elite in memory.near(others) if likeness(elite, first) < TWINS]

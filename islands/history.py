@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
-from evokernel.records.step import Attempt, Failure, Sibling, StepResult
+from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
 from evokernel.source.tunables import read_tunables
 from islands.failures import FailureLog
 from islands.image import Find, HistorySnapshot
 from islands.insights import Insights
 from islands.known import Known
-from islands.operator_choice import OperatorRecord
 
 VARIANTS = 8
 KEPT = 512
@@ -30,12 +29,12 @@ class History:
     """Candidates, skeletons and what was tried on them.
 
     Args:
-        thinkers: the operators that ask a model, by name: only their failures are worth mending.
+        repairable: operators by name: only their failures are worth mending.
         repairs: how often a failed candidate and what comes of it is given back.
         device_usd_per_hour: what the device's time costs, beside what models charge.
     """
 
-    def __init__(self, *, thinkers: Collection[str] = (), repairs: int = 0, device_usd_per_hour: float = 0.0) -> None:
+    def __init__(self, *, repairable: Collection[str] = (), repairs: int = 0, device_usd_per_hour: float = 0.0) -> None:
         self.known = Known()
         self.elites: dict[str, Elite] = {}
         self.barred: set[str] = set()
@@ -47,7 +46,7 @@ class History:
         self.best: Elite | None = None
         self.verdicts: dict[str, Evaluation] = {}
         self.attempts: deque[Attempt] = deque(maxlen=ATTEMPTS)
-        self.broken = FailureLog({*thinkers, BY_HAND}, repairs=repairs)
+        self.broken = FailureLog({*repairable, BY_HAND}, repairs=repairs)
         self.insights = Insights()
         self.hints: list[tuple[str, str]] = []
         self.pinned: list[str] = []

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import KnownInsight
-from evokernel.records.step import Attempt, Failure, Sibling
-from islands.operator_choice import OperatorRecord
+from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling
 
 Find = Callable[[int], Elite]
 """Returns the elite that a result has made."""

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evokernel.protocols import Archive, Selector
+from evokernel.protocols import Archive, Chooser, Selector
 from evokernel.records.fitness import Elite
 from islands.image import Find, IslandSnapshot
-from islands.operator_choice import ByShares, Chooser
+from islands.operator_choice import ByShares
 
 
 @dataclass(slots=True)

@@ -2,32 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from evokernel.protocols import Chooser
+from evokernel.records.step import OperatorRecord
+
 EXPLORE = 0.2
 """How often UCB leaves the choice to the shares: several steps are asked for before the first has an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorRecord:
-    """What an operator has done on an island: answers, gains over the parent (natural log), dollars."""
-
-    count: int = 0
-    gain: float = 0.0
-    cost_usd: float = 0.0
-
-
-class Chooser(Protocol):
-    """Orders the operators of an island for one step; the first that has something to work on is asked."""
-
-    def order(
-        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
-    ) -> Sequence[str]:
-        """Return every name in `shares`."""
-        ...
 
 
 class ByShares:

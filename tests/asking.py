@@ -13,13 +13,13 @@ from evokernel.protocols import LanguageModel, Operator
 from evokernel.records.llm import ModelRequest
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator
-from tests.thinkers import ToyThinker
+from tests.model_operators import ToyModelOperator
 
 Make = Callable[[LanguageModel], Mapping[str, Operator]]
 
 
 def mutate(model: LanguageModel) -> dict[str, Operator]:
-    return {"mutate": ToyThinker("mutate", model)}
+    return {"mutate": ToyModelOperator("mutate", model)}
 
 
 def config_of(names: Mapping[str, float], **changes: Any):

@@ -20,7 +20,7 @@ from evokernel.records.events import Event, Notice, ResultCommitted
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.fakes import TOY, InstantEvaluator, ToyLanguage
 
-THINKERS = 2
+ASKING = 2
 TASK = Task(
     name="toy",
     reference=lambda x, **_: x,
@@ -90,12 +90,11 @@ def toy_search(
         language=language or ToyLanguage(),
         store=store,
         archipelago=make_archipelago(config, operators),
-        operators=operators,
         evaluator=evaluator,
         stopper=stopper_from(config.budget),
         listeners=[RemarkListener(store), *([heard] if heard else [])],
         model=model,
-        thinkers_at_once=THINKERS if model else 0,
+        asking_at_once=ASKING if model else 0,
         replayed=replayed or {},
     )
     seeds = [Candidate(text, "cpp") for text in (source, *others) if text]

@@ -1,7 +1,7 @@
 """The part of a config that says what the populations of a search are like."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -41,8 +41,9 @@ class IslandConfig(Part):
     """What it is called, in the store and wherever its kernels are shown; no two may share one."""
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
     """Shares by operator name; they need not sum to 1. Names of rules, of built-in prompts, or of your own prompts."""
-    choose: Literal["shares", "ucb"] = "shares"
-    """How an operator is chosen: by its share, or by what it has gained for its cost so far (UCB)."""
+    choose: str = "shares"
+    """How an operator is chosen: `shares`, by its share; `ucb`, by what it has gained for its cost so far; or
+    `package.module:Class`."""
     models: tuple[str, ...] = ()
     """The models that operators of this island may ask; none for all."""
     selector: SelectorConfig = SelectorConfig()

@@ -17,7 +17,8 @@ def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
         return known[kind]
     module_name, separator, attribute = kind.partition(":")
     if not separator:
-        raise ConfigError(f"unknown {what} {kind!r}: expected one of {', '.join(known)}, or package.module:Class")
+        names = f"one of {', '.join(known)}, or " if known else ""
+        raise ConfigError(f"unknown {what} {kind!r}: expected {names}package.module:Class")
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:

@@ -53,6 +53,8 @@ class BudgetConfig(Part):
     """Evaluations without a better kernel."""
     roofline: float | None = Field(default=None, gt=0, le=1)
     """Share of the device's physical limit the best kernel has reached."""
+    stoppers: tuple[str, ...] = ()
+    """Rules of your own, each as `package.module:Class`."""
 
     @model_validator(mode="after")
     def _some_end(self) -> "BudgetConfig":

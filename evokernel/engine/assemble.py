@@ -26,23 +26,22 @@ from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.device.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator, asks_model
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from islands.archipelago import Archipelago, ArchipelagoSettings, is_thinker
+from islands.archipelago import Archipelago, ArchipelagoSettings
 from islands.island import Island
 from islands.operator_choice import CHOOSERS
 from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES, Graph, routed
 from operators import OPERATORS
-from operators.rules.rewrite import LIBRARIES as REWRITTEN
-from operators.rules.rewrite import Rewrite
+from operators.plugin import PluginOperator
 
 _LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
-DEFAULT_THINKERS = 8
+DEFAULT_ASKING = 8
 """How many operators wait for a model at once, where the config does not say."""
 
 
@@ -94,27 +93,26 @@ def assemble(
         model = make_models(
             config,
             log=store.calls,
-            tell=lambda text: tell_all(listeners, Notice(text, warning=True)),
-            tell_of_rests=lambda text: tell_all(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
+            notify=lambda text: notify(listeners, Notice(text, warning=True)),
+            notify_of_rests=lambda text: notify(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
             older=[each.calls for each in stores],
             on_close=older.close,
         )
     operators = make_operators(config, model=model or ModelMissing(store.calls))
     check_roles(config, operators)
-    unheard = [name for name, operator in operators.items() if is_thinker(operator) and model is None]
+    unheard = [name for name, operator in operators.items() if asks_model(operator) and model is None]
     if unheard and not handed_in_only:
         wait = "wait" if len(unheard) > 1 else "waits"
         text = f"no models are configured: {', '.join(unheard)} {wait} for `evokernel ask` and `evokernel tell`"
-        tell_all(listeners, Notice(text))
+        notify(listeners, Notice(text))
     return Search(
         Parts(
             task=task,
             language=language,
             store=store,
             archipelago=make_archipelago(config, operators, foreign=bool(foreign)),
-            operators=operators,
             model=model,
-            thinkers_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_THINKERS if model else 0),
+            asking_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_ASKING if model else 0),
             foreign=foreign,
             replayed=recorded_steps(config),
             evaluator=evaluator
@@ -124,7 +122,7 @@ def assemble(
                 settings=config.evaluation,
                 threads=config.threads,
                 machine=machine,
-                profiled=any(map(is_thinker, operators.values())),  # rules do not read profiles, which take seconds
+                profiled=any(map(asks_model, operators.values())),  # rules do not read profiles, which take seconds
             ),
             stopper=stopper_from(config.budget),
             listeners=listeners,
@@ -188,7 +186,7 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
         able = [model for model in config.models if not island.models or model.name in island.models]
         for name in island.operators:
             operator = operators[name]
-            if is_thinker(operator) and not any(operator.role in model.roles for model in able):
+            if asks_model(operator) and not any(operator.role in model.roles for model in able):
                 raise ConfigError(
                     f"island {island.name!r}: {name} asks a model with the role {operator.role!r}, and none of "
                     f"{', '.join(model.name for model in able)} has it; add it to a model's roles"
@@ -205,7 +203,7 @@ def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
     return {step: reply for file in files for step, reply in ReplyRecording.load(Path(file)).steps().items()}
 
 
-def tell_all(listeners: Sequence[Listener], note: Notice) -> None:
+def notify(listeners: Sequence[Listener], note: Notice) -> None:
     """Let everybody hear a note."""
     for listener in listeners:
         listener.hear(note)
@@ -234,17 +232,19 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
     known = dict.fromkeys((*OPERATORS, *templates))
     made: dict[str, Operator] = {}
     for name in names:
-        if name in templates:
+        if name in OPERATORS:
+            made[name] = OPERATORS[name]()
+        elif name in templates:
             made[name] = TemplateOperator(templates[name], model, prompt_tokens=config.prompt_tokens)
         else:
-            made[name] = resolve(name, {**known, **OPERATORS}, "operator")()
+            made[name] = PluginOperator(resolve(name, known, "operator")(), name=name)
     return made
 
 
-def make_archipelago(config: RunConfig, operators: dict[str, Operator], *, foreign: bool = False) -> Archipelago:
+def make_archipelago(config: RunConfig, operators: Mapping[str, Operator], *, foreign: bool = False) -> Archipelago:
     """Return the empty islands of a config; `foreign`: there are kernels for the task in other languages."""
     return Archipelago(
-        [make_island(island, language=config.language) for island in config.islands],
+        [make_island(island, operators, language=config.language) for island in config.islands],
         make_topology(config),
         operators=operators,
         seed=config.seed,
@@ -282,21 +282,22 @@ def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:
     return tuple(Candidate(path.read_text(encoding="utf-8"), language) for language, path in others if path.exists())
 
 
-def make_island(config: IslandConfig, *, language: str) -> Island:
-    """Return one empty island for candidates of a language. Raises `ConfigError` where none of its operators has any.
+def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, language: str) -> Island:
+    """Return one empty island. Raises `ConfigError` where none of its operators supports the language.
 
     An operator that has nothing to offer in the language would only use up steps, so it is left out.
     """
-    shares = {name: share for name, share in config.operators.items() if name != Rewrite.name or language in REWRITTEN}
+    shares = {name: share for name, share in config.operators.items() if operators[name].supports(language)}
     if not shares:
-        raise ConfigError(f"island {config.name!r}: there are no rewrites for {language}; give it tune or blend")
+        names = ", ".join(config.operators)
+        raise ConfigError(f"island {config.name!r}: {names} cannot work on {language}; give it tune or blend")
     selector = resolve(config.selector.kind, SELECTORS, "selector")
     return Island(
         name=config.name,
         operators=shares,
         archive=GridArchive(config.niches.axes),
         selector=selector(config.selector.pressure),
-        chooser=CHOOSERS[config.choose](),
+        chooser=resolve(config.choose, CHOOSERS, "chooser")(),
     )
 
 

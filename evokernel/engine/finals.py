@@ -1,11 +1,9 @@
-"""Crowning: a winner is measured anew, in fresh processes, on held-out inputs; what selected it is not reported."""
+"""Final measurements: a winner measured anew, in fresh processes, on held-out inputs. Only these are reported."""
 
 from collections.abc import Callable, Iterable
 
-from archive.store import Store
-from evokernel.engine.reuse import stored_verdict
-from evokernel.protocols import Evaluator
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, combined_speedup
+from evokernel.engine.verdicts import Verdicts
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, combined_speedup
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
@@ -16,13 +14,9 @@ CONTENDERS = 3
 class FinalMeasurements:
     """Re-measures contenders until one holds."""
 
-    def __init__(
-        self, store: Store, evaluator: Evaluator, identity: EvaluatorIdentity, tell: Callable[[Notice], None]
-    ) -> None:
-        self._store = store
-        self._evaluator = evaluator
-        self._identity = identity
-        self._tell = tell
+    def __init__(self, verdicts: Verdicts, notify: Callable[[Notice], None]) -> None:
+        self._verdicts = verdicts
+        self._notify = notify
 
     def contenders(self, elites: Iterable[Elite]) -> list[Elite]:
         """Return the fittest few, best first; of equals the older."""
@@ -30,19 +24,18 @@ class FinalMeasurements:
 
     async def measure(self, elite: Elite, *, processes: int = 0) -> Evaluation:
         """Return the final evaluation of an elite: the stored one, or a new one from so many processes (0: all)."""
-        stored = stored_verdict(self._store, self._identity, program_hash=elite.program_hash, budget=Fidelity.FINAL)
-        if stored is not None:
-            return stored.evaluation
-        self._tell(Notice(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads"))
         request = EvaluationRequest(elite.candidate, elite.program_hash, Fidelity.FINAL, processes=processes)
-        evaluation = await self._evaluator.evaluate(request)
-        self._store.add_evaluation(evaluation)
+        begins = Notice(f"measuring {elite.candidate.id} anew in fresh processes, and on held-out workloads")
+        evaluation, reused_from = await self._verdicts.verdict(request, before=lambda: self._notify(begins))
+        if reused_from is not None:
+            return evaluation
+        self._verdicts.keep(evaluation)
         if evaluation.ok:
             speedup = combined_speedup(evaluation.timings)
-            self._tell(
+            self._notify(
                 Notice(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)")
             )
         else:
             name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"
-            self._tell(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))
+            self._notify(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))
         return evaluation

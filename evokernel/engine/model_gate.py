@@ -8,13 +8,12 @@ from dataclasses import replace
 from archive.records import NoCandidate
 from evokernel.engine.inbox import AnsweredPrompt
 from evokernel.errors import BudgetSpent, ModelError, ModelsUnavailable
-from evokernel.protocols import CallLog, LanguageModel, Operator
+from evokernel.protocols import CallLog, LanguageModel, Operator, asks_model
 from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.events import Notice
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, Selection, UnusableReply
-from islands.archipelago import is_thinker
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ class ModelGate:
 
     Args:
         model: what answers; None where no operator asks one.
-        tell: hears what a person should know.
+        notify: hears what a person should know.
         most: operators that may wait for a model at once.
         clock: in s; another one for tests.
     """
@@ -39,7 +38,7 @@ class ModelGate:
     def __init__(
         self,
         model: LanguageModel | None,
-        tell: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         *,
         most: int,
         clock: Callable[[], float] = time.monotonic,
@@ -50,24 +49,24 @@ class ModelGate:
         self.running: list[Selection] = []
         """What those that wait for a model work on."""
         self._model = model
-        self._tell = tell
+        self._notify = notify
         self._most = most
         self._clock = clock
         self._silent: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
         self._awake_at: dict[tuple[str, str], float] = {}  # when one may be asked again
-        self._hushed = False
+        self._stopped = False
         self._useless = 0
         self._given_up = ""
 
     @property
     def room(self) -> bool:
         """Whether another operator may ask a model now."""
-        return self.count < self._most and not (self.spent or self._given_up or self._hushed)
+        return self.count < self._most and not (self.spent or self._given_up or self._stopped)
 
     @property
     def resting(self) -> bool:
         """Whether some operators are not let ask for a while, since no model answered them."""
-        return any(self._clock() < at for at in self._awake_at.values()) and not (self.spent or self._hushed)
+        return any(self._clock() < at for at in self._awake_at.values()) and not (self.spent or self._stopped)
 
     @property
     def silenced(self) -> str:
@@ -79,11 +78,11 @@ class ModelGate:
         place = (island, role)
         return place not in self._silent and self._clock() >= self._awake_at.get(place, 0.0)
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Ask no model any more; replies under way are waited for."""
-        self._hushed = True
+        self._stopped = True
         if self._model is not None:
-            self._model.hush()
+            self._model.stop_new_calls()
 
     async def close(self) -> None:
         """Let go of the model."""
@@ -97,14 +96,14 @@ class ModelGate:
             BudgetSpent, ModelsUnavailable: it could not be asked to the end; another session may take the step up.
         """
         began = time.monotonic()
-        thinks = is_thinker(operator)
-        held = [context.selection] if thinks and context.selection is not None else []
-        self.count += thinks
+        waits = asks_model(operator)
+        held = [context.selection] if waits and context.selection is not None else []
+        self.count += waits
         self.running += held
         try:
             found = await self._asked(operator, context)
         finally:
-            self.count -= thinks
+            self.count -= waits
             for selection in held:
                 self.running.remove(selection)
         if isinstance(found, Draft) and found.usage.duration_s == 0:
@@ -123,7 +122,7 @@ class ModelGate:
         self._useless = 0 if isinstance(found, Draft) else self._useless + 1
         if self._useless >= PATIENCE and not self._given_up:
             self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
-            self._tell(_rest_notice(f"models are asked no more: {self._given_up}"))
+            self._notify(_rest_notice(f"models are asked no more: {self._given_up}"))
         return found
 
     async def _asked(self, operator: Operator, context: Context) -> Answer | None:
@@ -133,7 +132,7 @@ class ModelGate:
             self.spent = self.spent or str(error)
             raise
         except ModelsUnavailable as error:
-            self._rest(error, (context.island, operator.role if is_thinker(operator) else ""))
+            self._rest(error, (context.island, operator.role if asks_model(operator) else ""))
             raise
         except ModelError as error:
             return UnusableReply(f"no usable reply: {error}")
@@ -141,20 +140,20 @@ class ModelGate:
             logger.exception("operator %s failed at step %d", operator.name, context.step)
             reason = f"{type(error).__name__}: {error}"
             text = f"operator {operator.name} failed at step {context.step}: {reason}"
-            self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, step=context.step))
+            self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, step=context.step))
             return UnusableReply(reason)
 
     def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
-        if self._hushed:
+        if self._stopped:
             return
         who = f"to {place[1]} for island {place[0]}"
         if error.final:
             if place not in self._silent:
-                self._tell(_rest_notice(f"models are asked no more {who}: {error}"))
+                self._notify(_rest_notice(f"models are asked no more {who}: {error}"))
             self._silent[place] = str(error)
         elif self.may_ask(*place):
             self._awake_at[place] = self._clock() + REST_S
-            self._tell(_rest_notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}"))
+            self._notify(_rest_notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}"))
 
 
 def _rest_notice(text: str) -> Notice:
@@ -163,10 +162,10 @@ def _rest_notice(text: str) -> Notice:
 
 def is_drafter(operator: Operator) -> bool:
     """Say whether an operator makes a kernel without any parent."""
-    return is_thinker(operator) and operator.parents == 0 and ContextNeed.BROKEN not in operator.wants
+    return asks_model(operator) and operator.parents == 0 and ContextNeed.BROKEN not in operator.needs
 
 
-def barren_step(
+def no_candidate(
     selection: Selection, asked_seq: int, *, reason: str = "", usage: Usage | None = None, exhausted: bool = True
 ) -> NoCandidate:
     """Return the record of a step that gave no candidate."""
@@ -211,7 +210,7 @@ class ModelMissing:
             raise ModelsUnavailable("the config names no models; `evokernel ask` writes prompts as files", final=True)
         return Reply(found.result.text, found.result.usage, found.result.status, reused=True)
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Do nothing: nobody waits."""
 
     async def close(self) -> None:

@@ -3,16 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-from archive.store import Store
 from evokernel.engine.progress import RunProgress
-from evokernel.engine.reuse import stored_verdict
+from evokernel.engine.verdicts import Verdicts
 from evokernel.errors import HarnessError
-from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import (
     Evaluation,
     EvaluationRequest,
-    EvaluatorIdentity,
     Fidelity,
     combined_speedup,
     harness_failure,
@@ -28,27 +25,15 @@ class PromotionPolicy:
     """Asks the evaluator, once for each program at a time.
 
     Args:
-        store: where earlier verdicts are, and quick ones go that a precise one follows.
-        evaluator: started already.
-        identity: what it said of itself.
+        verdicts: earlier ones and new ones.
         standing: how good the best kernel is.
-        tell: hears of our own faults.
+        notify: hears of our own faults.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        evaluator: Evaluator,
-        identity: EvaluatorIdentity,
-        *,
-        standing: RunProgress,
-        tell: Callable[[Notice], None],
-    ) -> None:
-        self._store = store
-        self._evaluator = evaluator
-        self._identity = identity
+    def __init__(self, verdicts: Verdicts, *, standing: RunProgress, notify: Callable[[Notice], None]) -> None:
+        self._verdicts = verdicts
         self._standing = standing
-        self._tell = tell
+        self._notify = notify
         self._judging: dict[str, asyncio.Future[None]] = {}
         self._failures = 0
 
@@ -70,28 +55,26 @@ class PromotionPolicy:
         if combined_speedup(quick.timings).high < self._standing.best_speedup:
             return quick, reused_from
         if reused_from is None:
-            self._store.add_evaluation(quick)
+            self._verdicts.keep(quick)
         return await self._evaluate(candidate, program, Fidelity.PRECISE)
 
     async def _evaluate(self, candidate: Candidate, program: str, budget: Fidelity) -> tuple[Evaluation, int | None]:
-        stored = stored_verdict(self._store, self._identity, program_hash=program, budget=budget)
-        if stored is not None:
-            return stored.evaluation, stored.seq
         request = EvaluationRequest(candidate, program, budget, incumbent=self._standing.best_by_workload)
         for _ in range(TRIES):
             try:
-                evaluation = await self._evaluator.evaluate(request)
+                evaluation, reused_from = await self._verdicts.verdict(request)
             except HarnessError as error:
                 failure = error
                 text = f"our evaluator failed on {candidate.id}: {error}"
-                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=candidate.id))
+                self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=candidate.id))
             else:
-                self._failures = 0
-                return evaluation, None
+                if reused_from is None:
+                    self._failures = 0
+                return evaluation, reused_from
         self._failures += 1
         if self._failures >= FAILURES:
             raise failure
-        return harness_failure(self._identity.key(program, budget), candidate.id, str(failure)), None
+        return harness_failure(self._verdicts.identity.key(program, budget), candidate.id, str(failure)), None
 
 
 class ProgramLock:

@@ -29,7 +29,7 @@ async def rejudge_leaders(
     evaluator: Evaluator,
     identity: EvaluatorIdentity,
     *,
-    tell: Callable[[Notice], None],
+    notify: Callable[[Notice], None],
     at_once: int,
 ) -> None:
     """Judge again what this search would build on, where another version judged it; nothing where none did.
@@ -39,7 +39,7 @@ async def rejudge_leaders(
         state: fresh; it is fresh again at the end.
         evaluator: started already.
         identity: what it said of itself.
-        tell: hears how many there are.
+        notify: hears how many there are.
         at_once: kernels judged at the same time.
     """
     now, written = verdict_filter_of(store, identity), f"{identity.evaluator_version} {identity.task_hash}"
@@ -47,7 +47,7 @@ async def rejudge_leaders(
         return  # once: what leads now was judged by this evaluator, or beaten by what was
     if judged_by_another(store.database, task_hash=now.task_hash, device=now.device, version=now.version):
         kernels = [each for name, each in _leading(store, state, now).items() if name not in now.again]
-        tell(
+        notify(
             Notice(
                 f"the evaluator or the text of the task has changed: {len(kernels)} leading kernels are judged again"
             )
@@ -60,7 +60,7 @@ async def rejudge_leaders(
                     request = EvaluationRequest(kernel.candidate, kernel.program_hash, Fidelity.PRECISE)
                     store.add_evaluation(await evaluator.evaluate(request))
                 except HarnessError as error:
-                    tell(Notice(f"our evaluator failed on {kernel.candidate.id}: {error}", warning=True))
+                    notify(Notice(f"our evaluator failed on {kernel.candidate.id}: {error}", warning=True))
 
         await asyncio.gather(*map(judge, kernels))
     store.set_meta(JUDGED_BY, written)

@@ -9,6 +9,7 @@ from archive.store import Store
 from evokernel.engine.inbox import Submission
 from evokernel.engine.model_gate import ModelGate, record_answer
 from evokernel.engine.state import SearchState
+from evokernel.protocols import asks_model
 from evokernel.records.candidate import Proposal
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
@@ -42,8 +43,8 @@ class StepScheduler:
     Args:
         store: where the numbers and the calls of earlier sessions are.
         state: of the search, replayed.
-        thinking: says whether another model may be asked.
-        tell: hears what is left alone.
+        gate: says whether another model may be asked.
+        notify: hears what is left alone.
         handed_in_only: give out nothing but what others have handed in.
         replayed: what the steps of a recorded run were about.
     """
@@ -52,17 +53,17 @@ class StepScheduler:
         self,
         store: Store,
         state: SearchState,
-        thinking: ModelGate,
+        gate: ModelGate,
         *,
-        tell: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         handed_in_only: bool = False,
         replayed: Mapping[int, ReplayedCalls] | None = None,
     ) -> None:
         self._store = store
         self._calls = store.calls
         self._state = state
-        self._thinking = thinking
-        self._tell = tell
+        self._gate = gate
+        self._notify = notify
         self._handed_in_only = handed_in_only
         self._replayed = replayed or {}
         self._steps = deque([*store.missing_steps(), store.next_step()])
@@ -105,12 +106,12 @@ class StepScheduler:
             if entry in self._told:
                 continue
             self._told.add(entry)
-            thinker = self._state.archipelago.thinkers.get(answer.operator)
+            operator = self._state.archipelago.operators.get(answer.operator)
             selection = self._taken_up(answer.origin(step))
-            if thinker is not None and selection is not None:
-                record_answer(self._calls, answer, step, role=thinker.role)
+            if operator is not None and asks_model(operator) and selection is not None:
+                record_answer(self._calls, answer, step, role=operator.role)
                 return selection
-            self._tell(
+            self._notify(
                 Notice(f"answer {entry} was left alone: what {answer.operator} was asked about is not known here")
             )
         return None
@@ -118,7 +119,7 @@ class StepScheduler:
     def _repeated(self, step: int) -> Selection | None:
         """Return what this step was about when it was recorded, as soon as that is known here, too."""
         recorded = self._replayed.get(step)
-        if recorded is None or not self._thinking.room:
+        if recorded is None or not self._gate.room:
             return None
         by_title = {known.insight.title: seq for seq, known in self._state.archipelago.memory.insights.all.items()}
         if any(title not in by_title for title in recorded.insights):
@@ -134,10 +135,8 @@ class StepScheduler:
     def _asked(self, step: int) -> Selection | None:
         if self._handed_in_only:
             return None
-        thinking = self._thinking
-        return self._state.archipelago.ask(
-            step, thinking=thinking.room, may_ask=thinking.may_ask, running=tuple(thinking.running)
-        )
+        gate = self._gate
+        return self._state.archipelago.ask(step, models=gate.room, may_ask=gate.may_ask, running=tuple(gate.running))
 
     def _proposal(self, handed_in: Submission, step: int) -> Proposal:
         """Return the proposal of a source that was handed in; of its lineage, what the run knows."""

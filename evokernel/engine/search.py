@@ -15,11 +15,10 @@ from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.finals import FinalMeasurements
-from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
+from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.rejudging import rejudge_leaders
-from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
 from evokernel.engine.session import begin_run
@@ -27,8 +26,9 @@ from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
 from evokernel.engine.verdict_filter import verdict_filter_of
+from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, asks_model
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 class Parts:
     """The live objects a search is made of.
 
-    `evaluator` is entered when the search begins, and left when it ends. `thinkers_at_once` is how many operators may
+    `evaluator` is entered when the search begins, and left when it ends. `asking_at_once` is how many operators may
     wait for a model; `foreign` are kernels in other languages, `replayed` says what the steps of a recorded run were
     about.
     """
@@ -54,12 +54,11 @@ class Parts:
     language: Language
     store: Store
     archipelago: Archipelago
-    operators: Mapping[str, Operator]
     evaluator: AbstractAsyncContextManager[Evaluator]
     stopper: FirstOf
     listeners: Sequence[Listener]
     model: LanguageModel | None = None
-    thinkers_at_once: int = 0
+    asking_at_once: int = 0
     foreign: tuple[Candidate, ...] = ()
     replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
 
@@ -72,7 +71,7 @@ class Search:
         config: what this run is, to be compared with what the store says it is.
         seeds: the sources to start from.
         in_flight: proposals waiting or being judged at once.
-        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, crown nobody.
+        handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
         clock: in s; how long models rest is counted by it.
     """
 
@@ -93,12 +92,12 @@ class Search:
         self.handed_in_only = handed_in_only
         self.state = SearchState(parts.archipelago, parts.language)
         self.stop_asked = ""
-        self.thinking = ModelGate(parts.model, self.tell, most=parts.thinkers_at_once, clock=clock)
+        self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, clock=clock)
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
         self.stop_asked = reason
-        self.thinking.hush()
+        self.gate.stop_new_calls()
 
     @property
     def standing(self) -> RunProgress:
@@ -114,12 +113,12 @@ class Search:
             HarnessError: our own machinery failed again and again.
         """
         try:
-            self.tell(Notice("starting the evaluator: admission of the task, device, baselines"))
+            self.notify(Notice("starting the evaluator: admission of the task, device, baselines"))
             async with self.parts.evaluator as evaluator:
-                begin_run(self.parts.store, self.config, evaluator.identity, self.tell)
+                begin_run(self.parts.store, self.config, evaluator.identity, self.notify)
                 return await self._session(evaluator)
         finally:
-            await self.thinking.close()
+            await self.gate.close()
 
     async def _session(self, evaluator: Evaluator) -> str:
         """Come to where the last session ended, by the verdicts of this evaluator, and go on from there."""
@@ -129,7 +128,7 @@ class Search:
         try:
             await clock.during(
                 rejudge_leaders(
-                    store, self.state, evaluator, evaluator.identity, tell=self.tell, at_once=self.in_flight
+                    store, self.state, evaluator, evaluator.identity, notify=self.notify, at_once=self.in_flight
                 )
             )
             images, surroundings = self._replayed(evaluator.identity), self._look_around(evaluator.identity)
@@ -154,7 +153,7 @@ class Search:
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
             text = "replaying the store gave another state than the last session ended in"
-            self.tell(Notice(text, warning=True, kind=RemarkKind.FAULT))
+            self.notify(Notice(text, warning=True, kind=RemarkKind.FAULT))
         return images
 
     def _ended_elsewhere(self, fits: str) -> bool:
@@ -175,7 +174,7 @@ class Search:
             foreign=self.parts.foreign,
         )
 
-    def tell(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
+    def notify(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
         """Let everybody hear an event."""
         for listener in self.parts.listeners:
             listener.hear(event)
@@ -207,15 +206,13 @@ class SearchSession:
         self._seeds = search.seeds
         self._in_flight = search.in_flight
         self._handed_in_only = search.handed_in_only
-        self._thinking = search.thinking
-        self._tell = search.tell
+        self._gate = search.gate
+        self._notify = search.notify
         self.state = search.state
-        self._evaluator = evaluator
+        self._verdicts = Verdicts(self._parts.store, evaluator, evaluator.identity)
+        self._promotion = PromotionPolicy(self._verdicts, standing=self.standing, notify=self._notify)
         self._images = images
         self._surroundings = surroundings
-        self._appraiser = PromotionPolicy(
-            self._parts.store, evaluator, evaluator.identity, standing=self.standing, tell=self._tell
-        )
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -234,7 +231,7 @@ class SearchSession:
             await self._clock.during(self._seed())
             reason = await self._loop()
             if not self._stop_asked and not self._handed_in_only:
-                await self._clock.during(self._crown())
+                await self._clock.during(self._measure_finals())
             self._parts.store.set_meta("fingerprint", self._fingerprint())
             self._images.take(at_once=True)
         finally:
@@ -248,16 +245,16 @@ class SearchSession:
         agenda = StepScheduler(
             self._parts.store,
             self.state,
-            self._thinking,
-            tell=self._tell,
+            self._gate,
+            notify=self._notify,
             handed_in_only=self._handed_in_only,
             replayed=self._parts.replayed,
         )
         while True:
             for entry in self._parts.store.take_inbox():
                 self._notes(self.state.apply_inbox(entry))
-            reason, resting = self._reason(), self._thinking.resting
-            while not reason and len(self._tasks) - self._thinking.count < self._in_flight:
+            reason, resting = self._reason(), self._gate.resting
+            while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
                     self._spawn(self._judge(leases.pop(0)))
                 elif not self._start_step(agenda):
@@ -271,19 +268,19 @@ class SearchSession:
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
-        if self._parts.model is None and self.state.archipelago.thinkers:
+        if self._parts.model is None and any(map(asks_model, self.state.archipelago.operators.values())):
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
-        return self._thinking.silenced or "every operator has tried everything it can"
+        return self._gate.silenced or "every operator has tried everything it can"
 
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
         if self._handed_in_only:
             return self._stop_asked
-        if self._thinking.spent:
-            return self._thinking.spent
+        if self._gate.spent:
+            return self._gate.spent
         reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
-            self._thinking.hush()  # it cannot go away again: nothing more is paid for
+            self._gate.stop_new_calls()  # it cannot go away again: nothing more is paid for
         return reason
 
     def _start_step(self, agenda: StepScheduler) -> bool:
@@ -322,14 +319,15 @@ class SearchSession:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
+        operator = self.state.archipelago.operators[selection.operator]
         context = self.state.context(selection, self._surroundings)
         try:
-            answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
+            answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
             return  # the step is left out, with what was paid for it; a later session takes it up
-        if self.state.archipelago.thinks(selection.operator):  # looked up now: others may have had the same idea
+        if asks_model(operator):  # looked up now: others may have had the same idea
             known = self.state.archipelago.memory.known
-            answer = self._thinking.checked(answer, known, language=self._parts.language.name)
+            answer = self._gate.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
                 proposal = Proposal(
@@ -348,26 +346,26 @@ class SearchSession:
                 self._store_proposal(proposal)
                 await self._judge(proposal)
             case InsightReply():
-                barren = barren_step(selection, asked_seq, usage=answer.usage, exhausted=False)
-                seq = self._parts.store.record_insight(barren, answer.insight)
-                self._notes(self.state.apply_insight(seq, barren, answer.insight))
-                self._tell(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
+                record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
+                seq = self._parts.store.record_insight(record, answer.insight)
+                self._notes(self.state.apply_insight(seq, record, answer.insight))
+                self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
-                again = self.state.archipelago.thinks(selection.operator)  # a rule would say the same
-                self._commit_barren(
-                    barren_step(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
+                again = asks_model(operator)  # a rule would say the same
+                self._commit_no_candidate(
+                    no_candidate(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
                 )
             case None:
-                self._commit_barren(barren_step(selection, asked_seq))
+                self._commit_no_candidate(no_candidate(selection, asked_seq))
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.hashes(proposal.candidate).program, self._appraiser
-        with await appraiser.alone(program):
-            evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
+        program, promotion = self.state.hashes(proposal.candidate).program, self._promotion
+        with await promotion.alone(program):
+            evaluation, reused_from = await promotion.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
-            self._tell(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
+            self._notify(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
             self._images.take()
 
@@ -388,23 +386,22 @@ class SearchSession:
 
     def _can_draft(self) -> bool:
         """Whether some operator makes a kernel from nothing."""
-        named = {name for island in self._config.islands for name in island.operators}
-        return any(is_drafter(self._parts.operators[name]) for name in named)
+        return any(map(is_drafter, self.state.archipelago.operators.values()))
 
-    async def _crown(self) -> None:
-        crown = FinalMeasurements(self._parts.store, self._evaluator, self._evaluator.identity, self._tell)
+    async def _measure_finals(self) -> None:
+        finals = FinalMeasurements(self._verdicts, self._notify)
         seed = [self.standing.seed] if self.standing.seed else []
-        contenders = crown.contenders(self.state.archipelago.memory.elites.values())
+        contenders = finals.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
             if self._stop_asked:
                 return
             try:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
-                evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
+                evaluation = await finals.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
-                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
+                self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
             self.state.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
@@ -414,11 +411,11 @@ class SearchSession:
         hashes = self.state.hashes(proposal.candidate)
         self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
         self.state.archipelago.pending(proposal)
-        self._tell(ProposalCommitted(proposal))
+        self._notify(ProposalCommitted(proposal))
 
-    def _commit_barren(self, barren: NoCandidate) -> None:
-        seq = self._parts.store.record_no_candidate(barren)
-        self._notes(self.state.apply_barren(seq, barren))
+    def _commit_no_candidate(self, record: NoCandidate) -> None:
+        seq = self._parts.store.record_no_candidate(record)
+        self._notes(self.state.apply_barren(seq, record))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""
@@ -439,4 +436,4 @@ class SearchSession:
 
     def _notes(self, notes: Sequence[Notice]) -> None:
         for note in notes:
-            self._tell(note)
+            self._notify(note)

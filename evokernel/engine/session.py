@@ -15,7 +15,7 @@ from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
 
 
-def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tell: Callable[[Notice], None]) -> None:
+def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, notify: Callable[[Notice], None]) -> None:
     """Make sure the store holds this run, and write down what was edited since its last session.
 
     Raises:
@@ -37,11 +37,11 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
     )
     store.edit_config(edits, config=dump_config(config))
     for key, old, new in edits:
-        tell(Notice(f"config: {key} changed from {old} to {new}"))
+        notify(Notice(f"config: {key} changed from {old} to {new}"))
     store.set_meta("device_sheet", json.dumps(dict(evaluator.device_sheet)))
     store.set_meta("sandbox", evaluator.sandbox)
     for workload, times in evaluator.baseline_us.items():
-        tell(Notice(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
+        notify(Notice(f"{workload}: " + ", ".join(f"{name} {us / 1e3:.3g} ms" for name, us in times.items())))
 
 
 def edits_since(store: Store, config: RunConfig) -> list[tuple[str, Any, Any]]:

@@ -212,8 +212,8 @@ class SearchState:
         """Return what the operator of a step may see."""
         memory, config, parents = self.archipelago.memory, surroundings.config, selection.parents
         shown = tuple(elite.candidate.id for elite in parents)
-        thinks = self.archipelago.thinks(selection.operator)
-        inspirations = self.archipelago.inspirations(selection) if thinks else ()
+        asks = self.archipelago.asks_model(selection.operator)
+        inspirations = self.archipelago.inspirations(selection) if asks else ()
         broken = memory.broken.get(selection.broken)
         told = {name: memory.verdicts[name] for name in shown if name in memory.verdicts}
         insights = tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all)
@@ -239,8 +239,8 @@ class SearchState:
             verdicts=told | ({broken.candidate.id: broken.evaluation} if broken else {}),
             inspirations=inspirations,
             broken=broken,
-            failures=memory.broken.warnings(shown) if thinks else (),
-            attempts=tuple(memory.attempts) if thinks else (),
+            failures=memory.broken.warnings(shown) if asks else (),
+            attempts=tuple(memory.attempts) if asks else (),
             best=memory.best,
             insights=insights,
             hints=memory.hints_for(selection.island),
@@ -254,7 +254,7 @@ class SearchState:
         `recall` finds a kernel that is no longer at hand because it was left behind.
         """
         memory = self.archipelago.memory
-        if not self.archipelago.thinks(origin.operator) or origin.island not in self.archipelago.islands:
+        if not self.archipelago.asks_model(origin.operator) or origin.island not in self.archipelago.islands:
             return None
         known = [name for name in origin.parents if name in memory.known]
         found = dict.fromkeys(origin.parents) | {name: memory.elites.get(name) or recall(name) for name in known}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evokernel.config.registry import resolve
 from evokernel.config.run import BudgetConfig
 from evokernel.protocols import Stopper
 from evokernel.records.run import Progress
@@ -132,7 +133,7 @@ class FirstOf:
 
 
 def stopper_from(budget: BudgetConfig) -> FirstOf:
-    """Return the rules a budget asks for."""
+    """Return the rules a budget asks for. Raises `ConfigError` for one that cannot be imported."""
     rules: list[Stopper] = []
     if budget.evaluations is not None:
         rules.append(AfterEvaluations(budget.evaluations))
@@ -148,4 +149,5 @@ def stopper_from(budget: BudgetConfig) -> FirstOf:
         rules.append(OnPlateau(budget.plateau))
     if budget.roofline is not None:
         rules.append(AtRoofline(budget.roofline))
+    rules += [resolve(name, {}, "stopper")() for name in budget.stoppers]
     return FirstOf(tuple(rules))

@@ -21,8 +21,8 @@ def make_models(
     config: RunConfig,
     *,
     log: CallLog,
-    tell: Callable[[str], None],
-    tell_of_rests: Callable[[str], None] | None = None,
+    notify: Callable[[str], None],
+    notify_of_rests: Callable[[str], None] | None = None,
     older: Sequence[EarlierReplies] = (),
     on_close: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
@@ -41,7 +41,7 @@ def make_models(
     """
     clock = clock or SystemClock()
     redactor = Redactor.of_environment(model.key for model in config.models if model.key)
-    seats = [_seat(model, config, tell=tell, clock=clock) for model in config.models]
+    seats = [_seat(model, config, notify=notify, clock=clock) for model in config.models]
     budget, unguard = config.budget, guard_logs(redactor)
 
     def close() -> None:
@@ -59,16 +59,16 @@ def make_models(
         rules=rules,
         older=older,
         redactor=redactor,
-        tell=lambda text: (tell_of_rests or tell)(redactor.text(text)),
+        notify=lambda text: (notify_of_rests or notify)(redactor.text(text)),
         clock=clock,
         on_close=close,
     )
 
 
-def _seat(model: ModelConfig, config: RunConfig, *, tell: Callable[[str], None], clock: Clock) -> ConfiguredModel:
+def _seat(model: ModelConfig, config: RunConfig, *, notify: Callable[[str], None], clock: Clock) -> ConfiguredModel:
     if model.replay:
         recording = ReplyRecording.load(Path(model.replay))
-        player = RecordedTransport(recording, name=f"model {model.name}", tell=tell)
+        player = RecordedTransport(recording, name=f"model {model.name}", notify=notify)
         return ConfiguredModel.of(model, player, price=FREE, clock=clock)
     transport = LitellmTransport(model)
     price = _price(model)

@@ -96,7 +96,7 @@ class ModelEnsemble:
         rules: EnsembleSettings | None = None,
         older: Sequence[EarlierReplies] = (),
         redactor: Redactor | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         clock: Clock | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
@@ -105,10 +105,10 @@ class ModelEnsemble:
         self._rules = rules or EnsembleSettings()
         self._older = tuple(older)
         self._redactor = redactor or Redactor(())
-        self._tell = tell
+        self._notify = notify
         self._clock = clock or SystemClock()
         self._ledger = Ledger(log, self._rules.limits)
-        self._hush = CallStop()
+        self._stop = CallStop()
         self._on_close = on_close
 
     async def complete(self, request: ModelRequest) -> Reply:
@@ -131,15 +131,15 @@ class ModelEnsemble:
             except _TakeOver:
                 continue
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Begin no further attempt: whoever waits for one hears `ModelsUnavailable`; what is under way goes on."""
-        self._hush.hush()
+        self._stop.stop_new_calls()
         for seat in self._seats:
             seat.limiter.send_away(ModelsUnavailable("the search is ending: no call is begun any more"))
 
     async def close(self) -> None:
         """Let go of connections."""
-        self.hush()
+        self.stop_new_calls()
         for seat in self._seats:
             seat.limiter.close()
             await seat.transport.close()
@@ -160,7 +160,7 @@ class ModelEnsemble:
     async def _next(self, inquiry: _Inquiry) -> ConfiguredModel:
         """Return the first who can be asked; where all are resting, wait for one."""
         while True:
-            self._hush.check()
+            self._stop.check()
             able = [seat for seat in inquiry.seats if not seat.out]
             if not able:
                 raise inquiry.too_dear or _nobody(inquiry)
@@ -174,7 +174,7 @@ class ModelEnsemble:
                 raise ModelsUnavailable(
                     f"no model answers at present ({names}); the first one rests {shortest_s:.0f} s"
                 )
-            await self._hush.unless(self._clock.sleep_s(shortest_s))
+            await self._stop.unless(self._clock.sleep_s(shortest_s))
 
     async def _ask(self, seat: ConfiguredModel, inquiry: _Inquiry) -> Reply:
         """Return a reply of one model after as many attempts as it takes and it is allowed."""
@@ -215,15 +215,15 @@ class ModelEnsemble:
         return bool(seat.out) or seat.rest_s(self._clock.now_s()) > 0
 
     async def _attempt(self, seat: ConfiguredModel, inquiry: _Inquiry) -> Reply:
-        self._hush.check()
+        self._stop.check()
         call = self._call(seat, inquiry)
         if (known := self._known(call, inquiry)) is not None:
             return known
         async with seat.limiter.turn() as ticket:
             worst = WorstCase(call.reserved_tokens, call.reserved_usd)
             while not self._ledger.fits(worst):
-                await self._hush.unless(self._ledger.next_end())
-            self._hush.check()
+                await self._stop.unless(self._ledger.next_end())
+            self._stop.check()
             if self._silent(seat):
                 raise _TakeOver  # found out by others while this one waited
             call = self._call(seat, inquiry)  # others may have begun the same: it is another sample now
@@ -297,18 +297,18 @@ class ModelEnsemble:
 
     async def _back_off(self, failed: int, inquiry: _Inquiry) -> None:
         pause_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1)) * (0.5 + float(inquiry.rng.random()))
-        await self._hush.unless(self._clock.sleep_s(pause_s))
+        await self._stop.unless(self._clock.sleep_s(pause_s))
 
     def _out(self, seat: ConfiguredModel, reason: str) -> None:
         if not seat.out:
             seat.out = reason
-            self._tell(f"model {seat.name} is not asked any more: {reason}")
+            self._notify(f"model {seat.name} is not asked any more: {reason}")
             seat.limiter.send_away(TooLong("will never answer"))
 
     def _rest(self, seat: ConfiguredModel, reason: str, *, at_least_s: float = 0.0) -> None:
         rest_s = seat.rest(self._clock.now_s(), at_least_s=at_least_s)
         if rest_s is not None:
-            self._tell(f"model {seat.name} is left alone for {rest_s:.0f} s: {reason}")
+            self._notify(f"model {seat.name} is left alone for {rest_s:.0f} s: {reason}")
             seat.limiter.send_away(TooLong("rests"))
 
     def _shown(self, error: BaseException) -> str:

@@ -118,10 +118,10 @@ class RecordedTransport:
     recorded, for prompts change with every release; how many did, and at which steps, is told on closing.
     """
 
-    def __init__(self, recording: ReplyRecording, *, name: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, recording: ReplyRecording, *, name: str, notify: Callable[[str], None]) -> None:
         self._recording = recording
         self._name = name
-        self._tell = tell
+        self._notify = notify
         self._asked: set[Place] = set()
         self._drifted: set[Place] = set()
 
@@ -149,7 +149,7 @@ class RecordedTransport:
         """Tell how many prompts differed."""
         if self._drifted:
             steps = ", ".join(map(str, self.drifted))
-            self._tell(
+            self._notify(
                 f"{self._name}: {len(self._drifted)} of {len(self._asked)} prompts differ from the recorded ones, "
                 f"at steps {steps}"
             )

@@ -26,18 +26,18 @@ class ScriptedTransport:
         self.requests: list[ModelRequest] = []
         self._answer = answer
         self._name = name
-        self._hushed = False
+        self._stopped = False
 
     async def complete(self, request: ModelRequest) -> Reply:
         """Return what the function says, or what it said for this step before.
 
         Raises:
-            ModelsUnavailable: after `hush`.
+            ModelsUnavailable: after `stop_new_calls`.
         """
         stored = self.log.of_step(request.origin.step, request.ordinal)
         if stored is not None and stored.result is not None and stored.call.origin == request.origin:
             return Reply(stored.result.text, stored.result.usage, stored.result.status, reused=True)
-        if self._hushed:
+        if self._stopped:
             raise ModelsUnavailable("the search is ending: no call is begun any more")
         self.requests.append(request)
         number = self.log.begin(self._call(request))
@@ -55,13 +55,13 @@ class ScriptedTransport:
         self.log.end(number, ModelCallResult(reply.status, reply.text, reply.usage))
         return reply
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Begin no further call."""
-        self._hushed = True
+        self._stopped = True
 
     async def close(self) -> None:
         """Begin no further call; there is nothing to let go of."""
-        self._hushed = True
+        self._stopped = True
 
     def _call(self, request: ModelRequest) -> ModelCall:
         settings = {"temperature": request.temperature, "max_tokens": request.max_tokens}

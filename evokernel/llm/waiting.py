@@ -40,7 +40,7 @@ class CallStop:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         """Let nobody wait any longer."""
         self._event.set()
 
@@ -56,14 +56,14 @@ class CallStop:
             ModelsUnavailable: nothing more is to begin; what was waited for is given up.
         """
         task = asyncio.ensure_future(waiting)
-        hushed = asyncio.ensure_future(self._event.wait())
+        stopped = asyncio.ensure_future(self._event.wait())
         try:
-            await asyncio.wait({task, hushed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 self.check()
             return task.result()
         finally:
-            hushed.cancel()
+            stopped.cancel()
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})

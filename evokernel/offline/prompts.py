@@ -16,11 +16,10 @@ from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.client.compile_kernel import TARGETS
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import ModelOperator, Operator
+from evokernel.protocols import ModelOperator, asks_model
 from evokernel.records.llm import Message
 from evokernel.records.step import Selection
 from evokernel.tasks import load_task
-from islands.archipelago import is_thinker
 
 BEGIN = "`evokernel evolve CONFIG` begins one and judges its seed"
 STEPS_FOR_EACH = 4
@@ -29,13 +28,12 @@ STEPS_FOR_EACH = 4
 
 @dataclass(frozen=True, slots=True)
 class NextPrompts:
-    """A run as one sees it who only reads its store: its state, what its operators see, and these operators."""
+    """A run as one sees it who only reads its store: its state with its operators, and what these see."""
 
     run_id: str
     config: RunConfig
     state: SearchState
     surroundings: SearchSetting
-    operators: Mapping[str, Operator]
     next_step: int
 
 
@@ -90,7 +88,6 @@ def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
             guide=language.guide(task),
             foreign=foreign,
         ),
-        operators=operators,
         next_step=store.next_step(),
     )
 
@@ -147,16 +144,18 @@ def _coming(outlook: NextPrompts, *, most: int, names: Collection[str]) -> Itera
         selection = outlook.state.archipelago.ask(step, rules=False, names=frozenset(names))
         if selection is None:
             continue
-        thinker = _thinkers(outlook)[selection.operator]
-        yield OpenPrompt(selection, thinker.prompt(outlook.state.context(selection, outlook.surroundings)))
+        operator = _model_operators(outlook)[selection.operator]
+        prompt = operator.prompt(outlook.state.context(selection, outlook.surroundings))
+        yield OpenPrompt(selection, prompt.messages)
 
 
-def _thinkers(outlook: NextPrompts) -> dict[str, ModelOperator]:
-    return {name: operator for name, operator in outlook.operators.items() if is_thinker(operator)}
+def _model_operators(outlook: NextPrompts) -> dict[str, ModelOperator]:
+    operators = outlook.state.archipelago.operators
+    return {name: operator for name, operator in operators.items() if asks_model(operator)}
 
 
 def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
-    known = sorted(_thinkers(outlook))
+    known = sorted(_model_operators(outlook))
     if not known:
         from operators.llm.templates import load_templates
 

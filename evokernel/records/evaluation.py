@@ -189,7 +189,7 @@ class Evaluation:
 
     `timings` are against the anchor baseline of each search workload (for budget `final` in fresh processes, after the
     held-out workloads were judged right; how fast those ran is in `metrics` as `holdout_speedup`);
-    `panel` holds the speed-up against each baseline, for crowned candidates. `metrics` are numbers with their unit in
+    `panel` holds the speed-up against each baseline, for a final measurement. `metrics` are numbers with their unit in
     the name; `descriptor` is behaviour measured from what was compiled and run. `stopped_early` marks a candidate
     that was clearly slower than the incumbent before the budget was used.
     """

@@ -27,7 +27,7 @@ class ResultCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a person should read: a phase began, an island was reset, a crown was refused."""
+    """Something a person should read: a phase began, an island was reset, a winner did not hold."""
 
     text: str
     """One line."""

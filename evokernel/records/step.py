@@ -7,7 +7,7 @@ from enum import StrEnum
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
-from evokernel.records.llm import Insight, KnownInsight, Origin
+from evokernel.records.llm import Insight, KnownInsight, Message, Origin
 from evokernel.task import Task
 
 
@@ -138,6 +138,22 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompt:
+    """All that a model is told in one step, with what its reply may refer to: reading it renders nothing again."""
+
+    messages: tuple[Message, ...]
+    """The turns, in order."""
+    context: Context
+    """The context that the prompt was made from."""
+    inspirations: tuple[str, ...] = ()
+    """Ids of the kernels shown as ideas; fewer than the context has where the prompt was cut to its length."""
+    insights: tuple[int, ...] = ()
+    """Seqs of the diagnoses and lessons shown."""
+    strategies: tuple[int, ...] = ()
+    """Seqs of the strategies shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """An operator's answer, before it becomes a `Proposal` with its lineage."""
 
@@ -169,8 +185,29 @@ class UnusableReply:
 Answer = Draft | InsightReply | UnusableReply
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
+    """The account of an operator on an island."""
+
+    count: int = 0
+    """Answers so far."""
+    gain: float = 0.0
+    """Sum of the gains over the parent, as natural logarithms of speed-ups."""
+    cost_usd: float = 0.0
+    """What its answers and their evaluations have cost."""
+
+
+class OperatorKind(StrEnum):
+    """The sort of an operator, which decides how its parents are chosen."""
+
+    RULE = "rule"  # changes one structure
+    TUNER = "tuner"  # searches the tunables of one skeleton
+    CROSSOVER = "crossover"  # joins two structures, from any island
+    MODEL = "model"  # asks a language model
+
+
 class ContextNeed(StrEnum):
-    """What an operator that asks a model needs, beside so many parents, before it can be asked."""
+    """A condition on the context of a model operator, beside the number of parents."""
 
     BROKEN = "broken"  # a failed candidate with tries left, in place of parents
     STRANGERS = "strangers"  # parents of different skeletons, from any island

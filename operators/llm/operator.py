@@ -1,14 +1,24 @@
 """Operators that ask a model: a template says what is told and how the reply is read; the rest is the same for all."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
-from evokernel.protocols import LanguageModel
+from evokernel.protocols import LanguageModel, ModelOperator
 from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelRequest, Origin, Reply
-from evokernel.records.step import Answer, Context, ContextNeed, Draft, InsightReply, UnusableReply
+from evokernel.records.step import (
+    Answer,
+    Context,
+    ContextNeed,
+    Draft,
+    InsightReply,
+    OperatorKind,
+    Prompt,
+    UnusableReply,
+)
 from evokernel.source.tunables import read_tunables
 from operators.llm.prompt import PromptSection, fill, keep, tokens_of
 from operators.llm.replies import (
@@ -37,15 +47,7 @@ GO_ON = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A prompt, and the sections of the context that made it into it."""
-
-    messages: tuple[Message, ...]
-    sections: tuple[PromptSection, ...]
-
-
-class TemplateOperator:
+class TemplateOperator(ModelOperator):
     """Asks a model as a template says.
 
     Args:
@@ -55,31 +57,42 @@ class TemplateOperator:
             that alone is more.
     """
 
-    tuner = False
+    kind = OperatorKind.MODEL
 
     def __init__(
         self, template: Template, model: LanguageModel | None = None, *, prompt_tokens: int = PROMPT_TOKENS
     ) -> None:
         self.name = template.name
         self.parents = template.settings.parents
-        self.wants = frozenset(template.settings.wants)
+        self.needs = frozenset(template.settings.wants)
         self.role = template.settings.role
         self.about = template.settings.about
         self._template = template
         self._model = model
         self._prompt_tokens = prompt_tokens
 
-    def prompt(self, context: Context) -> tuple[Message, ...]:
+    def prompt(self, context: Context) -> Prompt:
         """Return what the model is told. Raises `ConfigError` where a template of a user's own cannot be rendered."""
-        return self._show(context).messages
+        sections = sections_of(context, self.needs)
+        system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
+        spare = self._prompt_tokens - tokens_of(len(system))
+        kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
+        text = fill(skeleton, kept, dropped, GROUPS)
+        return Prompt(
+            messages=(Message("system", system), Message("user", text)),
+            context=context,
+            inspirations=_references(kept, "inspirations", str),
+            insights=_references(kept, "insights", int),
+            strategies=_references(kept, "strategies", int),
+        )
 
-    def read(self, reply: str, context: Context) -> Answer:
+    def read(self, reply: str, prompt: Prompt) -> Answer:
         """Return what a reply is worth: `UnusableReply` with the reason for any text that is no answer."""
         try:
             text = tidy(reply)
             if self._template.settings.reply.is_kernel:
-                return self._read_kernel(text, context)
-            return InsightReply(self._read_insight(text, context))
+                return self._read_kernel(text, prompt)
+            return InsightReply(self._read_insight(text, prompt))
         except UnreadableReply as unread:
             return UnusableReply(str(unread))
 
@@ -97,7 +110,8 @@ class TemplateOperator:
             raise ConfigError(f"operator {self.name!r} asks a model, and there is none; name one under `models:`")
         if not self._has_matter(context):
             return None
-        messages, usage = self.prompt(context), Usage()
+        prompt, usage = self.prompt(context), Usage()
+        messages = prompt.messages
         text = ""
         for ordinal in (0, 1):
             try:
@@ -111,23 +125,23 @@ class TemplateOperator:
             if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
             messages = (*messages, Message("assistant", reply.text), Message("user", GO_ON))
-        return replace(self._judge(reply, text, context), usage=usage)
+        return replace(self._judge(reply, text, prompt), usage=usage)
 
-    def _judge(self, last: Reply, text: str, context: Context) -> Answer:
+    def _judge(self, last: Reply, text: str, prompt: Prompt) -> Answer:
         if last.status is CallStatus.REFUSED:
             return UnusableReply(f"the model declines: {one_line(text) or 'it gives no reason'}")
         if last.truncated and ends_open(text):
             return UnusableReply("the reply was cut off twice in the middle of the code: a larger max_tokens may help")
-        return self.read(text, context)
+        return self.read(text, prompt)
 
     def _has_matter(self, context: Context) -> bool:
-        least = 2 if ContextNeed.LADDER in self.wants else self.parents
+        least = 2 if ContextNeed.LADDER in self.needs else self.parents
         lacks = {
             ContextNeed.BROKEN: context.broken is None,
             ContextNeed.FOREIGN: not context.foreign,
             ContextNeed.STRATEGY: not self._strategies(context),
         }
-        return len(context.parents) >= least and not any(lacks.get(want, False) for want in self.wants)
+        return len(context.parents) >= least and not any(lacks.get(need, False) for need in self.needs)
 
     def _request(self, context: Context, ordinal: int, messages: tuple[Message, ...]) -> ModelRequest:
         names = tuple(elite.candidate.id for elite in context.parents)
@@ -143,14 +157,6 @@ class TemplateOperator:
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
         )
-
-    def _show(self, context: Context) -> _Shown:
-        sections = sections_of(context, self.wants)
-        system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
-        spare = self._prompt_tokens - tokens_of(len(system))
-        kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
-        text = fill(skeleton, kept, dropped, GROUPS)
-        return _Shown((Message("system", system), Message("user", text)), tuple(kept))
 
     def _values(self, context: Context) -> dict[str, str | int]:
         verdicts = [context.verdicts.get(elite.candidate.id) for elite in context.parents]
@@ -168,22 +174,23 @@ class TemplateOperator:
         }
 
     def _base_name(self, context: Context) -> str:
-        if ContextNeed.BROKEN in self.wants:
+        if ContextNeed.BROKEN in self.needs:
             return "the broken kernel"
-        last = len(context.parents) if ContextNeed.LADDER in self.wants else 1
+        last = len(context.parents) if ContextNeed.LADDER in self.needs else 1
         return f"kernel {last}" if context.parents else ""
 
     def _base(self, context: Context) -> Candidate | None:
         """Return what changes are applied to and compared with."""
-        if ContextNeed.BROKEN in self.wants:
+        if ContextNeed.BROKEN in self.needs:
             return context.broken.candidate if context.broken else None
-        ordered = in_order(context, self.wants)
+        ordered = in_order(context, self.needs)
         return ordered[0].candidate if ordered else None
 
     def _strategies(self, context: Context) -> list[int]:
         return [known.seq for known in context.insights if known.insight.kind is InsightKind.STRATEGY]
 
-    def _read_kernel(self, text: str, context: Context) -> Draft:
+    def _read_kernel(self, text: str, prompt: Prompt) -> Draft:
+        context, (_, outside) = prompt.context, split(text)
         settings, base = self._template.settings, self._base(context)
         wanted = ReplyExpectation(
             language=context.language,
@@ -196,14 +203,13 @@ class TemplateOperator:
         self._check_new(Candidate(source, context.language), context)
         if base is not None:
             _check_demand(settings.demand, source, base.source)
-        shown, (_, outside) = self._show(context).sections, split(text)
         return Draft(
             source=source,
             parents=self._lineage(context),
             rationale=self._rationale(read_idea(outside), context),
             predicted_speedup=read_prediction(outside) if context.parents else None,
-            inspirations=_references(shown, "inspirations", str),
-            insights=_references(shown, "insights", int) + _references(shown, "strategies", int),
+            inspirations=prompt.inspirations,
+            insights=prompt.insights + prompt.strategies,
         )
 
     def _check_new(self, candidate: Candidate, context: Context) -> None:
@@ -214,27 +220,26 @@ class TemplateOperator:
             raise UnreadableReply(f"the kernel in the reply is {candidate.id}, which was tried before")
 
     def _lineage(self, context: Context) -> tuple[str, ...]:
-        named = tuple(elite.candidate.id for elite in in_order(context, self.wants))
-        broken = (context.broken.candidate.id,) if ContextNeed.BROKEN in self.wants and context.broken else ()
+        named = tuple(elite.candidate.id for elite in in_order(context, self.needs))
+        broken = (context.broken.candidate.id,) if ContextNeed.BROKEN in self.needs and context.broken else ()
         return broken + named
 
     def _rationale(self, idea: str, context: Context) -> str:
         said = idea.removeprefix(f"{self.name}:").strip()
-        if ContextNeed.FOREIGN in self.wants and context.foreign:
+        if ContextNeed.FOREIGN in self.needs and context.foreign:
             said = f"from {context.foreign[0].language} {context.foreign[0].id}: {said}"
         return f"{self.name}: {said}"
 
-    def _read_insight(self, text: str, context: Context) -> Insight:
-        note, shown = read_note(text), self._show(context).sections
+    def _read_insight(self, text: str, prompt: Prompt) -> Insight:
+        note, base = read_note(text), self._base(prompt.context)
         kind = InsightKind(self._template.settings.reply.value)
-        base = self._base(context)
         return Insight(
             kind=kind,
             title=note.title,
             text=note.text,
             candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
             predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
-            sources=_references(shown, "strategies" if kind is InsightKind.STRATEGY else "insights", int),
+            sources=prompt.strategies if kind is InsightKind.STRATEGY else prompt.insights,
         )
 
 
@@ -255,7 +260,7 @@ def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:
             )
 
 
-def _references(sections: tuple[PromptSection, ...], name: str, kind: type[T]) -> tuple[T, ...]:
+def _references(sections: Sequence[PromptSection], name: str, kind: type[T]) -> tuple[T, ...]:
     return tuple(s.reference for s in sections if s.name == name and isinstance(s.reference, kind))
 
 

@@ -46,12 +46,12 @@ _CHEAP = ("tune:", "blend:")
 _HEADLINES = ("dram_read_gb_s", "dram_copy_gb_s", "multiprocessors", "shared_bytes", "capability", "l2_bytes")
 
 
-def in_order(context: Context, wants: frozenset[ContextNeed]) -> tuple[Elite, ...]:
+def in_order(context: Context, needs: frozenset[ContextNeed]) -> tuple[Elite, ...]:
     """Return the parents with the one that is to be changed first: of a ladder that is the last, the fastest."""
-    return context.parents[::-1] if ContextNeed.LADDER in wants else context.parents
+    return context.parents[::-1] if ContextNeed.LADDER in needs else context.parents
 
 
-def sections_of(context: Context, wants: frozenset[ContextNeed]) -> list[PromptSection]:
+def sections_of(context: Context, needs: frozenset[ContextNeed]) -> list[PromptSection]:
     """Return every section that there is something to say in."""
     made = [
         PromptSection("task", _task(context.task)),
@@ -60,7 +60,7 @@ def sections_of(context: Context, wants: frozenset[ContextNeed]) -> list[PromptS
         if context.guide.strip()
         else None,
         *(PromptSection("constraints", _bullets(context.constraints)) for _ in context.constraints[:1]),
-        *_parents(context, ladder=ContextNeed.LADDER in wants),
+        *_parents(context, ladder=ContextNeed.LADDER in needs),
         *_broken(context),
         *_foreign(context),
         *_tried(context),

@@ -1,7 +1,8 @@
 """`blend`: a child that takes each tunable from one of two parents of the same skeleton (uniform crossover)."""
 
+from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
 from evokernel.source.tunables import read_tunables, with_values
 from operators.rules.tune import describe_change
@@ -9,12 +10,12 @@ from operators.rules.tune import describe_change
 ATTEMPTS = 16
 
 
-class Blend:
+class Blend(Operator):
     """Recombines the tunables of two parents of one skeleton."""
 
     name = "blend"
     parents = 2
-    tuner = True
+    kind = OperatorKind.TUNER
 
     async def propose(self, context: Context) -> Draft | None:
         """Return a new mixture that the constraints allow, or None where a few attempts find none."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
+from evokernel.protocols import Crossover
 from evokernel.records.fitness import Elite
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
 from operators.rules.grafting import GraftedSource as Splice
 from operators.rules.grafting import grafts
@@ -11,12 +12,12 @@ from operators.rules.grafting import grafts
 SHORT_ID = 8
 
 
-class Graft:
+class Graft(Crossover):
     """Swaps named regions between kernels of different skeletons, wherever they live."""
 
     name = "graft"
     parents = 2
-    tuner = False
+    kind = OperatorKind.CROSSOVER
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
         """Say whether the first can take a region of the second and become something that is not known."""

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
 from evokernel.source.regions import only_whole
 from operators.rewrites import cpp, triton
@@ -22,12 +23,16 @@ FAVOUR = 3.0
 """How much more a kind that the task calls for is drawn than the first of its library."""
 
 
-class Rewrite:
+class Rewrite(Operator):
     """Applies a transformation from the library for the candidate's language."""
 
     name = "rewrite"
     parents = 1
-    tuner = False
+    kind = OperatorKind.RULE
+
+    def supports(self, language: str) -> bool:
+        """Say whether there is a library of rewrites for a language."""
+        return language in LIBRARIES
 
     async def propose(self, context: Context) -> Draft | None:
         """Return a rewritten parent that was not tried before, or None where no move is left."""

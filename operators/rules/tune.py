@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
-from evokernel.records.step import Context, Draft, Sibling
+from evokernel.records.step import Context, Draft, OperatorKind, Sibling
 from evokernel.rng import stream
 from evokernel.source.tunables import TunableSpace, read_tunables, with_values
 
@@ -24,12 +25,12 @@ NOISE = 0.01
 BOLDNESS = 0.3
 
 
-class Tune:
+class Tune(Operator):
     """Proposes one unmeasured point of the parent's tunable space."""
 
     name = "tune"
     parents = 1
-    tuner = True
+    kind = OperatorKind.TUNER
 
     async def propose(self, context: Context) -> Draft | None:
         """Return the most promising unmeasured point, or None when all are measured."""

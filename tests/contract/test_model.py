@@ -82,11 +82,11 @@ class LanguageModelContract:
 
         asyncio.run(scenario())
 
-    def test_after_hush_no_call_is_begun_and_closing_twice_is_fine(self, make: Make) -> None:
+    def test_after_the_stop_no_call_is_begun_and_closing_twice_is_fine(self, make: Make) -> None:
         async def scenario() -> None:
             log = MemoryLog()
             model = make(log)
-            model.hush()
+            model.stop_new_calls()
             with pytest.raises(ModelsUnavailable) as caught:
                 await model.complete(request(3))
             assert not caught.value.final

@@ -115,7 +115,7 @@ def session(path: Path, config: RunConfig, *, crash_after: int = 0) -> tuple[str
             return "crashed"
 
     with Store.open(path, write=True) as store:
-        model = make_models(config, log=store.calls, tell=lambda text: None, clock=clock)
+        model = make_models(config, log=store.calls, notify=lambda text: None, clock=clock)
         operators = make_operators(config, model=model)
         search = toy_search(
             *(store, config, Unhurried()),

@@ -14,7 +14,10 @@ from evokernel.engine.assemble import check_same_class, default_in_flight, make_
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.device.device_class import Machine, gpus_note, resolve_device
 from evokernel.languages.device_limits import DeviceLimits
+from evokernel.protocols import Operator
 from evokernel.tasks import load_task
+from operators.rules.rewrite import Rewrite
+from operators.rules.tune import Tune
 from tests.engine import TASK as CPU_TASK
 from tests.fakes import H100
 
@@ -73,11 +76,12 @@ def test_cuda_is_a_language_of_its_own_on_the_same_devices(asked: dict[str, obje
 
 def test_an_island_leaves_out_what_has_nothing_to_offer_in_its_language() -> None:
     island = config(islands=[{"name": "one", "operators": {"tune": 1, "rewrite": 3}}]).islands[0]
-    assert make_island(island, language="triton").operators == {"tune": 1, "rewrite": 3}
-    assert make_island(island, language="cuda").operators == {"tune": 1}
+    operators: dict[str, Operator] = {"tune": Tune(), "rewrite": Rewrite()}
+    assert make_island(island, operators, language="triton").operators == {"tune": 1, "rewrite": 3}
+    assert make_island(island, operators, language="cuda").operators == {"tune": 1}
     only = config(islands=[{"name": "one", "operators": {"rewrite": 1}}]).islands[0]
-    with pytest.raises(ConfigError, match="no rewrites for cuda"):
-        make_island(only, language="cuda")
+    with pytest.raises(ConfigError, match="rewrite cannot work on cuda"):
+        make_island(only, operators, language="cuda")
 
 
 def test_a_gpu_that_cannot_be_used_is_named_with_the_reason() -> None:

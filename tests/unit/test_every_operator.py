@@ -80,12 +80,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             language=make_language("cpp", run=run_plain),
             store=store,
             archipelago=make_archipelago(config, operators, foreign=bool(foreign)),
-            operators=operators,
             evaluator=InstantEvaluator(speed_of),
             stopper=stopper_from(config.budget),
             listeners=[],
             model=model,
-            thinkers_at_once=1,
+            asking_at_once=1,
             foreign=foreign,
         )
         asyncio.run(Search(parts, config=config, seeds=[Candidate(source(1), "cpp")], in_flight=1).run())

@@ -12,12 +12,12 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.llm import Insight, InsightKind
-from evokernel.records.step import Failure
+from evokernel.records.step import Failure, OperatorRecord
 from islands.assignment import RUNG, ladder
 from islands.failures import KEPT, TOLD, FailureLog
 from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
-from islands.operator_choice import CHOOSERS, ByGain, OperatorRecord
+from islands.operator_choice import CHOOSERS, ByGain
 
 
 def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:

@@ -1,4 +1,4 @@
-"""The loop on a real store: budgets, resuming, replay, reuse, crowning, the inbox, and our own faults."""
+"""The loop on a real store: budgets, resuming, replay, reuse, final measurements, the inbox, and our own faults."""
 
 import asyncio
 from pathlib import Path
@@ -9,8 +9,9 @@ from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
 from archive.store import Store
 from evokernel.engine.search import Search
 from evokernel.errors import ConfigError, HarnessError, RunMismatch
+from evokernel.protocols import Operator
 from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.report.best import find_best
 from evokernel.report.verdicts import MeasurementKind
 from tests.engine import Heard, replayed, toy_config, toy_search
@@ -105,7 +106,7 @@ def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
     assert set(leases) <= set(steps)
 
 
-def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_crowned(path: Path) -> None:
+def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_measured(path: Path) -> None:
     evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
     _, search = run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
     with Store.open(path, write=False) as store:
@@ -120,7 +121,7 @@ def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_crowne
     assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
 
 
-def test_a_crown_is_not_paid_for_twice(path: Path) -> None:
+def test_a_final_measurement_is_not_paid_for_twice(path: Path) -> None:
     run(path, InstantEvaluator())
     again = InstantEvaluator()
     run(path, again)
@@ -173,8 +174,8 @@ def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path)
 
 
 def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> None:
-    class Clumsy:
-        name, parents, tuner = "blend", 1, False
+    class Clumsy(Operator):
+        name, parents, kind = "blend", 1, OperatorKind.RULE
 
         async def propose(self, context: Context) -> Draft | None:
             raise RuntimeError("butterfingers")
@@ -209,7 +210,7 @@ def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: P
     assert not any("another state" in note for note in heard.notes)
 
 
-def test_a_seed_that_nothing_beats_is_crowned_itself(path: Path) -> None:
+def test_a_seed_that_nothing_beats_is_measured_as_a_winner(path: Path) -> None:
     evaluator = InstantEvaluator()
     with Store.open(path, write=True) as store:
         source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;")
@@ -228,7 +229,7 @@ def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: 
     assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(True, 1), (False, 0)]
 
 
-def test_a_fault_while_crowning_leaves_the_next_contender_a_chance(path: Path) -> None:
+def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:
     finals: list[str] = []
 
     def lose_first_winner(request: EvaluationRequest) -> Exception | None:

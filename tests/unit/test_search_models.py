@@ -16,9 +16,9 @@ from evokernel.protocols import LanguageModel, Operator
 from evokernel.records.llm import CallStatus, ModelRequest, Reply
 from evokernel.records.step import ContextNeed
 from tests.asking import config_of, facts, mutate, run, same_after_replay, upwards
-from tests.engine import THINKERS, Heard, toy_search
+from tests.engine import ASKING, Heard, toy_search
 from tests.fakes import TOY, InstantEvaluator
-from tests.thinkers import ToyThinker
+from tests.model_operators import ToyModelOperator
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
     assert reason == "none of the last 40 replies of models gave a new kernel"
     assert any("models are asked no more" in note for note in heard.notes)
     with Store.open(path, write=False) as store:
-        assert store.spent().calls <= 40 + THINKERS
+        assert store.spent().calls <= 40 + ASKING
 
 
 def test_words_are_kept_and_what_was_made_with_them_is_counted(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
-            "plan": ToyThinker("plan", model, ContextNeed.STRATEGIES),
-            "implement": ToyThinker("implement", model, ContextNeed.STRATEGY),
+            "plan": ToyModelOperator("plan", model, ContextNeed.STRATEGIES),
+            "implement": ToyModelOperator("implement", model, ContextNeed.STRATEGY),
         }
 
     def script(request: ModelRequest) -> str:
@@ -97,8 +97,8 @@ def test_words_are_kept_and_what_was_made_with_them_is_counted(path: Path) -> No
 def test_a_failed_kernel_is_given_back_so_many_times_in_a_line(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
-            "mutate": ToyThinker("mutate", model),
-            "repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0),
+            "mutate": ToyModelOperator("mutate", model),
+            "repair": ToyModelOperator("repair", model, ContextNeed.BROKEN, parents=0),
         }
 
     def script(request: ModelRequest) -> str:
@@ -162,7 +162,7 @@ def test_only_so_many_wait_for_a_model_while_rules_go_on(path: Path) -> None:
         return upwards(request)
 
     run(path, script, rules=("tune",), budget={"evaluations": 15})
-    assert most == THINKERS
+    assert most == ASKING
     assert {fact.proposal.operator for fact in facts(path, ResultEntry)} == {"seed", "mutate", "tune"}
 
 
@@ -170,11 +170,11 @@ def test_a_reply_that_was_written_down_is_not_paid_for_again_after_a_crash(path:
     class Crash(BaseException):
         pass
 
-    class Crashing(ToyThinker):
-        def read(self, reply, context):  # the call is committed by then, the proposal is not
-            if context.step == 3:
+    class Crashing(ToyModelOperator):
+        def read(self, reply, prompt):  # the call is committed by then, the proposal is not
+            if prompt.context.step == 3:
                 raise Crash
-            return super().read(reply, context)
+            return super().read(reply, prompt)
 
     with pytest.raises(Crash):
         run(path, upwards, lambda model: {"mutate": Crashing("mutate", model)}, budget={"evaluations": 8})
@@ -194,7 +194,7 @@ def test_a_reply_that_was_written_down_is_not_paid_for_again_after_a_crash(path:
 
 def test_the_first_kernel_can_be_drafted(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
-        return {"draft": ToyThinker("draft", model, parents=0), "mutate": ToyThinker("mutate", model)}
+        return {"draft": ToyModelOperator("draft", model, parents=0), "mutate": ToyModelOperator("mutate", model)}
 
     _, search, _ = run(path, upwards, make, source="", budget={"evaluations": 6})
     first = facts(path, ResultEntry)[0].proposal
@@ -296,9 +296,9 @@ def test_a_model_that_rests_is_waited_for(path: Path) -> None:
 def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
-            "mutate": ToyThinker("mutate", model),
-            "plan": ToyThinker("plan", model, ContextNeed.STRATEGIES),
-            "implement": ToyThinker("implement", model, ContextNeed.STRATEGY),
+            "mutate": ToyModelOperator("mutate", model),
+            "plan": ToyModelOperator("plan", model, ContextNeed.STRATEGIES),
+            "implement": ToyModelOperator("implement", model, ContextNeed.STRATEGY),
         }
 
     def script(request: ModelRequest) -> str:
@@ -310,7 +310,7 @@ def test_a_recorded_run_is_repeated_kernel_for_kernel(path: Path, tmp_path: Path
         titles = {fact.seq: fact.insight.title for fact in store.facts() if isinstance(fact, InsightEntry)}
         assert write_recording(tmp_path / "r.jsonl", store.calls.all(), titles=titles)
     recording = ReplyRecording.load(tmp_path / "r.jsonl")
-    player = RecordedTransport(recording, name="recorded", tell=lambda text: None)
+    player = RecordedTransport(recording, name="recorded", notify=lambda text: None)
 
     async def replayed_reply(request: ModelRequest) -> str:
         return (await player.send(request, {})).text

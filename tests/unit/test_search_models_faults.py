@@ -14,7 +14,7 @@ from evokernel.records.llm import ModelRequest
 from evokernel.records.step import ContextNeed
 from tests.asking import facts, mutate, run, upwards
 from tests.engine import Heard, toy_config
-from tests.thinkers import ToyThinker
+from tests.model_operators import ToyModelOperator
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_models_that_do_not_answer_one_role_are_still_asked_for_another(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
-        plan = ToyThinker("plan", model, ContextNeed.STRATEGIES)
+        plan = ToyModelOperator("plan", model, ContextNeed.STRATEGIES)
         plan.role = "think"
-        return {"mutate": ToyThinker("mutate", model), "plan": plan}
+        return {"mutate": ToyModelOperator("mutate", model), "plan": plan}
 
     def script(request: ModelRequest) -> str:
         if request.role == "think":
@@ -39,7 +39,7 @@ def test_models_that_do_not_answer_one_role_are_still_asked_for_another(path: Pa
 
 def test_what_nobody_answered_is_no_failed_attempt(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
-        return {"repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
+        return {"repair": ToyModelOperator("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
 
     def script(request: ModelRequest) -> str:
         if request.origin.operator == "repair":
@@ -66,7 +66,7 @@ def test_a_failure_is_mended_by_one_at_a_time(path: Path) -> None:
     at_work: list[str] = []
 
     def make(model: LanguageModel) -> dict[str, Operator]:
-        return {"repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
+        return {"repair": ToyModelOperator("repair", model, ContextNeed.BROKEN, parents=0), **mutate(model)}
 
     async def script(request: ModelRequest) -> str:
         if request.origin.operator != "repair":
@@ -85,10 +85,10 @@ def test_a_failure_is_mended_by_one_at_a_time(path: Path) -> None:
 def test_lessons_gain_by_right_repairs_and_not_by_drafts(path: Path) -> None:
     def make(model: LanguageModel) -> dict[str, Operator]:
         return {
-            "reflect": ToyThinker("reflect", model),
-            "draft": ToyThinker("draft", model, parents=0),
-            "repair": ToyThinker("repair", model, ContextNeed.BROKEN, parents=0),
-            "mutate": ToyThinker("mutate", model),
+            "reflect": ToyModelOperator("reflect", model),
+            "draft": ToyModelOperator("draft", model, parents=0),
+            "repair": ToyModelOperator("repair", model, ContextNeed.BROKEN, parents=0),
+            "mutate": ToyModelOperator("mutate", model),
         }
 
     def script(request: ModelRequest) -> str:

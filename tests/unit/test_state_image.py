@@ -18,7 +18,7 @@ from evokernel.engine.snapshot import Snapshots, image_of, restore
 from evokernel.engine.state import SearchState
 from evokernel.protocols import Operator
 from evokernel.records.llm import ModelRequest
-from evokernel.records.step import Context, Draft
+from evokernel.records.step import Context, Draft, OperatorKind
 from islands.archipelago import PRUNE_EVERY
 from tests.asking import run as run_asking
 from tests.asking import upwards
@@ -29,10 +29,10 @@ COUNT = 2 * PRUNE_EVERY + 300
 OPERATORS = ("write", "rewrite")
 
 
-class Write:
+class Write(Operator):
     """Makes a new program at every step."""
 
-    parents, tuner = 1, False
+    parents, kind = 1, OperatorKind.RULE
 
     def __init__(self, name: str) -> None:
         self.name = name

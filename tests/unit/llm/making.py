@@ -96,7 +96,7 @@ class Ensemble:
             rules=rules,
             older=older,
             redactor=Redactor(secrets),
-            tell=self.told.append,
+            notify=self.told.append,
             clock=clock,
         )
 

@@ -38,7 +38,7 @@ def endpoint_model(url: str, **settings: Any) -> dict[str, Any]:
 
 def ask(run: RunConfig, log: MemoryLog, *, times: int = 1) -> list[Reply]:
     async def scenario() -> list[Reply]:
-        models = make_models(run, log=log, tell=lambda text: None, clock=Time())
+        models = make_models(run, log=log, notify=lambda text: None, clock=Time())
         try:
             return [await models.complete(request(step)) for step in range(times)]
         finally:
@@ -71,7 +71,7 @@ def test_keys_of_the_environment_are_kept_out(monkeypatch: pytest.MonkeyPatch) -
 
     async def scenario(url: str) -> str:
         run = config(endpoint_model(url, key="STUB_KEY"))
-        models = make_models(run, log=log, tell=told.append, clock=Time())
+        models = make_models(run, log=log, notify=told.append, clock=Time())
         with pytest.raises(ModelsUnavailable) as caught:
             await models.complete(request())
         await models.close()
@@ -121,7 +121,7 @@ from evokernel.llm.assemble import make_models
 from evokernel.llm.call_log import MemoryLog
 raw = {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "north", "operators": {"tune": 1}}]}
 def make(**model):
-    make_models(parse_config({**raw, "models": [{"name": "one", **model}]}, "test"), log=MemoryLog(), tell=print)
+    make_models(parse_config({**raw, "models": [{"name": "one", **model}]}, "test"), log=MemoryLog(), notify=print)
 
 make(replay=sys.argv[1])
 try:

@@ -225,7 +225,7 @@ def test_a_short_pause_is_waited_for_by_everybody() -> None:
     assert moments == [1020.0] * 4
 
 
-def test_hush_wakes_who_waits_and_lets_finish_what_is_under_way() -> None:
+def test_a_stop_wakes_who_waits_and_lets_finish_what_is_under_way() -> None:
     async def scenario() -> None:
         gate = asyncio.Event()
 
@@ -237,7 +237,7 @@ def test_hush_wakes_who_waits_and_lets_finish_what_is_under_way() -> None:
         tasks = [asyncio.ensure_future(ensemble.models.complete(request(step))) for step in range(3)]
         for _ in range(5):
             await asyncio.sleep(0)
-        ensemble.models.hush()
+        ensemble.models.stop_new_calls()
         gate.set()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(results[0], Reply)
@@ -261,7 +261,7 @@ class Forever:
 
 
 @pytest.mark.parametrize("trouble", [TemporaryFailure("500"), RateLimited("429", 30.0)])
-def test_hush_ends_pauses_between_attempts(trouble: Exception) -> None:
+def test_a_stop_ends_pauses_between_attempts(trouble: Exception) -> None:
     async def scenario() -> None:
         ensemble = Ensemble((model(), Actor(trouble)), clock=Forever())
         task = asyncio.ensure_future(ensemble.models.complete(request()))
@@ -269,7 +269,7 @@ def test_hush_ends_pauses_between_attempts(trouble: Exception) -> None:
             await asyncio.sleep(0)
         for _ in range(5):
             await asyncio.sleep(0)
-        ensemble.models.hush()
+        ensemble.models.stop_new_calls()
         with pytest.raises(ModelsUnavailable):
             await task
         await ensemble.models.close()

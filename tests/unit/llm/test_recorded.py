@@ -40,7 +40,7 @@ def play(path: Path, *requests: ModelRequest) -> tuple[list[Reply], list[str], M
     log = MemoryLog()
 
     async def scenario() -> list[Reply]:
-        player = RecordedTransport(ReplyRecording.load(path), name="model demo", tell=told.append)
+        player = RecordedTransport(ReplyRecording.load(path), name="model demo", notify=told.append)
         seat = ConfiguredModel.of(model("demo", model="", replay=str(path)), player, price=FREE, clock=Time())
         models = ModelEnsemble([seat], log=log)
         try:

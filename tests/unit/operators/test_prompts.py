@@ -27,12 +27,12 @@ def context_for(template: Template, context: Context) -> Context:
     return for_operator(context, template.name, parents=settings.parents, wants=frozenset(settings.wants))
 
 
-def thinker(name: str, *, prompt_tokens: int = 100_000) -> TemplateOperator:
+def operator(name: str, *, prompt_tokens: int = 100_000) -> TemplateOperator:
     return TemplateOperator(TEMPLATES[name], prompt_tokens=prompt_tokens)
 
 
 def told(name: str, context: Context, *, prompt_tokens: int = 100_000) -> str:
-    return thinker(name, prompt_tokens=prompt_tokens).prompt(context_for(TEMPLATES[name], context))[1].text
+    return operator(name, prompt_tokens=prompt_tokens).prompt(context_for(TEMPLATES[name], context)).messages[1].text
 
 
 def written(messages: tuple[Message, ...]) -> str:
@@ -42,7 +42,7 @@ def written(messages: tuple[Message, ...]) -> str:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_prompt_is_the_golden_one(name: str) -> None:
     context = context_for(TEMPLATES[name], cpu() if name in IN_CPP else gpu())
-    text, file = written(thinker(name).prompt(context)), GOLDEN / f"{name}.md"
+    text, file = written(operator(name).prompt(context).messages), GOLDEN / f"{name}.md"
     if os.environ.get("EVOKERNEL_GOLDEN") == "write":
         file.write_text(text)
     assert text == file.read_text()
@@ -80,7 +80,7 @@ def test_a_prompt_with_nothing_but_what_must_be_has_no_empty_headings(name: str)
         best=None, verdicts={}, guide="", siblings=(),
         insights=full.insights if ContextNeed.STRATEGY in TEMPLATES[name].settings.wants else (),
     )  # fmt: skip
-    text = thinker(name).prompt(bare)[1].text
+    text = operator(name).prompt(bare).messages[1].text
     assert "\0" not in text
     prose = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", text)
     assert not re.search(r"^## .*\n+(?=## |\Z)", prose, re.MULTILINE)
@@ -90,7 +90,7 @@ def test_the_same_context_gives_the_same_prompt_whatever_the_order_of_sets() -> 
     context = context_for(TEMPLATES["mutate"], gpu())
     ideas = [f"mutate: idea {index}" for index in range(50)]
     one, two = replace(context, tried=frozenset(ideas)), replace(context, tried=frozenset(reversed(ideas)))
-    assert thinker("mutate").prompt(one) == thinker("mutate").prompt(two)
+    assert operator("mutate").prompt(one).messages == operator("mutate").prompt(two).messages
 
 
 def test_a_cap_drops_inspirations_first_then_old_failures_then_what_was_tried_lessons_and_device_details() -> None:
@@ -119,7 +119,7 @@ def test_a_prompt_says_what_was_left_out_and_keeps_to_the_cap_where_it_can() -> 
     whole = told("mutate", gpu())
     context = context_for(TEMPLATES["mutate"], gpu())
     cap = len(whole) // 3 - 300
-    messages = thinker("mutate", prompt_tokens=cap).prompt(context)
+    messages = operator("mutate", prompt_tokens=cap).prompt(context).messages
     assert sum(len(message.text) for message in messages) <= 3 * cap
     assert "(1 kernel left out for length.)" in messages[1].text
 
@@ -127,7 +127,8 @@ def test_a_prompt_says_what_was_left_out_and_keeps_to_the_cap_where_it_can() -> 
 def test_what_was_left_out_is_not_named_as_an_inspiration_of_the_kernel() -> None:
     reply = "IDEA: x\nPREDICTED: 1.1x\n```python\ndef run(a, b, M, N, K, c):\n    pass\n```"
     context = context_for(TEMPLATES["mutate"], gpu())
-    whole, cut = thinker("mutate").read(reply, context), thinker("mutate", prompt_tokens=1000).read(reply, context)
+    both = operator("mutate"), operator("mutate", prompt_tokens=1000)
+    whole, cut = (each.read(reply, each.prompt(context)) for each in both)
     assert whole.inspirations == tuple(each.candidate.id for each in context.inspirations)  # type: ignore[union-attr]
     assert whole.insights == (50, 22, 27)  # type: ignore[union-attr]
     assert cut.inspirations == ()  # type: ignore[union-attr]
@@ -139,7 +140,7 @@ def test_a_source_cannot_close_its_fence() -> None:
     context = context_for(TEMPLATES["refine"], gpu())
     first = context.parents[0]
     parent = Elite(Candidate(hostile, "triton"), first.fitness, {}, 1, "p", "s")
-    messages = thinker("refine").prompt(replace(context, parents=(parent,)))
+    messages = operator("refine").prompt(replace(context, parents=(parent,))).messages
     assert f"`````python\n{hostile}`````" in messages[1].text
     assert "never an instruction" in messages[0].text
 
@@ -169,7 +170,8 @@ def test_plan_crosses_two_strategies_extends_one_and_starts_with_none() -> None:
     ]
     assert len(strategies) == 2
     two, one, none = (
-        thinker("plan").prompt(replace(context, insights=tuple(strategies[:count])))[1].text for count in (2, 1, 0)
+        operator("plan").prompt(replace(context, insights=tuple(strategies[:count]))).messages[1].text
+        for count in (2, 1, 0)
     )
     assert "Cross them" in two
     assert "expected 1.40x; kernels made with it came to 1.12x, failed of their parents" in two

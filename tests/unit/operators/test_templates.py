@@ -62,7 +62,7 @@ def test_who_thinks_and_who_writes_code() -> None:
 def test_a_file_in_a_folder_is_an_operator(tmp_path: Path) -> None:
     template = load_templates(write(tmp_path))["shrink"]
     context = for_operator(gpu(), "shrink", parents=1, wants=frozenset())
-    system, user = TemplateOperator(template).prompt(context)
+    system, user = TemplateOperator(template).prompt(context).messages
     assert "expert in the performance" in system.text
     assert "Use less shared memory in kernel 1." in user.text
     assert "multiple of the multiprocessors" in user.text
@@ -74,7 +74,7 @@ def test_a_file_with_a_built_in_name_replaces_that_operator_and_parts_can_be_rep
     (tmp_path / "_system.md.j2").write_text("Answer in verse.")
     found = load_templates(str(tmp_path))
     context = for_operator(gpu(), "mutate", parents=1, wants=frozenset())
-    system, user = TemplateOperator(found["mutate"]).prompt(context)
+    system, user = TemplateOperator(found["mutate"]).prompt(context).messages
     assert system.text == "Answer in verse."
     assert "Use less shared memory" in user.text
     assert "refine" in found

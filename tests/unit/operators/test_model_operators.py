@@ -45,7 +45,7 @@ class Script:
             raise reply
         return reply if isinstance(reply, Reply) else Reply(reply, USAGE)
 
-    def hush(self) -> None:
+    def stop_new_calls(self) -> None:
         self._replies = []
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ def test_operators_on_kernels_make_a_candidate_with_its_lineage(name: str) -> No
     assert request.ordinal == 0
     assert request.origin == context.selection.origin  # type: ignore[union-attr]
     assert request.temperature == TEMPLATES[name].settings.temperature
-    assert request.messages == TemplateOperator(TEMPLATES[name]).prompt(context)
+    assert request.messages == TemplateOperator(TEMPLATES[name]).prompt(context).messages
 
 
 def test_edits_apply_to_the_first_parent() -> None:
@@ -266,10 +266,35 @@ def test_replies_of_no_use_are_told_with_what_they_cost(reply: Reply | str, why:
 
 def test_without_a_model_prompts_are_made_and_replies_read_and_nobody_can_be_asked() -> None:
     context, mutate = context_for("mutate"), TemplateOperator(TEMPLATES["mutate"])
-    assert mutate.prompt(context)
-    assert isinstance(mutate.read(EDIT, context), Draft)
+    prompt = mutate.prompt(context)
+    assert prompt.messages
+    assert isinstance(mutate.read(EDIT, prompt), Draft)
     with pytest.raises(ConfigError, match="asks a model, and there is none"):
         asyncio.run(mutate.propose(context))
+
+
+class RenderedGuide(str):
+    """The guide of a language, which counts how often a prompt is made of it."""
+
+    renders = 0
+
+    def strip(self, chars: str | None = None, /) -> str:
+        self.renders += 1
+        return super().strip(chars)
+
+
+@pytest.mark.parametrize(("name", "reply"), [("mutate", EDIT), ("plan", NOTE), ("mutate", "no kernel")])
+def test_reading_a_reply_renders_nothing_again(name: str, reply: str) -> None:
+    guide = RenderedGuide("Write one function.")
+    context, operator = replace(context_for(name), guide=guide), TemplateOperator(TEMPLATES[name])
+    prompt = operator.prompt(context)
+    once = guide.renders
+    answer = operator.read(reply, prompt)
+    assert once > 0
+    assert guide.renders == once
+    asked, _ = ask(name, reply, context=context)
+    assert guide.renders == 2 * once
+    assert asked == replace(answer, usage=USAGE)
 
 
 def test_without_a_selection_the_step_is_named_by_the_context() -> None:

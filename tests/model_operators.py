@@ -2,31 +2,41 @@
 
 from dataclasses import replace
 
-from evokernel.protocols import LanguageModel
+from evokernel.protocols import LanguageModel, ModelOperator
 from evokernel.records.llm import Insight, InsightKind, Message, ModelRequest
-from evokernel.records.step import Answer, Context, ContextNeed, Draft, InsightReply, UnusableReply
+from evokernel.records.step import (
+    Answer,
+    Context,
+    ContextNeed,
+    Draft,
+    InsightReply,
+    OperatorKind,
+    Prompt,
+    UnusableReply,
+)
 from evokernel.source.tunables import with_values
 from tests.fakes import TOY
 
 
-class ToyThinker:
+class ToyModelOperator(ModelOperator):
     """`A=8 B=4` makes a kernel with these values, `strategy: words` an insight; all else is of no use."""
 
-    tuner = False
+    kind = OperatorKind.MODEL
     role = "code"
 
-    def __init__(self, name: str, model: LanguageModel, *wants: ContextNeed, parents: int = 1) -> None:
+    def __init__(self, name: str, model: LanguageModel, *needs: ContextNeed, parents: int = 1) -> None:
         self.name = name
         self.parents = parents
-        self.wants = frozenset(wants)
+        self.needs = frozenset(needs)
         self.seen: list[Context] = []
         self._model = model
 
-    def prompt(self, context: Context) -> tuple[Message, ...]:
-        return (Message("user", f"{self.name}: improve {' '.join(e.candidate.id for e in context.parents)}"),)
+    def prompt(self, context: Context) -> Prompt:
+        text = f"{self.name}: improve {' '.join(e.candidate.id for e in context.parents)}"
+        return Prompt((Message("user", text),), context)
 
-    def read(self, reply: str, context: Context) -> Answer:
-        selection = context.selection
+    def read(self, reply: str, prompt: Prompt) -> Answer:
+        context, selection = prompt.context, prompt.context.selection
         assert selection is not None
         kind, separator, text = reply.partition(": ")
         if separator:
@@ -48,5 +58,6 @@ class ToyThinker:
     async def propose(self, context: Context) -> Answer | None:
         self.seen.append(context)
         assert context.selection is not None
-        reply = await self._model.complete(ModelRequest(context.selection.origin, 0, self.role, self.prompt(context)))
-        return replace(self.read(reply.text, context), usage=reply.usage)
+        prompt = self.prompt(context)
+        reply = await self._model.complete(ModelRequest(context.selection.origin, 0, self.role, prompt.messages))
+        return replace(self.read(reply.text, prompt), usage=reply.usage)
