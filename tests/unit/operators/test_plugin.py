@@ -1,6 +1,7 @@
 """Operators of a user's own, named in a config: of the protocol of earlier versions, and of today's with defaults."""
 
 import asyncio
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
 from evokernel.engine.assemble import make_island, make_operators
 from evokernel.llm.scripted import ScriptedTransport
-from evokernel.protocols import Operator, asks_model, is_crossover
+from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
 from evokernel.records.llm import Message
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, OperatorKind, Prompt, UnusableReply
 from operators.rules.tune import Tune
@@ -85,6 +86,11 @@ def test_the_messages_of_an_old_plugin_are_a_prompt_and_its_reply_is_read_with_t
     prompt = operator.prompt(context)
     assert (prompt.messages[0].text, prompt.context) == (f"change {context.parents[0].candidate.id}", context)
     assert operator.read("A=3", prompt) == UnusableReply("no value in A=3")
+
+
+@pytest.mark.parametrize(("old", "new"), [("Matchmaker", Crossover), ("Thinker", ModelOperator)])
+def test_protocols_are_found_under_their_earlier_names(old: str, new: type) -> None:
+    assert getattr(import_module("evokernel.protocols"), old) is new
 
 
 def test_a_plugin_of_today_reads_its_own_prompt_and_may_leave_out_what_has_a_default() -> None:
