@@ -190,8 +190,7 @@ class TemplateOperator(ModelOperator):
         return [known.seq for known in context.insights if known.insight.kind is InsightKind.STRATEGY]
 
     def _read_kernel(self, text: str, prompt: Prompt) -> Draft:
-        context, (_, outside) = prompt.context, split(text)
-        settings, base = self._template.settings, self._base(context)
+        context, settings, base = prompt.context, self._template.settings, self._base(prompt.context)
         wanted = ReplyExpectation(
             language=context.language,
             signature=context.task.signature,
@@ -203,6 +202,7 @@ class TemplateOperator(ModelOperator):
         self._check_new(Candidate(source, context.language), context)
         if base is not None:
             _check_demand(settings.demand, source, base.source)
+        _, outside = split(text)
         return Draft(
             source=source,
             parents=self._lineage(context),
