@@ -118,7 +118,7 @@ class TestRecorded(LanguageModelContract):
         assert write_recording(path, log.calls) == 30
 
         def make(log: CallLog) -> ModelEnsemble:
-            player = RecordedTransport(ReplyRecording.load(path), name="recorded", tell=lambda text: None)
+            player = RecordedTransport(ReplyRecording.load(path), name="recorded", notify=lambda text: None)
             config = ModelConfig(name="recorded", replay=str(path))
             return ModelEnsemble([ConfiguredModel.of(config, player, price=FREE, clock=SystemClock())], log=log)
 
