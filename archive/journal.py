@@ -81,27 +81,27 @@ class EmptyStep:
 
     seq: int
     at: float
-    barren: NoCandidate
+    no_candidate: NoCandidate
 
     @property
     def step(self) -> int:
         """The step."""
-        return self.barren.step
+        return self.no_candidate.step
 
 
 @dataclass(frozen=True, slots=True)
 class InsightEntry:
-    """A step ended with an insight in place of a proposal. `barren` says how it came about."""
+    """A step ended with an insight in place of a proposal. `no_candidate` says how it came about."""
 
     seq: int
     at: float
-    barren: NoCandidate
+    no_candidate: NoCandidate
     insight: Insight
 
     @property
     def step(self) -> int:
         """The step."""
-        return self.barren.step
+        return self.no_candidate.step
 
 
 @dataclass(frozen=True, slots=True)

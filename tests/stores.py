@@ -165,13 +165,13 @@ class StoreBuilder:
 
     def nothing(self, reason: str, *, operator: str = "mutate", exhausted: bool = True) -> None:
         """End the next step without a candidate."""
-        self.store.record_no_candidate(self._barren(operator, reason, exhausted=exhausted))
+        self.store.record_no_candidate(self._no_candidate(operator, reason, exhausted=exhausted))
 
     def insight(self, insight: Insight, *, operator: str = "plan") -> int:
         """End the next step with an insight; return its seq."""
-        return self.store.record_insight(self._barren(operator, ""), insight)
+        return self.store.record_insight(self._no_candidate(operator, ""), insight)
 
-    def _barren(self, operator: str, reason: str, *, exhausted: bool = True) -> NoCandidate:
+    def _no_candidate(self, operator: str, reason: str, *, exhausted: bool = True) -> NoCandidate:
         self._step += 1
         return NoCandidate(self._step - 1, operator, "builders", self.store.last_seq(), reason, exhausted=exhausted)
 

@@ -415,7 +415,7 @@ class SearchSession:
 
     def _commit_no_candidate(self, record: NoCandidate) -> None:
         seq = self._parts.store.record_no_candidate(record)
-        self._notes(self.state.apply_barren(seq, record))
+        self._notes(self.state.apply_no_candidate(seq, record))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""

@@ -96,12 +96,12 @@ class SearchState:
                         fact.seq, fact.proposal, self.verdict_filter.current(fact.evaluation), hashes=hashes
                     )
                     self.standing.since_improvement *= not fact.origin
-                case EmptyStep(barren=barren):
-                    self.apply_barren(fact.seq, barren)
+                case EmptyStep(no_candidate=no_candidate):
+                    self.apply_no_candidate(fact.seq, no_candidate)
                 case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
                     self.apply_final(evaluation)
-                case InsightEntry(barren=barren, insight=insight):
-                    self.apply_insight(fact.seq, barren, insight)
+                case InsightEntry(no_candidate=no_candidate, insight=insight):
+                    self.apply_insight(fact.seq, no_candidate, insight)
                 case InboxEntry():
                     self.apply_inbox(fact)
 
@@ -130,15 +130,15 @@ class SearchState:
         )
         return improved, self.archipelago.tell(outcome)
 
-    def apply_barren(self, seq: int, barren: NoCandidate) -> list[Notice]:
+    def apply_no_candidate(self, seq: int, no_candidate: NoCandidate) -> list[Notice]:
         """Take in a step whose operator had nothing to offer."""
         self.seq = seq
-        return self.archipelago.tell(_without_candidate(seq, barren, None))
+        return self.archipelago.tell(_without_candidate(seq, no_candidate, None))
 
-    def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[Notice]:
+    def apply_insight(self, seq: int, no_candidate: NoCandidate, insight: Insight) -> list[Notice]:
         """Take in a step that ended in words instead of a candidate."""
         self.seq = seq
-        return self.archipelago.tell(_without_candidate(seq, barren, insight))
+        return self.archipelago.tell(_without_candidate(seq, no_candidate, insight))
 
     def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
         """Take in what somebody handed to the engine, and say what became of it.
@@ -271,18 +271,18 @@ class SearchState:
         return self.archipelago.fingerprint()
 
 
-def _without_candidate(seq: int, barren: NoCandidate, insight: Insight | None) -> StepResult:
+def _without_candidate(seq: int, no_candidate: NoCandidate, insight: Insight | None) -> StepResult:
     return StepResult(
         seq=seq,
         proposal=None,
-        step=barren.step,
-        island=barren.island,
-        operator=barren.operator,
-        parents=barren.parents,
+        step=no_candidate.step,
+        island=no_candidate.island,
+        operator=no_candidate.operator,
+        parents=no_candidate.parents,
         evaluation=None,
-        exhausted=barren.exhausted,
+        exhausted=no_candidate.exhausted,
         insight=insight,
-        usage=barren.usage,
+        usage=no_candidate.usage,
     )
 
 

@@ -125,8 +125,8 @@ def _fate(fact: ResultEntry | EmptyStep | InsightEntry | None) -> AnswerFate:
             return AnswerFate(evaluation.status.value, fact.proposal.candidate.id, speedup, evaluation.feedback)
         case InsightEntry(insight=insight):
             return AnswerFate("noted", text=f"{insight.kind}: {insight.title}")
-        case EmptyStep(barren=barren):
-            return AnswerFate("unusable", text=barren.reason)
+        case EmptyStep(no_candidate=no_candidate):
+            return AnswerFate("unusable", text=no_candidate.reason)
     return AnswerFate("waits", text="it was taken in and is not judged yet; the next engine goes on with it")
 
 

@@ -102,10 +102,12 @@ def test_a_search_lives_with_what_a_small_model_says(tmp_path: Path, url: str) -
     # every step that asked the model has come to something: a kernel, or a reason why there is none
     steps = {call.call.origin.step for call in calls} - waiting
     assert steps <= {step_of(fact) for fact in facts}
-    barren = [fact.barren for fact in facts if isinstance(fact, EmptyStep) and fact.barren.step in steps]
-    assert barren, "a model of this size wrote usable kernels only: look at what it is asked"
-    assert all(each.reason for each in barren)
-    assert any(each.usage.completion_tokens > 0 for each in barren)
+    no_candidate = [
+        fact.no_candidate for fact in facts if isinstance(fact, EmptyStep) and fact.no_candidate.step in steps
+    ]
+    assert no_candidate, "a model of this size wrote usable kernels only: look at what it is asked"
+    assert all(each.reason for each in no_candidate)
+    assert any(each.usage.completion_tokens > 0 for each in no_candidate)
 
 
 def step_of(fact: Fact) -> int | None:
@@ -114,5 +116,5 @@ def step_of(fact: Fact) -> int | None:
         case ResultEntry():
             return fact.step
         case EmptyStep() | InsightEntry():
-            return fact.barren.step
+            return fact.no_candidate.step
     return None

@@ -224,15 +224,15 @@ def apply(store, path, model, operation, n):
 def apply_without_candidate(store, model, operation, n):
     seq = len(model.facts) + 1
     if operation == "barren":
-        barren = NoCandidate(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
-        assert store.record_no_candidate(barren) == seq
-        model.facts.append(EmptyStep(seq, 0.0, barren))
+        no_candidate = NoCandidate(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
+        assert store.record_no_candidate(no_candidate) == seq
+        model.facts.append(EmptyStep(seq, 0.0, no_candidate))
     elif operation == "insight":
-        barren = NoCandidate(model.step, "plan", "main", seq - 1)
+        no_candidate = NoCandidate(model.step, "plan", "main", seq - 1)
         about = model.tried[-1] if model.tried else ""
         insight = Insight(InsightKind.STRATEGY, str(n), "how", about, n / 4, tuple(model.learned[:2]))
-        assert store.record_insight(barren, insight) == seq
-        model.facts.append(InsightEntry(seq, 0.0, barren, insight))
+        assert store.record_insight(no_candidate, insight) == seq
+        model.facts.append(InsightEntry(seq, 0.0, no_candidate, insight))
         model.learned.append(seq)
     elif operation == "call":  # for a step that never comes
         store.calls.begin(ModelCall(Origin(model.step, "main", "plan"), 0, "think", "m", (), {}, n, 1, 0.0))

@@ -101,12 +101,16 @@ def test_its_reply_ends_in_the_lineage(path: Path, operator: str) -> None:
     prompt = "\n".join(message.text for message in calls[0].call.messages)
     assert 'extern "C" void run(const float* a' in prompt or operator in THINK
     if operator in THINK:
-        learned = [fact for fact in facts if isinstance(fact, InsightEntry) and fact.barren.operator == operator]
+        learned = [fact for fact in facts if isinstance(fact, InsightEntry) and fact.no_candidate.operator == operator]
         assert learned
         assert learned[0].insight.title.startswith("thought")
         return
     made = [fact.proposal for fact in facts if isinstance(fact, ResultEntry) and fact.proposal.operator == operator]
-    refused = [fact.barren.reason for fact in facts if isinstance(fact, EmptyStep) and fact.barren.operator == operator]
+    refused = [
+        fact.no_candidate.reason
+        for fact in facts
+        if isinstance(fact, EmptyStep) and fact.no_candidate.operator == operator
+    ]
     assert made, refused
     assert made[0].rationale.startswith(f"{operator}: ")
     assert "number" in made[0].rationale

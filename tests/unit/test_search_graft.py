@@ -47,7 +47,7 @@ def test_grafts_come_from_other_skeletons_and_end_when_all_is_tried(tmp_path: Pa
         named = [name for name in child if name in proposal.rationale.partition(" from ")[0]]
         assert {name: theirs[name] if name in named else own[name] for name in own} == child
         assert proposal.rationale.endswith(f" from {proposal.parents[1][:8]}")
-    assert not [fact for fact in facts if isinstance(fact, EmptyStep) and fact.barren.operator == "graft"]
+    assert not [fact for fact in facts if isinstance(fact, EmptyStep) and fact.no_candidate.operator == "graft"]
     config = toy_config(budget={"evaluations": 10_000}, islands=ISLANDS, reset_after=None)
     assert replayed(tmp_path / "toy.db", config).fingerprint() == search.state.fingerprint()
 
@@ -57,5 +57,5 @@ def test_without_regions_it_costs_no_step(tmp_path: Path) -> None:
     reason, _ = run(tmp_path / "toy.db", sources=plain)
     assert reason == "every operator has tried everything it can"
     with Store.open(tmp_path / "toy.db", write=False) as store:
-        assert not any(isinstance(f, EmptyStep) and f.barren.operator == "graft" for f in store.facts())
+        assert not any(isinstance(f, EmptyStep) and f.no_candidate.operator == "graft" for f in store.facts())
         assert {f.proposal.operator for f in store.facts() if isinstance(f, ResultEntry)} == {"seed", "tune"}

@@ -51,9 +51,9 @@ def test_a_reply_of_no_use_is_a_row_with_its_reason_and_the_operator_is_asked_ag
         return "I am sorry" if request.origin.step < 5 else upwards(request)
 
     _, search, operators = run(path, script, budget={"evaluations": 4})
-    barren = [fact.barren for fact in facts(path, EmptyStep)]
-    assert {each.reason for each in barren if each.step < 5} == {"no values in the reply"}
-    assert not any(each.exhausted for each in barren)
+    no_candidate = [fact.no_candidate for fact in facts(path, EmptyStep)]
+    assert {each.reason for each in no_candidate if each.step < 5} == {"no values in the reply"}
+    assert not any(each.exhausted for each in no_candidate)
     assert search.standing.results == 4
     assert same_after_replay(path, search, operators, budget={"evaluations": 4})
 
@@ -61,7 +61,7 @@ def test_a_reply_of_no_use_is_a_row_with_its_reason_and_the_operator_is_asked_ag
 def test_the_same_kernel_twice_is_of_no_use(path: Path) -> None:
     _, search, _ = run(path, lambda request: "A=2 B=2", budget={"evaluations": 9})
     assert search.standing.results == 2  # the seed and one
-    assert all("known already" in fact.barren.reason for fact in facts(path, EmptyStep))
+    assert all("known already" in fact.no_candidate.reason for fact in facts(path, EmptyStep))
 
 
 def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
@@ -227,7 +227,7 @@ def test_answers_from_elsewhere_are_judged_as_if_a_model_had_given_them(path: Pa
     told = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert [proposal.usage.model for proposal in told] == ["a colleague"]
     assert search.standing.best_speedup == pytest.approx(1.0)
-    assert [fact.barren.reason for fact in facts(path, EmptyStep)] == ["no values in the reply"]
+    assert [fact.no_candidate.reason for fact in facts(path, EmptyStep)] == ["no values in the reply"]
     assert [fact.insight.text for fact in facts(path, InsightEntry)] == ["go on"]
     assert any("was left alone" in note for note in heard.notes)
     assert same_after_replay(path, search, operators)

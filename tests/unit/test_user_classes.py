@@ -41,7 +41,7 @@ def test_a_chooser_of_a_users_own_orders_the_operators(tmp_path: Path) -> None:
         asyncio.run(toy_search(store, config, InstantEvaluator()).run())
         facts = list(store.facts())
     made = [fact.proposal.operator for fact in facts if isinstance(fact, ResultEntry)]
-    nothing = [fact.barren.operator for fact in facts if isinstance(fact, EmptyStep)]
+    nothing = [fact.no_candidate.operator for fact in facts if isinstance(fact, EmptyStep)]
     assert made.count("blend") + nothing.count("blend") > made.count("tune") / 4  # by their shares it had none
 
 

@@ -45,10 +45,10 @@ def test_facts_come_back_in_order(filled):
         ResultEntry,
     ]
     assert [fact.seq for fact in facts] == [fact.step for fact in facts] == [1, 2, 3, 4, 5, 6]
-    assert (facts[1].insight, facts[1].barren.usage) == (PLAN, Usage("m", 1, 2, 0.5))
-    assert [fact.barren.exhausted for fact in facts[2:4]] == [True, False]
+    assert (facts[1].insight, facts[1].no_candidate.usage) == (PLAN, Usage("m", 1, 2, 0.5))
+    assert [fact.no_candidate.exhausted for fact in facts[2:4]] == [True, False]
     assert (facts[4].insight.sources, facts[4].insight.candidate) == ((2,), candidate(1).id)
-    assert facts[4].barren.parents == (candidate(1).id,)
+    assert facts[4].no_candidate.parents == (candidate(1).id,)
     assert facts[5].proposal.insights == (5, 2)
 
 

@@ -82,7 +82,7 @@ def check_first(store):
         StopEntry,
     ]
     parent = candidate(1).id
-    assert facts[1].barren == NoCandidate(
+    assert facts[1].no_candidate == NoCandidate(
         2, "rewrite", "main", 1, "nothing left", (parent,), usage=Usage("m", 1, 2, 0.5)
     )
     made = facts[2].proposal

@@ -31,10 +31,10 @@ def test_a_proposal_and_its_result_come_back_as_they_were(store):
 
 def test_every_kind_of_fact_comes_back_in_order(store, path):
     result(store, 1)
-    barren = NoCandidate(
+    no_candidate = NoCandidate(
         2, "rewrite", "main", 1, "nothing left", parents=(making.candidate(1).id,), usage=Usage("m", 1, 2, 0.5)
     )
-    assert store.record_no_candidate(barren) == 2
+    assert store.record_no_candidate(no_candidate) == 2
     final = good(1, budget=Fidelity.FINAL)
     assert store.add_evaluation(final) == 3
     Store.inbox_put(path, "hint", {"text": "try 8×8"}, author="me")
@@ -53,7 +53,7 @@ def test_every_kind_of_fact_comes_back_in_order(store, path):
         StopEntry,
     ]
     assert [fact.seq for fact in facts] == [1, 2, 3, 4, 5, 6]
-    assert (facts[1].barren, facts[2].evaluation, facts[3], facts[4].new) == (barren, final, entry, 120)
+    assert (facts[1].no_candidate, facts[2].evaluation, facts[3], facts[4].new) == (no_candidate, final, entry, 120)
     assert (entry.payload, entry.author, facts[5].reason) == ({"text": "try 8×8"}, "me", "enough")
     assert store.verify() == []
 

@@ -56,7 +56,7 @@ def test_old_plugins_of_each_sort_take_part_in_a_search(tmp_path: Path) -> None:
         facts = list(store.facts())
     made = [fact.proposal for fact in facts if isinstance(fact, ResultEntry)]
     assert {proposal.operator for proposal in made} == {"seed", *OLD}
-    nothing = [fact.barren for fact in facts if isinstance(fact, EmptyStep)]
+    nothing = [fact.no_candidate for fact in facts if isinstance(fact, EmptyStep)]
     assert {each.operator for each in nothing} == {"tests.old_plugins:Eight"}
     assert len({each.parents for each in nothing}) == len(nothing)  # asked once where it has nothing to offer
 
