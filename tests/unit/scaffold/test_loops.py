@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.loop_nests import make_plan
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.trace import to_graph, trace
 
@@ -73,10 +72,8 @@ def generate(name: str) -> str:
     first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
     graphs = trace(lambda given: function(**given), {key: (first[key], second[key]) for key in shapes}, sizes)
     traced = to_graph(*graphs, sizes)
-    outputs = tuple(f"out{place}" for place in range(len(traced.outputs)))
-    body = CppWriter(
-        make_plan(traced.outputs, outputs, sizes), arguments=list(shapes), taken=[*sizes.names, *outputs]
-    ).body()
+    outputs = {f"out{place}": node for place, node in enumerate(traced.outputs)}
+    body = CppWriter(outputs, sizes, arguments=list(shapes), taken=[*sizes.names, *outputs]).body()
     parameters = [f"const float* {key}" for key in shapes]
     parameters += [f"int64_t {key}" for key in sizes.names] + [f"float* {key}" for key in outputs]
     return f'extern "C" void {name}({", ".join(parameters)}) {{\n' + "\n".join(body) + "\n}\n"
