@@ -40,7 +40,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	    fi; \
 	fi
 	if $(HAS_TRITON); then sed -i '/^triton==/d' $(VENV)/constraints.txt; fi
-	if $(HAS_NVRTC); then sed -i '/^nvidia-/d' $(VENV)/constraints.txt; fi
+	if $(HAS_NVRTC); then sed -i '/^nvidia-cuda-/d' $(VENV)/constraints.txt; fi
 	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.$(EXTRAS)'
 	touch $@
 

@@ -14,7 +14,6 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, byref, c_uint
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -42,10 +41,6 @@ VALUES = {
 PERIOD_S = 0.05
 
 
-class _Rates(Structure):
-    _fields_ = (("gpu", c_uint), ("memory", c_uint))
-
-
 class Sampler(threading.Thread):
     """Asks NVML how busy a GPU was, again and again: the share of time in which some kernel ran."""
 
@@ -57,9 +52,8 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Sample until told to stop."""
-        rates = _Rates()
         while not self._over.wait(PERIOD_S):
-            nvml.call("nvmlDeviceGetUtilizationRates", self._handle, byref(rates))
+            rates = nvml.ask("nvmlDeviceGetUtilizationRates", self._handle)
             self.samples.append((time.monotonic(), rates.gpu))
 
     def stop(self) -> None:

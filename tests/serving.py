@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from evokernel.serve.application import ServerLimits
 from evokernel.serve.feed import PollingLimits
-from evokernel.serve.server import DEFAULTS, Server, ServerLimits
+from evokernel.serve.server import DEFAULTS, Server
 from evokernel.serve.site import ServedStores
 
 SAFETY_NET_S = 90.0
@@ -24,7 +25,7 @@ QUICK = PollingLimits(poll_s=0.02, least_s=0.02, share=0.5)
 def serving(*paths: Path, limits: ServerLimits = DEFAULTS, pace: PollingLimits = QUICK) -> Iterator[Server]:
     """Serve stores on a free port of the loopback while the block runs."""
     with ServedStores(paths, pace=pace) as site, Server(site, limits=limits) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             yield server
@@ -81,17 +82,27 @@ def reply_of(got: bytes) -> Reply:
     head, _, body = got.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+    if headers.get("transfer-encoding") == "chunked":
+        body = b"".join(chunks(body))
     if headers.get("content-encoding") == "gzip" and body:
         body = gzip.decompress(body)
     return Reply(int(lines[0].split()[1]) if lines[0] else 0, headers, body)
 
 
+def chunks(body: bytes) -> Iterator[bytes]:
+    """Read a body that says before each piece how long it is."""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        yield rest[: int(size, 16)]
+        body = rest[int(size, 16) + 2 :]
+
+
 def ask(server: Server, target: str = "/", *, method: str = "GET", host: str | None = None, **headers: str) -> Reply:
     """Ask for something as a browser does; `headers` are named with _ for -."""
-    named = f"127.0.0.1:{server.server_port}" if host is None else host
+    named = f"127.0.0.1:{server.port}" if host is None else host
     lines = [f"{method} {target} HTTP/1.1", f"Host: {named}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return exchange(server.server_port, "\r\n".join([*lines, "", ""]).encode())
+    return exchange(server.port, "\r\n".join([*lines, "", ""]).encode())
 
 
 class Listener:

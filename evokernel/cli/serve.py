@@ -1,5 +1,6 @@
 """`evokernel serve`: the report as a page that follows its runs."""
 
+import importlib.util
 import signal
 import webbrowser
 from pathlib import Path
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
 from evokernel.cli.locate import store_path
+from evokernel.errors import ConfigError
 
 
 @click.command(
@@ -29,6 +31,11 @@ def command(stores: tuple[Path, ...], host: str, port: int, show: bool) -> None:
     A run may be at work here or in another process, be killed and go on, or begin later. Nothing is ever written.
     Several stores get an index.
     """
+    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
+        raise ConfigError(
+            "this command needs starlette and uvicorn, which are not installed: pip install starlette uvicorn, or "
+            "the extra serve of evokernel-search"
+        )
     from evokernel.serve.server import Server
     from evokernel.serve.site import ServedStores
 

@@ -1,199 +1,130 @@
-"""Writes a plan as plain C++: one loop nest after the other, scalar accumulators, every subscript spelled out."""
+"""Writes a graph as plain C++: one loop nest for each value that is kept, every subscript spelled out."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 from evokernel.scaffold.expression_text import ATOM, ExpressionText, combine, wrapped
-from evokernel.scaffold.index_arithmetic import Index, loop_index, resolve, subscript, value_of, variables_in
-from evokernel.scaffold.loop_nests import LoopNests, Nest, NestValue, Use
-from evokernel.scaffold.operation_graph import Node
+from evokernel.scaffold.index_arithmetic import (
+    Index,
+    loop_extents,
+    loop_index,
+    reduced_shape,
+    resolve,
+    subscript,
+    summands,
+    value_of,
+)
+from evokernel.scaffold.operation_graph import REDUCTIONS, VIEWS, Node, in_order
+from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
 _STARTS = {"sum": "0.0f", "matmul": "0.0f", "prod": "1.0f", "amax": "-INFINITY", "amin": "INFINITY"}
-_LOCAL_NAMES = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "amin": "low", "rsqrt": "scale"}
-
-
-@dataclass
-class LoopScope:
-    """Lines inside one loop (or the function), with the values already named there."""
-
-    header: str = ""
-    variable: str = ""
-    items: list["str | LoopScope"] = field(default_factory=list)
-    named: dict[Use, str] = field(default_factory=dict)
-
-    def render(self, depth: int) -> list[str]:
-        """Return the lines, indented."""
-        pad = "    " * depth
-        lines: list[str] = [pad + self.header] if self.header else []
-        for item in self.items:
-            lines += [f"{pad}    {item}"] if isinstance(item, str) else item.render(depth + 1)
-        return [*lines, pad + "}"] if self.header else lines
+_TOTALS = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "amin": "low"}
 
 
 class CppWriter:
     """Writes the body of `run`.
 
     Args:
-        plan: the nests.
+        outputs: the values to compute, by the name of the buffer each is written to.
+        sizes: what the sizes of the graph stand for.
         arguments: the names of the inputs, in the order of the trace.
         taken: every other name that is used in the function.
     """
 
-    def __init__(self, plan: LoopNests, *, arguments: Sequence[str], taken: Sequence[str]) -> None:
-        self._plan = plan
-        self._inputs = {f"input {place}": name for place, name in enumerate(arguments)}
-        used = {*arguments, *taken}
-        self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in used]
-        self._used = {*used, *self._loops}
-        self._scopes: list[LoopScope] = [LoopScope()]
-        self._counts: dict[Use, int] = {}
+    def __init__(
+        self, outputs: Mapping[str, Node], sizes: SymbolicSizes, *, arguments: Sequence[str], taken: Sequence[str]
+    ) -> None:
+        self._sizes = sizes
+        self._buffers = {f"input {place}": name for place, name in enumerate(arguments)}
+        self._used = {*arguments, *taken}
+        self._loops = [name for name in (*_LOOPS, *(f"i{n}" for n in range(9))) if name not in self._used]
+        self._used.update(self._loops)
+        self._totals = {op: self._fresh(name) for op, name in _TOTALS.items()}
+        self._outputs = {name: self._as_it_lies(node) for name, node in outputs.items()}
+        self._kept: dict[Node, str] = {}
 
     def body(self) -> list[str]:
         """Return the lines of the body."""
-        top = self._scopes[0]
-        for name, shape in self._plan.temporaries:
-            fresh = self._fresh("t")
-            for stage in self._plan.stages.values():
-                stage.buffer = fresh if stage.buffer == name else stage.buffer
-            top.items.append(f"std::vector<float> {fresh}({self._plan.sizes.product(shape)});")
-        for nest in self._plan.nests:
-            self._nest(nest)
-        return top.render(0)
+        lines: list[str] = []
+        for node in kept_values(self._outputs.values()):
+            name = next((name for name, output in self._outputs.items() if output is node), "")
+            if not name:
+                name = self._fresh("t")
+                kind = "char" if node.kind == "bool" else node.kind
+                lines.append(f"std::vector<{kind}> {name}({self._sizes.product(node.shape)});")
+            lines += self._nest(node, name)
+            self._kept[node] = name
+        for name, node in self._outputs.items():
+            lines += [] if self._kept.get(node) == name else self._nest(node, name)
+        return ["    " + line for line in lines]
 
-    def _nest(self, nest: Nest) -> None:
-        stages = [stage for stage in nest.stages if not stage.skipped]
-        for level in range(nest.depth):
-            self._open(self._loops[level], nest.stages[0].outer[level])
-        for stage in stages:
-            self._stage(stage, nest.depth)
-        for _ in range(nest.depth):
-            self._close()
+    def _as_it_lies(self, node: Node) -> Node:
+        """Return the value that an output is in memory: what only has another shape needs no loops of its own."""
+        index = loop_index(node.shape, self._loops, self._sizes)
+        source, place = resolve(node, index, self._sizes)
+        same = subscript(source.shape, place, self._sizes) == subscript(node.shape, index, self._sizes)
+        return source if same and prod(source.shape) == prod(node.shape) else node
 
-    def _open(self, variable: str, extent: int) -> None:
-        bound = self._plan.sizes.text(extent)
-        self._scopes.append(LoopScope(f"for (int64_t {variable} = 0; {variable} < {bound}; ++{variable}) {{", variable))
+    def _nest(self, node: Node, buffer: str) -> list[str]:
+        """Return the loops over the elements of a value; one that is kept, or is a view, is copied."""
+        extents = loop_extents(node.shape, self._sizes)
+        outer = self._loops[: len(extents)]
+        index = loop_index(node.shape, outer, self._sizes)
+        place = f"{buffer}[{subscript(node.shape, index, self._sizes)}]"
+        if node in self._kept or node.op not in REDUCTIONS:
+            return self._around(outer, extents, [f"{place} = {self._text(node, index).text};"])
+        total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
+        inner = self._loops[len(outer) : len(outer) + len(reduced)]
+        across = loop_index(reduced_shape(node), inner, self._sizes)
+        step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)])
+        lines = [f"float {total} = {_STARTS[node.op]};", *self._around(inner, reduced, [step]), f"{place} = {total};"]
+        return self._around(outer, extents, lines) if outer else ["{", *("    " + line for line in lines), "}"]
 
-    def _close(self) -> None:
-        block = self._scopes.pop()
-        self._scopes[-1].items.append(block)
+    def _around(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
+        """Return lines inside loops."""
+        for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
+            head = f"for (int64_t {variable} = 0; {variable} < {self._sizes.text(extent)}; ++{variable}) {{"
+            lines = [head, *("    " + line for line in lines), "}"]
+        return lines
 
-    def _stage(self, stage: NestValue, depth: int) -> None:
-        outer, inner = stage.outer, stage.inner
-        variables = tuple(self._loops[: len(outer) + len(inner)])
-        for level in range(depth, len(outer)):
-            self._open(variables[level], outer[level])
-        index = loop_index(stage.node.shape, variables[: len(outer)])
-        place = f"{stage.buffer}[{subscript(stage.node.shape, index, self._plan.sizes)}]" if stage.buffer else ""
-        if stage.reduces:
-            self._reduction(stage, variables, index, place)
-        else:
-            self._map(stage, variables, index, place)
-        for _ in range(depth, len(outer)):
-            self._close()
-
-    def _map(self, stage: NestValue, variables: tuple[str, ...], index: Index, place: str) -> None:
-        uses = stage.uses(variables)
-        self._count(uses)
-        texts = [self._text(*use) for use in uses]
-        value = texts[0].text if stage.output else combine(stage.node, texts).text
-        if place:
-            self._scopes[-1].items.append(f"{place} = {value};")
-        else:
-            self._name(stage.node, index, value, len(self._scopes) - 1)
-
-    def _reduction(self, stage: NestValue, variables: tuple[str, ...], index: Index, place: str) -> None:
-        node, home = stage.node, self._scopes[-1]
-        total = self._fresh(_LOCAL_NAMES[node.op])
-        for variable, extent in zip(variables[len(stage.outer) :], stage.inner, strict=True):
-            self._open(variable, extent)
-        uses = stage.uses(variables)
-        self._count(uses)
-        texts = [self._text(*use) for use in uses]
-        self._scopes[-1].items.append(_accumulate(node.op, total, texts))
-        for place_in in range(len(stage.inner), 0, -1):
-            if place_in == 1:  # whatever was named on the way stands before the accumulator
-                home.items.append(f"float {total} = {_STARTS[node.op]};")
-            self._close()
-        home.named[(node, index)] = total
-        if place:
-            home.items.append(f"{place} = {total};")
-
-    def _count(self, uses: list[Use]) -> None:
-        """Count how often each value is used in one step, so that those used twice get a name."""
-        self._counts = {}
-        todo = list(uses)
-        while todo:
-            node, index = resolve(*todo.pop(), self._plan.sizes)
-            self._counts[(node, index)] = self._counts.get((node, index), 0) + 1
-            if self._counts[(node, index)] == 1 and node not in self._plan.stages:
-                todo += [(arg, index if arg.shape else ()) for arg in node.args]
-
-    def _text(self, node: Node, index: Index, *, inside: int | None = None) -> ExpressionText:
-        """Return a value as C++, naming on the way what is used twice or does not change in the innermost loop.
-
-        `inside` is the scope in which the expression around it is written; the innermost one by default.
-        """
-        around = len(self._scopes) - 1 if inside is None else inside
-        node, index = resolve(node, index, self._plan.sizes)
-        for scope in reversed(self._scopes):
-            if (node, index) in scope.named:
-                return ExpressionText(scope.named[(node, index)], ATOM)
-        sizes = self._plan.sizes
-        stage = self._plan.stages.get(node)
-        if stage is not None:
-            return ExpressionText(f"{stage.buffer}[{subscript(node.shape, index, sizes)}]", ATOM)
-        if node.op == "input":
-            return ExpressionText(f"{self._inputs[str(node.attrs[0])]}[{subscript(node.shape, index, sizes)}]", ATOM)
+    def _text(self, node: Node, index: Index) -> ExpressionText:
+        """Return an element of a value as C++."""
+        node, index = resolve(node, index, self._sizes)
+        if node in self._kept or node.op == "input":
+            buffer = self._kept.get(node) or self._buffers[str(node.attrs[0])]
+            return ExpressionText(f"{buffer}[{subscript(node.shape, index, self._sizes)}]", ATOM)
         if node.op == "number":
-            return self._number(node, around)
+            text = str(node.attrs[0])
+            return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
         if node.op == "iota":
-            return _iota(node, value_of(index[0], sizes))
-        level = self._level(index)
-        named = self._counts.get((node, index), 0) > 1 or level < around
-        home = level if named else around
-        made = combine(node, [self._text(arg, index if arg.shape else (), inside=home) for arg in node.args])
-        return ExpressionText(self._name(node, index, made.text, level), ATOM) if named else made
-
-    def _number(self, node: Node, around: int) -> ExpressionText:
-        text = str(node.attrs[0])
-        if "sqrt" in text and around > 0:
-            return ExpressionText(self._name(node, (), text, 0), ATOM)
-        return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
-
-    def _level(self, index: Index) -> int:
-        """Return the outermost scope in which all variables of an index are known."""
-        words = set(re.findall(r"\w+", variables_in(index)))
-        levels = [level for level, scope in enumerate(self._scopes) if scope.variable and scope.variable in words]
-        return max(levels, default=0)
-
-    def _name(self, node: Node, index: Index, value: str, level: int) -> str:
-        name = self._fresh(_local_name(node))
-        scope = self._scopes[level]
-        scope.items.append(f"const {node.kind} {name} = {value};")
-        scope.named[(node, index)] = name
-        return name
+            return _iota(node, value_of(index[0], self._sizes))
+        return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
 
     def _fresh(self, base: str) -> str:
-        names = (base, *(f"{base}{number}" for number in range(2, 10_000)))
-        name = next(name for name in names if name not in self._used)
+        name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)
         self._used.add(name)
         return name
 
 
-def _local_name(node: Node) -> str:
-    if node.op == "div" and node.args[0].op in ("sum", "broadcast") and node.args[1].op == "number":
-        source = node.args[0]
-        while source.op == "broadcast":
-            source = source.args[0]
-        if source.op == "sum":
-            return "variance" if _is_square(source.args[0]) else "mean"
-    return _LOCAL_NAMES.get(node.op, "value" if node.kind == "float" else "flag" if node.kind == "bool" else "number")
+def kept_values(outputs: Iterable[Node]) -> list[Node]:
+    """Return the values that get loops and a buffer of their own, arguments first.
 
-
-def _is_square(node: Node) -> bool:
-    return node.op == "mul" and node.args[0] is node.args[1]
+    These are reductions, outputs, and what would be computed again for each use, or for each element made from it.
+    """
+    order = in_order(outputs := tuple(outputs))
+    uses, again = Counter(outputs), set[Node]()
+    for node in reversed(order):
+        for arg in node.args:
+            uses[arg] += uses[node] if node.op in VIEWS else 1
+            if node.op == "matmul" or prod(node.shape) > prod(arg.shape) or (node.op in VIEWS and node in again):
+                again.add(arg)
+    return [
+        node
+        for node in order
+        if node.op in REDUCTIONS or (node.pointwise and (node in outputs or node in again or uses[node] > 1))
+    ]
 
 
 def _accumulate(op: str, total: str, texts: list[ExpressionText]) -> str:

@@ -1,5 +1,6 @@
 """Index arithmetic: which element of a value is meant, from the loop variables outside to the bytes of a buffer."""
 
+from collections.abc import Sequence
 from math import prod
 
 from evokernel.scaffold.operation_graph import Node, Shape
@@ -10,10 +11,37 @@ Digits = tuple[tuple[str, int], ...]
 Index = tuple[Digits, ...]
 
 
-def loop_index(shape: Shape, variables: tuple[str, ...]) -> Index:
-    """Return the index that runs over a shape with one variable for each dimension longer than 1."""
+def loop_extents(shape: Shape, sizes: SymbolicSizes) -> list[int]:
+    """Return the extents of the loops over a shape: none for 1, one for each dimension that was merged into another."""
+    return [part for extent in shape for part in sizes.parts(extent)]
+
+
+def loop_index(shape: Shape, variables: Sequence[str], sizes: SymbolicSizes) -> Index:
+    """Return the index that runs over a shape with the variables of those loops."""
     names = iter(variables)
-    return tuple(((next(names), extent),) if extent != 1 else () for extent in shape)
+    return tuple(tuple((next(names), part) for part in sizes.parts(extent)) for extent in shape)
+
+
+def reduced_shape(node: Node) -> Shape:
+    """Return the extents that a reduction reduces."""
+    return tuple(node.args[0].shape[dim] for dim in _reduced(node))
+
+
+def summands(node: Node, index: Index, across: Index) -> list[tuple[Node, Index]]:
+    """Return what one step of a reduction reads, for an element of it and an index over what it reduces."""
+    source, dims = node.args[0], _reduced(node)
+    if node.op == "matmul":
+        right = node.args[1]
+        batch = index[:-2] if len(right.shape) > 2 else ()
+        return [(source, (*index[:-1], *across)), (right, (*batch, *across, index[-1]))]
+    reduced, kept = iter(across), iter(index)
+    return [(source, tuple(next(reduced if dim in dims else kept) for dim in range(len(source.shape))))]
+
+
+def _reduced(node: Node) -> tuple[int, ...]:
+    dims = (len(node.args[0].shape) - 1,) if node.op == "matmul" else node.attrs[0]
+    assert isinstance(dims, tuple)
+    return dims
 
 
 def resolve(node: Node, index: Index, sizes: SymbolicSizes) -> tuple[Node, Index]:
@@ -33,11 +61,6 @@ def subscript(shape: Shape, index: Index, sizes: SymbolicSizes) -> str:
             stride = (*(extent for _, extent in digits[position + 1 :]), *rest)
             terms.append(_term(text, stride, sizes))
     return " + ".join(terms) or "0"
-
-
-def variables_in(index: Index) -> str:
-    """Return the text of all digits, for finding the loop variables in them."""
-    return " ".join(text for digits in index for text, _ in digits)
 
 
 def value_of(digits: Digits, sizes: SymbolicSizes) -> str:

@@ -14,7 +14,6 @@ TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
     "acos", "atan", "erf", "erfc", "pow", "rsqrt", "sqrt",
 })  # fmt: skip
-EXPENSIVE = TRANSCENDENTAL | {"div"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,20 +94,16 @@ def _is(node: Node, text: str) -> bool:
     return node.op == "number" and node.attrs[0] == text
 
 
-def users_of(outputs: tuple[Node, ...]) -> tuple[list[Node], dict[Node, list[Node]]]:
-    """Return all nodes in an order that has arguments first, and for each node those that use it."""
-    order: list[Node] = []
-    users: dict[Node, list[Node]] = {}
+def in_order(outputs: tuple[Node, ...]) -> list[Node]:
+    """Return all nodes, arguments first."""
+    order: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
-        if node in users:
-            return
-        users[node] = []
-        for arg in node.args:
-            visit(arg)
-            users[arg].append(node)
-        order.append(node)
+        if node not in order:
+            for arg in node.args:
+                visit(arg)
+            order[node] = None
 
     for output in outputs:
         visit(output)
-    return order, users
+    return list(order)

@@ -18,7 +18,6 @@ from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.loop_nests import make_plan
 from evokernel.scaffold.trace import Traced
 from evokernel.task import Scalar, Signature, Task, Workload
 
@@ -30,10 +29,9 @@ def write_seed(traced: Traced, signature: Signature) -> str:
     """Return a C++ kernel with one plain loop nest for each step."""
     outputs = [tensor.name for tensor in signature.outputs]
     arguments = [tensor.name for tensor in signature.inputs]
-    plan = make_plan(traced.outputs, tuple(outputs), traced.sizes)
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
-    lines = CppWriter(plan, arguments=arguments, taken=taken).body()
-    body = "\n".join(lines)
+    made = dict(zip(outputs, traced.outputs, strict=True))
+    body = "\n".join(CppWriter(made, traced.sizes, arguments=arguments, taken=taken).body())
     headers = ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
     headers += ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)

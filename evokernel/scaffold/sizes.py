@@ -54,6 +54,12 @@ class SymbolicSizes:
         """Say whether a size of the first trace is made of dimensions."""
         return bool(self.factors(size)[1]) or size in self.offsets
 
+    def parts(self, size: int) -> tuple[int, ...]:
+        """Return the dimensions that a size of the first trace is a product of, or the size itself; nothing for 1."""
+        number, names = self.factors(size)
+        split = number == 1 and size not in self.offsets
+        return tuple(self.first[name] for name in names) if split else (size,)
+
     def factors(self, size: int) -> tuple[int, tuple[str, ...]]:
         """Return a size of the first trace as a number and the dimensions it is multiplied with."""
         found: list[str] = []

@@ -65,21 +65,5 @@ def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.e
     return AccessPolicy(names, numbers=True, token=token or secrets.token_urlsafe(24))
 
 
-def cookie_value(headers: list[str], name: str) -> str | None:
-    """Return the value of a cookie in the Cookie headers of a request, or None."""
-    for header in headers:
-        for part in header.split(";"):
-            key, sign, value = part.strip().partition("=")
-            if sign and key == name:
-                return value
-    return None
-
-
-def bearer(headers: list[str]) -> str | None:
-    """Return the token of an Authorization header, or None."""
-    scheme, _, value = headers[0].strip().partition(" ") if len(headers) == 1 else ("", "", "")
-    return value.strip() if scheme.lower() == "bearer" else None
-
-
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

@@ -6,12 +6,10 @@ copy of some milliseconds that takes longer than it should has waited for somebo
 says nothing: it may fit into a slice of ours, and after a pause it takes 0.2 to 0.4 ms beside contexts that are idle.)
 """
 
-import ctypes
 import os
 import time
 from collections import deque
 from collections.abc import Callable
-from ctypes import byref, c_uint, c_ulonglong
 from dataclasses import dataclass
 from statistics import median
 
@@ -26,7 +24,6 @@ _COPIES = 32
 _GLANCE_COPIES = 8
 _PROBE_BYTES = 256 << 20
 _PAUSE_S = 0.2
-_MOST_PROCESSES = 256
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType_t
 
 
@@ -47,25 +44,17 @@ class ForeignProcess:
     used_bytes: int
 
 
-class _Process(ctypes.Structure):
-    _fields_ = (("pid", c_uint), ("used", c_ulonglong), ("gpu_instance", c_uint), ("compute_instance", c_uint))
-
-
 def compute_processes(index: int) -> dict[int, int]:
     """Return the device memory in bytes of each process with a context on a GPU, by pid. Raises `NvmlError`."""
-    count, processes = c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
-    nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", nvml.handle(index), byref(count), processes)
-    unknown = c_ulonglong(-1).value
-    return {p.pid: 0 if p.used == unknown else p.used for p in processes[: count.value]}
+    found = nvml.ask("nvmlDeviceGetComputeRunningProcesses_v3", nvml.handle(index))
+    return {process.pid: process.usedGpuMemory or 0 for process in found}
 
 
 def clocks(index: int) -> Clocks:
     """Return the clocks of a GPU. Raises `NvmlError`."""
-    device, sm, memory, reasons = nvml.handle(index), c_uint(), c_uint(), c_ulonglong()
-    nvml.call("nvmlDeviceGetClockInfo", device, c_uint(_SM_CLOCK), byref(sm))
-    nvml.call("nvmlDeviceGetClockInfo", device, c_uint(_MEMORY_CLOCK), byref(memory))
-    nvml.call("nvmlDeviceGetCurrentClocksThrottleReasons", device, byref(reasons))
-    return Clocks(sm.value, memory.value, reasons.value)
+    device = nvml.handle(index)
+    sm_mhz, memory_mhz = (nvml.ask("nvmlDeviceGetClockInfo", device, clock) for clock in (_SM_CLOCK, _MEMORY_CLOCK))
+    return Clocks(sm_mhz, memory_mhz, nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", device))
 
 
 class Probe:

@@ -3,18 +3,13 @@
 NVML counts all GPUs of the machine; which of them may be used is decided here, by CUDA_VISIBLE_DEVICES.
 """
 
-import ctypes
 import os
 from collections.abc import Sequence
-from ctypes import byref, c_char_p, c_int, c_uint, c_ulonglong, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from evokernel.errors import HarnessError
-
-NAME_BYTES = 96
-_SUCCESS = 0
 
 
 class NvmlError(HarnessError):
@@ -86,7 +81,7 @@ def visible_gpus() -> tuple[GpuFacts, ...]:
 def gpu_count() -> int:
     """Return how many GPUs the machine has, whoever may use them. Takes milliseconds and never raises."""
     try:
-        return _count()
+        return int(ask("nvmlDeviceGetCount"))
     except NvmlError:
         return 0
 
@@ -95,7 +90,7 @@ def gpu_count() -> int:
 def _gpus_named(variable: str | None) -> tuple[GpuFacts, ...]:
     """Ask once in a process: each question to NVML can take milliseconds, and the answers stay the same."""
     try:
-        uuids = [_uuid(index) for index in range(_count())]
+        uuids = [ask("nvmlDeviceGetUUID", handle(index)) for index in range(ask("nvmlDeviceGetCount"))]
         return tuple(_facts(index) for index in named(variable, uuids))
     except NvmlError:
         return ()
@@ -114,52 +109,35 @@ def _model(gpu: GpuFacts) -> tuple[object, ...]:
     return gpu.name, gpu.capability, gpu.multiprocessors, round(gpu.memory_bytes / 2**30)
 
 
-def driver_version() -> str:
-    """Return the driver's version. Raises `NvmlError`."""
-    return _text("nvmlSystemGetDriverVersion")
-
-
-def call(name: str, *arguments: Any) -> None:
-    """Call an NVML function; the arguments are ctypes objects. Raises `NvmlError` naming the call."""
+def ask(name: str, *arguments: Any) -> Any:
+    """Return what a function of NVML answers. Raises `NvmlError` naming the function."""
     library = _library()
     try:
-        function = getattr(library, name)
-    except AttributeError:
+        return getattr(library, name)(*arguments)
+    except (library.NVMLError_FunctionNotFound, AttributeError):
         raise NvmlError(f"{name} is not in this driver's NVML") from None
-    code = function(*arguments)
-    if code != _SUCCESS:
-        raise NvmlError(f"{name}: {_meaning(library, code)}")
+    except library.NVMLError as error:
+        raise NvmlError(f"{name}: {error}") from None
 
 
-def handle(index: int) -> c_void_p:
+def handle(index: int) -> Any:
     """Return NVML's handle of a GPU. Raises `NvmlError` where there is none of that number."""
-    device = c_void_p()
-    call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(device))
-    return device
+    return ask("nvmlDeviceGetHandleByIndex", index)
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def _library() -> Any:
     try:
-        library = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError as error:
+        import pynvml
+    except ImportError as error:
+        raise NvmlError(f"nvidia-ml-py is not installed: {error}") from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_LibraryNotFound as error:
         raise NvmlError(f"no NVIDIA driver: {error}") from None
-    code = library.nvmlInit_v2()
-    if code != _SUCCESS:
-        raise NvmlError(f"nvmlInit_v2: {_meaning(library, code)}")
-    return library
-
-
-def _meaning(library: ctypes.CDLL, code: int) -> str:
-    library.nvmlErrorString.restype = c_char_p
-    text: bytes | None = library.nvmlErrorString(c_int(code))
-    return (text or b"unknown error").decode(errors="replace")
-
-
-def _text(name: str, *arguments: Any) -> str:
-    buffer = ctypes.create_string_buffer(NAME_BYTES)
-    call(name, *arguments, buffer, c_uint(NAME_BYTES))
-    return buffer.value.decode(errors="replace")
+    except pynvml.NVMLError as error:
+        raise NvmlError(f"nvmlInit: {error}") from None
+    return pynvml
 
 
 def named(variable: str | None, uuids: Sequence[str]) -> list[int]:
@@ -187,44 +165,27 @@ def _number(name: str, uuids: Sequence[str]) -> int | None:
     return None
 
 
-def _count() -> int:
-    count = c_uint()
-    call("nvmlDeviceGetCount_v2", byref(count))
-    return count.value
-
-
-def _uuid(index: int) -> str:
-    return _text("nvmlDeviceGetUUID", handle(index))
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
-
-
 def _facts(index: int) -> GpuFacts:
-    device, major, minor, memory = handle(index), c_int(), c_int(), _Memory()
-    call("nvmlDeviceGetCudaComputeCapability", device, byref(major), byref(minor))
-    call("nvmlDeviceGetMemoryInfo", device, byref(memory))
-    capability = 10 * major.value + minor.value
+    device = handle(index)
+    major, minor = ask("nvmlDeviceGetCudaComputeCapability", device)
+    capability = 10 * major + minor
     generation = _GENERATIONS.get(capability, _SMALL)
     return GpuFacts(
-        name=_text("nvmlDeviceGetName", device),
+        name=ask("nvmlDeviceGetName", device),
         index=index,
-        uuid=_uuid(index),
+        uuid=ask("nvmlDeviceGetUUID", device),
         capability=capability,
         multiprocessors=_cores(device) // generation.cores,
         shared_bytes=generation.shared_bytes,
         registers_per_multiprocessor=_REGISTERS,
         threads_per_multiprocessor=generation.threads,
-        memory_bytes=memory.total,
-        driver=driver_version(),
+        memory_bytes=ask("nvmlDeviceGetMemoryInfo", device).total,
+        driver=ask("nvmlSystemGetDriverVersion"),
     )
 
 
-def _cores(device: c_void_p) -> int:
-    cores = c_uint()
+def _cores(device: Any) -> int:
     try:
-        call("nvmlDeviceGetNumGpuCores", device, byref(cores))
+        return int(ask("nvmlDeviceGetNumGpuCores", device))
     except NvmlError:  # drivers before 465
         return 0
-    return cores.value

@@ -96,3 +96,17 @@ def test_what_cannot_be_served_is_refused(project: Path, call: Call) -> None:
     assert "there is no store" in call("serve").stderr
     assert "cannot listen" in call("serve", "a.db", "--host", "no-such-host.invalid").stderr
     assert call("serve", "a.db", "--port", "70000").exit_code == 2
+
+
+def test_without_its_packages_the_command_names_the_extra_that_brings_them(project: Path) -> None:
+    """As on a machine without them: an interpreter that finds no module of that name."""
+    code = (
+        "import sys\n"
+        "sys.modules['uvicorn'] = None\n"
+        "from evokernel.cli import main\n"
+        "main(['serve', 'a.db'], prog_name='evokernel')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "the extra serve of evokernel-search" in " ".join(done.stderr.split())

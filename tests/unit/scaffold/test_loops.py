@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch.nn import functional
 
 from evokernel.languages.toolchain import run_plain
 from evokernel.scaffold.cpp_writer import CppWriter
-from evokernel.scaffold.loop_nests import make_plan
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.trace import to_graph, trace
 
@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "scaled": (lambda x: x / x.norm(dim=-1, keepdim=True) / x.shape[0], MN),
     "mixed": (lambda x, y: (x.mean(), torch.softmax(x * y, 0), x.amax(1, keepdim=True)), PAIR),
     "transposed": (lambda x: x.T, MN),
+    "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (
     {"B": 2, "H": 3, "S": 5, "D": 8, "M": 4, "N": 7, "K": 6},
@@ -73,10 +74,8 @@ def generate(name: str) -> str:
     first, second = shapes_at(shapes, sizes.first), shapes_at(shapes, sizes.second)
     graphs = trace(lambda given: function(**given), {key: (first[key], second[key]) for key in shapes}, sizes)
     traced = to_graph(*graphs, sizes)
-    outputs = tuple(f"out{place}" for place in range(len(traced.outputs)))
-    body = CppWriter(
-        make_plan(traced.outputs, outputs, sizes), arguments=list(shapes), taken=[*sizes.names, *outputs]
-    ).body()
+    outputs = {f"out{place}": node for place, node in enumerate(traced.outputs)}
+    body = CppWriter(outputs, sizes, arguments=list(shapes), taken=[*sizes.names, *outputs]).body()
     parameters = [f"const float* {key}" for key in shapes]
     parameters += [f"int64_t {key}" for key in sizes.names] + [f"float* {key}" for key in outputs]
     return f'extern "C" void {name}({", ".join(parameters)}) {{\n' + "\n".join(body) + "\n}\n"
@@ -107,6 +106,12 @@ def test_loops_compute_what_torch_computes(library: ctypes.CDLL, name: str) -> N
         getattr(library, name)(*pointers, *values, *(ctypes.c_void_p(item.data_ptr()) for item in outputs))
         for ours, theirs in zip(outputs, expected, strict=True):
             torch.testing.assert_close(ours, theirs.contiguous(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_value_that_is_used_several_times_is_computed_once() -> None:
+    source = generate("chain")
+    assert source.count("std::tanh(") == 12
+    assert source.count("sum +=") == 12
 
 
 def test_an_operation_without_a_loop_is_named() -> None:

@@ -38,7 +38,7 @@ def main(paths: list[Path]) -> None:
         for target in ("/", "/0", "/0/document", "/nothing"):
             ask(server, target)
         listing.set()
-        print(server.server_port, flush=True)
+        print(server.port, flush=True)
         sys.stdin.read()
         Path(__file__).read_bytes()  # so that a list that misses files is no pass
         listing.clear()

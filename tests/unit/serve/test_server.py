@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evokernel.errors import ConfigError
-from evokernel.serve.access import TOKEN_VARIABLE, AccessPolicy, access_for, bearer, cookie_value
-from evokernel.serve.server import Server, ServerLimits
+from evokernel.serve.access import TOKEN_VARIABLE, AccessPolicy, access_for
+from evokernel.serve.application import ServerLimits
+from evokernel.serve.server import Server
 from evokernel.serve.site import ServedStores
 from tests.serving import Listener, ask, connect, everything, exchange, reply_of, serving, wait_until
 from tests.stores import fill_store
@@ -59,7 +60,7 @@ def test_pages_documents_and_events_are_given(server: Server) -> None:
     plain, packed = ask(server, "/0/document"), ask(server, "/0/document", Accept_Encoding="gzip")
     assert plain.json() == packed.json()
     assert plain.json()["status"]["store"].endswith("one.db")
-    with Listener(server.server_port, "/0/events") as one, Listener(server.server_port, "/events") as both:
+    with Listener(server.port, "/0/events") as one, Listener(server.port, "/events") as both:
         pulse = one.until(lambda news: news["version"])
         assert (pulse["state"], pulse["problem"], pulse["version"]) == ("stopped", "", plain.headers["x-version"])
         stores = both.until(lambda news: all(each["version"] for each in news["stores"]))["stores"]
@@ -81,7 +82,7 @@ def test_one_store_needs_no_index(folder: Path) -> None:
 
 def test_every_answer_keeps_strangers_out(server: Server) -> None:
     answers = [ask(server, target, Origin="http://evil.example") for target in ("/", "/0", "/0/document", "/nothing")]
-    answers += [ask(server, method="POST"), ask(server, host="evil.example"), exchange(server.server_port, b"\r\n\r\n")]
+    answers += [ask(server, method="POST"), ask(server, host="evil.example"), exchange(server.port, b"\r\n\r\n")]
     for answer in answers[:-1]:
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
@@ -101,7 +102,7 @@ def test_every_answer_keeps_strangers_out(server: Server) -> None:
 PATHS = [
     "/..", "/../secret.txt", "/0/../../secret.txt", "/0/..%2f..%2fsecret.txt", "/%2e%2e/secret.txt", "//etc/passwd",
     "/etc/passwd", "/0/document/../../secret.txt", "/secret.txt", "/one.db", "/0/one.db", "/00", "/01", "/+0", "/-1",
-    "/0x0", "/2", "/999999", "/9999999999999999999999", "/0/", "/0/events/", "/0/document?x=1", "/?", "/0%00",
+    "/0x0", "/2", "/999999", "/9999999999999999999999", "/0/", "/0/events/", "/0/document?x=1", "/0%00",
     "/0?store=/etc/passwd", "/0%00.html", "/%30", "/\u0660", "/０", "/0;a=b", "/0#x", "\\..\\secret.txt", "/0/DOCUMENT",
     "/..\\secret.txt", "http://127.0.0.1/0", "file:///etc/passwd", "*", "secret.txt", "/0/documents", "/0\x0b",
     "/favicon.ico", "/./0", "/0/./document", "/0\x00", "/0 /1", "//", "///", "//0", "//0/document",
@@ -122,10 +123,10 @@ def test_no_other_path_gives_anything(server: Server, target: str) -> None:
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.one_of(st.binary(max_size=40), st.text("/0129.%\\:?#eventsdocum\u0661", max_size=24).map(str.encode)))
 def test_no_bytes_in_the_place_of_a_path_give_anything_unknown(server: Server, target: bytes) -> None:
-    host = f"127.0.0.1:{server.server_port}".encode()
+    host = f"127.0.0.1:{server.port}".encode()
     if target.partition(b"?")[0].decode("latin-1") in KNOWN or not target.strip():
         return
-    answer = exchange(server.server_port, b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+    answer = exchange(server.port, b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
     assert answer.status in (0, 400, 404, 421, 431, 505)
     assert SECRET.encode() not in answer.body
 
@@ -133,7 +134,7 @@ def test_no_bytes_in_the_place_of_a_path_give_anything_unknown(server: Server, t
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_answered_with_a_refusal_or_nothing(server: Server, request_: bytes) -> None:
-    answer = exchange(server.server_port, request_ + b"\r\n\r\n")
+    answer = exchange(server.port, request_ + b"\r\n\r\n")
     assert answer.status in (0, 400, 404, 405, 421, 431, 505)
 
 
@@ -159,9 +160,11 @@ def test_our_names_are_known_by_any_port_for_tunnels_have_their_own(server: Serv
 
 
 def test_a_request_names_one_host(server: Server) -> None:
-    port = server.server_port
-    for head in (b"", b"Host: localhost\r\nHost: evil.example\r\n", b"Host: localhost\r\n evil\r\n"):
-        assert exchange(port, b"GET /0 HTTP/1.1\r\n" + head + b"\r\n").status == 421
+    port = server.port
+    for head in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
+        assert exchange(port, b"GET /0 HTTP/1.1\r\n" + head + b"\r\n").status == 400
+    assert exchange(port, b"GET /0 HTTP/1.1\r\nHost: localhost\r\n evil\r\n\r\n").status == 421
+    assert exchange(port, b"GET /0 HTTP/1.0\r\n\r\n").status == 421
 
 
 def test_beyond_loopback_any_address_of_numbers_is_ours_and_no_strange_name() -> None:
@@ -196,7 +199,7 @@ def test_the_token_comes_by_address_once_then_by_cookie(locked: Server) -> None:
     assert (entered.status, entered.headers["location"]) == (303, "0")
     assert ask(locked, f"/?token={TOKEN}").headers["location"] == "."
     cookie, *rules = entered.headers["set-cookie"].split("; ")
-    assert set(rules) == {"Path=/", "HttpOnly", "SameSite=Lax"}
+    assert set(rules) == {"Path=/", "HttpOnly", "SameSite=lax"}
     assert ask(locked, "/0/document", Cookie=f"a=b; {cookie}").status == 200
     assert ask(locked, "/0/document", Cookie=cookie[:-1]).status == 401
     assert ask(locked, "/0/document", Cookie=cookie.replace("evokernel-", "evokernel-9")).status == 401
@@ -212,7 +215,7 @@ def test_a_wrong_token_is_none(locked: Server, wrong: str) -> None:
     assert ask(locked, f"/0?token={TOKEN}&token={wrong}").status in (400, 401)
     assert ask(locked, "/0", Authorization=f"Bearer {wrong}").status == 401
     assert ask(locked, "/0", Authorization=f"Basic {TOKEN}").status == 401
-    assert ask(locked, "/0", Cookie=f"{locked.cookie}={wrong}").status == 401
+    assert ask(locked, "/0", Cookie=f"{locked.application.cookie}={wrong}").status == 401
 
 
 def test_the_right_token_under_a_wrong_name_is_refused(locked: Server) -> None:
@@ -225,18 +228,16 @@ def test_only_the_token_itself_is_admitted(one: str, other: str) -> None:
     access = AccessPolicy(frozenset(), numbers=False, token=one or "x")
     assert access.admits(other) == (other == (one or "x"))
     assert access.admits(None) is False
-    assert cookie_value([f"{other}; name={one}"], "name") is not None or ";" in one or "=" in other
-    assert bearer([]) is None
 
 
 def test_too_much_is_not_read(server: Server) -> None:
-    port = server.server_port
+    port = server.port
     host = f"Host: 127.0.0.1:{port}\r\n".encode()
     for request in (
         b"GET /" + b"0" * 100_000,
         b"GET /" + b"0" * 100_000 + b" HTTP/1.1\r\n" + host + b"\r\n",
         b"GET /0 HTTP/1.1\r\n" + host + b"X: " + b"x" * 1_000_000 + b"\r\n\r\n",
-        b"GET /0 HTTP/1.1\r\n" + host + b"X: y\r\n" * 1000 + b"\r\n",
+        b"GET /0 HTTP/1.1\r\n" + host + b"X: y\r\n" * 4000 + b"\r\n",
         b"GET /0 HTTP/1.1\r\n" + host + b"X: y\r\n" * 100_000,
     ):
         assert exchange(port, request).status in (0, 431)
@@ -246,7 +247,7 @@ def test_too_much_is_not_read(server: Server) -> None:
 
 def test_who_does_not_say_what_they_want_is_hung_up_on(folder: Path) -> None:
     with serving(folder / "one.db", limits=ServerLimits(head_s=0.2)) as server:
-        with connect(server.server_port) as silent, connect(server.server_port) as slow:
+        with connect(server.port) as silent, connect(server.port) as slow:
             slow.sendall(b"GET /0 HTTP/1.1\r\n")
             assert (everything(silent), everything(slow)) == (b"", b"")
         wait_until(lambda: server.connections == 0)
@@ -257,7 +258,7 @@ def test_who_does_not_read_is_hung_up_on(folder: Path) -> None:
         reader = socket.socket()
         with reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(("127.0.0.1", server.server_port))
+            reader.connect(("127.0.0.1", server.port))
             reader.sendall(b"GET /0 HTTP/1.1\r\nHost: localhost\r\n\r\n")  # a megabyte comes back
             wait_until(lambda: server.connections == 1)
             wait_until(lambda: server.connections == 0)
@@ -266,7 +267,7 @@ def test_who_does_not_read_is_hung_up_on(folder: Path) -> None:
 
 def test_too_many_connections_are_turned_away_and_room_is_made_again(folder: Path) -> None:
     with serving(folder / "one.db", limits=ServerLimits(connections=3, streams=1, keepalive_s=0.1)) as server:
-        port = server.server_port
+        port = server.port
         with Listener(port) as stream:
             assert stream.status == 200
             assert ask(server, "/0/events").status == 503  # a second stream
@@ -277,13 +278,13 @@ def test_too_many_connections_are_turned_away_and_room_is_made_again(folder: Pat
             for each in idle:
                 each.close()
             wait_until(lambda: ask(server, "/0").status == 200)
-        wait_until(lambda: server.streams.acquire(blocking=False))  # the stream was let go of when its reader had gone
+        wait_until(lambda: server.application.streams == 0)  # the stream was let go of when its reader had gone
 
 
 def test_a_silent_stream_says_that_it_is_there(folder: Path) -> None:
     with (
         serving(folder / "one.db", limits=ServerLimits(keepalive_s=0.1)) as server,
-        connect(server.server_port) as stream,
+        connect(server.port) as stream,
     ):
         stream.sendall(b"GET /0/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         got = b""
@@ -292,16 +293,16 @@ def test_a_silent_stream_says_that_it_is_there(folder: Path) -> None:
 
 
 def test_closing_ends_streams(folder: Path) -> None:
-    with serving(folder / "one.db") as server, connect(server.server_port) as stream:
+    with serving(folder / "one.db") as server, connect(server.port) as stream:
         stream.sendall(b"GET /0/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" in stream.recv(4096)
-        server.server_close()
+        server.shutdown()
         everything(stream)  # which ends
 
 
 def test_a_port_that_is_taken_and_a_host_that_is_nowhere_are_refused(server: Server, folder: Path) -> None:
     with ServedStores([folder / "one.db"]) as site:
-        for host, port in (("127.0.0.1", server.server_port), ("no-such-host.invalid", 0), ("a" * 300, 0)):
+        for host, port in (("127.0.0.1", server.port), ("no-such-host.invalid", 0), ("a" * 300, 0)):
             with pytest.raises(ConfigError, match="cannot listen"):
                 Server(site, host=host, port=port)
 

@@ -1,12 +1,17 @@
-"""On any machine: what hides a GPU hides it here, too. What NVML answers is tried in tests/gpu."""
+"""On any machine: what hides a GPU hides it here, too, and what NVML answers is understood. A real one: tests/gpu."""
 
 import ctypes
+import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from evokernel.evaluate.device import nvml
-from evokernel.evaluate.device.neighbours import _Process, compute_processes
+from evokernel.evaluate.device.neighbours import compute_processes
 
 
 def nvml_is_here() -> bool:
@@ -42,9 +47,65 @@ def test_without_a_driver_there_is_no_gpu_and_nobody_is_listed(monkeypatch: pyte
         compute_processes(0)
 
 
-def test_structures_have_the_layout_of_the_header():
-    assert ctypes.sizeof(_Process) == 24
-    assert _Process.used.offset == 8
+ASKED = """
+import json
+from dataclasses import asdict
+from evokernel.evaluate.device import nvml
+from evokernel.evaluate.device.neighbours import clocks, compute_processes
+
+def said(ask, index):
+    try:
+        return ask(index)
+    except nvml.NvmlError as error:
+        return str(error)
+
+print(json.dumps([
+    [asdict(gpu) for gpu in nvml.visible_gpus()], nvml.gpu_count(), compute_processes(0),
+    said(compute_processes, 1), said(nvml.handle, 2), said(clocks, 0),
+]))
+"""
+
+
+def test_facts_neighbours_and_refusals_are_those_of_the_driver(tmp_path: Path):
+    source, library = Path(__file__).with_name("libnvidia-ml.c"), tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": "1,0"}
+    done = subprocess.run([sys.executable, "-c", ASKED], env=environment, capture_output=True, text=True, check=True)
+    gpus, count, processes, refused, nobody, reasons = json.loads(done.stdout)
+    h100 = {
+        "name": "NVIDIA H100 80GB HBM3",
+        "index": 0,
+        "uuid": "GPU-1111",
+        "capability": 90,
+        "multiprocessors": 132,
+        "shared_bytes": 227 << 10,
+        "registers_per_multiprocessor": 65536,
+        "threads_per_multiprocessor": 2048,
+        "memory_bytes": 85520809984,
+        "driver": "580.65.06",
+    }
+    a10 = {"name": "NVIDIA A10", "index": 1, "uuid": "GPU-2222", "capability": 86, "multiprocessors": 0}
+    small = {"shared_bytes": 99 << 10, "threads_per_multiprocessor": 1536}
+    assert gpus == [h100 | a10 | small, h100]
+    assert (count, processes) == (2, {"41": 5 << 30, "42": 0})
+    assert refused == "nvmlDeviceGetComputeRunningProcesses_v3: Unknown Error"
+    assert nobody == "nvmlDeviceGetHandleByIndex: Invalid Argument"
+    assert reasons == "nvmlDeviceGetCurrentClocksThrottleReasons is not in this driver's NVML"
+
+
+def test_without_the_package_there_is_no_gpu():
+    code = (
+        "import sys; sys.modules['pynvml'] = None; from evokernel.evaluate.device import nvml; print(nvml.gpu_count())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(nvml.visible_gpus())"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["0", "()"]
 
 
 UUIDS = ["GPU-8932f937-d72c", "GPU-8932aaaa-0000", "GPU-11111111-2222"]
