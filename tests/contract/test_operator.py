@@ -12,7 +12,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.step import Context, Draft, Sibling
 from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
-from operators.rewrites.cpp import apply, moves
+from operators.rewrites.cpp import CPP_REWRITES
 from operators.rules.blend import Blend
 from operators.rules.graft import Graft
 from operators.rules.rewrite import Rewrite
@@ -26,7 +26,9 @@ SEEDS = Path(__file__).parents[2] / "evokernel" / "tasks"
 def tiled() -> str:
     """A kernel with tunables, made by the rules themselves."""
     source = (SEEDS / "gemm" / "seeds" / "naive.cpp").read_text()
-    return apply(source, next(move for move in moves(source) if move.rewrite == "register_tile"))
+    return CPP_REWRITES.apply(
+        source, next(move for move in CPP_REWRITES.moves(source) if move.rewrite == "register_tile")
+    )
 
 
 def elite(source: str, fitness: float = 0.0) -> Elite:
