@@ -85,11 +85,6 @@ class Database:
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
-    def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run one statement for each row."""
-        with self.translation():
-            self._connection.executemany(sql, rows)
-
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Return all rows of a query."""
         try:

@@ -19,8 +19,6 @@ class ProcessExit:
     """It was killed at its time limit."""
     duration_s: float = field(default=0.0, compare=False)
     """Wall-clock seconds from its start to its end, >= 0."""
-    max_rss_bytes: int = 0
-    """The largest resident memory of one of its processes."""
     too_large: bool = False
     """It was killed since more memory was in use than its limit on resident memory."""
 

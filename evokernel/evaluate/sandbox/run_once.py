@@ -7,7 +7,6 @@ import selectors
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -191,12 +190,11 @@ def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: boo
     if report is None:
         raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
     if report == STARTED:  # killed at the limit; or it killed its own supervisor, and with it itself
-        return ProcessExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s, 0)
+        return ProcessExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s)
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])
-    rss = facts["max_rss_kib"] * 1024
     exit_code, number = (code, None) if code >= 0 else (None, -code)
-    return ProcessExit(exit_code, number, stdout, stderr, False, duration_s, rss, facts["too_large"])
+    return ProcessExit(exit_code, number, stdout, stderr, False, duration_s, facts["too_large"])
 
 
 def _give(path: Path, uid: int) -> None:
@@ -204,22 +202,3 @@ def _give(path: Path, uid: int) -> None:
     for folder, names, files in os.walk(path):
         for name in (*names, *files):
             os.chown(os.path.join(folder, name), uid, uid, follow_symlinks=False)
-
-
-def read_product(path: Path, *, limit_bytes: int) -> bytes:
-    """Return the bytes of a file that a confined program made; never follows a link it may have planted.
-
-    Raises:
-        HarnessError: if it is missing, no regular file, or larger than `limit_bytes`.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise HarnessError(f"cannot read {path.name}: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise HarnessError(f"{path.name} is not a regular file")
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise HarnessError(f"{path.name} is larger than {limit_bytes} bytes")
-    return data

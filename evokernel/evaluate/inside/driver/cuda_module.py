@@ -52,20 +52,11 @@ class Geometry:
     cluster: int
 
 
-class CompiledFunction(Protocol):
-    """A compiled kernel."""
-
-    @property
-    def parameter_bytes(self) -> Sequence[int]:
-        """The sizes of its parameters in order."""
-        ...
-
-
 class LaunchBackend(Protocol):
     """Compiles and launches."""
 
     def load(self, source: str, options: Sequence[str], name: str) -> Any:
-        """Return a `CompiledFunction` of a source."""
+        """Return a compiled kernel of a source; its `parameter_bytes` are the sizes of its parameters in order."""
         ...
 
     def launch(self, function: Any, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
