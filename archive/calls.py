@@ -10,6 +10,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 
+from archive import checksums
+from archive.checksums import CHECKED
 from archive.database import Database
 from archive.records import from_real, numbers_of, read, real, to_json
 from archive.texts import put_text, unpack
@@ -35,15 +37,8 @@ _STORED = (
     "LEFT JOIN texts p ON p.hash = c.prompt LEFT JOIN texts r ON r.hash = c.reply"
 )
 _ORIGIN = "step, island, operator, parents, insights"
-_BEGUN = (
-    f"{_ORIGIN}, ordinal, role, model, key, sample, parameters, prompt, reserved_tokens, reserved_usd, at, session, "
-    "status"
-)
-_INSERT = f"INSERT INTO calls({_BEGUN}) VALUES ({', '.join('?' * 17)})"
-_END = (
-    "UPDATE calls SET status = ?, reply = ?, answered_by = ?, prompt_tokens = ?, completion_tokens = ?, cost_usd = ?, "
-    "duration_s = ? WHERE number = ? AND status = ?"
-)
+_END = "status = ?, reply = ?, answered_by = ?, prompt_tokens = ?, completion_tokens = ?, cost_usd = ?, duration_s = ?"
+_COLUMNS = CHECKED["calls"].split(", ")
 
 
 class Calls:
@@ -84,26 +79,26 @@ class Calls:
         prompt = json.dumps([[message.role, message.text] for message in call.messages])
         self._changed()
         with self._database.transaction():
-            values = (
-                origin.step,
-                clean(origin.island),
-                clean(origin.operator),
-                to_json(origin.parents),
-                to_json(origin.insights),
-                call.ordinal,
-                clean(call.role),
-                clean(call.model),
-                call.key,
-                call.sample,
-                json.dumps(dict(call.parameters)),
-                put_text(self._database, prompt),
-                call.reserved_tokens,
-                call.reserved_usd,
-                now,
-                self._session(),
-                CallStatus.OPEN.value,
-            )
-            return self._database.execute(_INSERT, values)
+            values = {
+                "step": origin.step,
+                "island": clean(origin.island),
+                "operator": clean(origin.operator),
+                "parents": to_json(origin.parents),
+                "insights": to_json(origin.insights),
+                "ordinal": call.ordinal,
+                "role": clean(call.role),
+                "model": clean(call.model),
+                "key": call.key,
+                "sample": call.sample,
+                "parameters": json.dumps(dict(call.parameters)),
+                "prompt": put_text(self._database, prompt),
+                "reserved_tokens": call.reserved_tokens,
+                "reserved_usd": call.reserved_usd,
+                "at": now,
+                "session": self._session(),
+                "status": CallStatus.OPEN.value,
+            }
+            return checksums.add(self._database, "calls", values)
 
     def end(self, number: int, result: ModelCallResult) -> None:
         """Write down what came of it.
@@ -124,11 +119,11 @@ class Calls:
                 usage.completion_tokens,
                 real(usage.cost_usd),
                 real(usage.duration_s),
-                number,
-                CallStatus.OPEN.value,
             )
-            if self._database.changed(_END, values) == 0:
+            open_call = "SELECT 1 FROM calls WHERE number = ? AND status = ?"
+            if self._database.row(open_call, (number, CallStatus.OPEN.value)) is None:
                 raise StoreError(f"{self._database.path}: call {number} is not open: never begun, or ended before")
+            checksums.change(self._database, "calls", number, _END, values)
 
     def spending(self) -> Spending:
         """Return what all calls of the run have cost; open ones count with what was reserved."""
@@ -157,16 +152,18 @@ class Calls:
         last = 0
         while page := self._database.rows(f"{_STORED} WHERE c.number > ? ORDER BY c.number LIMIT {_PAGE}", (last,)):
             for row in page:
-                yield _stored(row)
+                yield self._stored(row)
             last = page[-1]["number"]
 
     def _first(self, condition: str, *values: object) -> StoredCall | None:
         row = self._database.row(f"{_STORED} WHERE {condition} LIMIT 1", values)
-        return None if row is None else _stored(row)
+        return None if row is None else self._stored(row)
 
-
-def _stored(row: sqlite3.Row) -> StoredCall:
-    return read(row, _read, f"a call ({row['number']})")
+    def _stored(self, row: sqlite3.Row) -> StoredCall:
+        stored = read(row, _read, f"a call ({row['number']})")
+        values = tuple(row[name] for name in _COLUMNS)
+        checksums.refuse_changed(self._database, "calls", values, stored=row["checksum"])
+        return stored
 
 
 def _read(row: sqlite3.Row) -> StoredCall:

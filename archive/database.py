@@ -48,15 +48,17 @@ class Database:
     """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3.
 
     `live` says whether it sees what others write from now on; a copy, or a file taken as finished, does not.
+    `newest` is the seq and the digest of the newest journal entry, where this connection has written it.
     """
 
-    __slots__ = ("_connection", "live", "path", "writable")
+    __slots__ = ("_connection", "live", "newest", "path", "writable")
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, live: bool = True) -> None:
         self._connection = connection
         self.path = path
         self.writable = writable
         self.live = live
+        self.newest: tuple[int, bytes] | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -85,6 +87,11 @@ class Database:
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
+    def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run one statement for each row."""
+        with self.translation():
+            self._connection.executemany(sql, rows)
+
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         """Return all rows of a query."""
         try:
@@ -108,6 +115,7 @@ class Database:
 
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
+        self.newest = None
         with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
             self._connection.execute("ROLLBACK")
 

@@ -5,6 +5,7 @@ import time
 from bisect import bisect_right
 from pathlib import Path
 
+from archive import chain, checksums
 from archive.database import Database
 from archive.identity import new_run, read_meta, write_meta
 from archive.journal import EntryKind
@@ -41,6 +42,8 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
                 raise StoreError(f"{target} holds a run already; fork into a file that does not exist")
             with new.database.transaction():
                 _Copy(old.database, new.database, family).all()
+                chain.sign_all(new.database)
+                checksums.sign_all(new.database)
                 new_run(new.database)
                 write_meta(new.database, "forked_from", old.meta("run_id") or "unknown")
                 write_meta(new.database, "forked_candidate", name)
@@ -75,7 +78,9 @@ class _Copy:
         for seq in self._seqs:
             self._fact(seq)
         for step in self._steps.keys() - {row["step"] for row in self._results.values()}:
-            self._new.execute("INSERT INTO leases VALUES (?, NULL, ?)", (self._steps[step], time.time()))
+            self._new.execute(
+                "INSERT INTO leases(step, owner, since) VALUES (?, NULL, ?)", (self._steps[step], time.time())
+            )
 
     def _seq(self, old: int) -> int:
         return bisect_right(self._seqs, old)  # the newest copied fact that is not younger
@@ -106,7 +111,9 @@ class _Copy:
         result, evaluation = self._results.get(seq), self._evaluations.get(seq)
         kind = EntryKind.EVALUATION if result is None else EntryKind.RESULT
         at = self._old.number("SELECT at FROM journal WHERE seq = ?", (seq,))
-        self._new.execute("INSERT INTO journal VALUES (?, ?, ?, NULL)", (self._seq(seq), kind.value, at))
+        self._new.execute(
+            "INSERT INTO journal(seq, kind, at, session) VALUES (?, ?, ?, NULL)", (self._seq(seq), kind.value, at)
+        )
         if evaluation is not None:
             self._insert(
                 "evaluations",

@@ -3,18 +3,22 @@
 import json
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from archive.checksums import checksum, refuse_changed
 from archive.database import Database
 from archive.records import to_json
 from archive.writing import edit_row
 from evokernel.errors import RunMismatch
 from evokernel.records.candidate import clean
+from evokernel.records.evaluation import EvaluationKey
 
 _FIXED = ("task", "task_hash", "seed", "language", "device")
 _NOTED = ("environment", "evokernel_version")
+JUDGED_BY = "judged_by"
+"""The value of a run that names the version of the evaluator, and the task hash, whose verdicts count; absent: any."""
 _MEANT = {"task_hash": " (the task's reference, workloads, tolerances or baselines, or how it is evaluated)"}
 
 
@@ -25,6 +29,7 @@ class RunIdentity:
     `task`, `task_hash`, `seed`, `language` and `device` must stay equal. `task_spec` holds what went into the task
     hash as JSON values, so that a mismatch can name the field. A changed `environment` or `evokernel_version` is
     noted as a config edit (evaluations made under the old one are not used again, their keys differ).
+    `evaluator_version` is that of the evaluations which count, "" for any: those of others are of another scale.
     """
 
     task: str
@@ -35,28 +40,44 @@ class RunIdentity:
     environment: str
     evokernel_version: str
     task_spec: Mapping[str, Any]
+    evaluator_version: str = ""
+
+    def counts(self, key: EvaluationKey) -> bool:
+        """Whether an evaluation says something of this run: not one from another task, device or evaluator."""
+        return (
+            (key.task_hash, key.device) == (self.task_hash, self.device)
+            and self.evaluator_version in ("", key.evaluator_version)
+        )  # fmt: skip
 
 
 def read_meta(database: Database, key: str) -> str | None:
-    """Return a value of the run, or None."""
-    row = database.row("SELECT value FROM meta WHERE key = ?", (key,))
-    return None if row is None else row["value"]
+    """Return a value of the run, or None. Raises `StoreCorrupt` for one that does not fit its checksum."""
+    row = database.row("SELECT value, checksum FROM meta WHERE key = ?", (key,))
+    if row is None:
+        return None
+    refuse_changed(database, "meta", (key, row["value"]), stored=row["checksum"])
+    return str(row["value"])
 
 
 def write_meta(database: Database, key: str, value: str) -> None:
     """Set a value of the run (one statement, its own transaction unless one is open)."""
-    sql = "INSERT INTO meta VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-    database.execute(sql, (key, clean(value)))
+    sql = "INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT(key) DO UPDATE SET "
+    row = (key, clean(value))
+    database.execute(f"{sql} value = excluded.value, checksum = excluded.checksum", (*row, checksum("meta", row)))
 
 
 def read_identity(database: Database) -> RunIdentity | None:
     """Return what the store is the record of, or None before the first session."""
     text = read_meta(database, "identity")
-    return None if text is None else RunIdentity(**json.loads(text))
+    if text is None:
+        return None
+    return RunIdentity(**json.loads(text), evaluator_version=(read_meta(database, JUDGED_BY) or "").partition(" ")[0])
 
 
-def begin_run(database: Database, identity: RunIdentity, *, session: int | None) -> None:
+def begin_run(database: Database, identity: RunIdentity, *, session: int | None, earlier: Collection[str] = ()) -> None:
     """Write the identity of a new run, or compare it with the one the store has.
+
+    A task hash among the `earlier` ones is of the same task.
 
     Raises:
         RunMismatch: the store holds a different search; the message names each differing field.
@@ -67,8 +88,9 @@ def begin_run(database: Database, identity: RunIdentity, *, session: int | None)
             if read_meta(database, "run_id") is None:
                 new_run(database)
         else:
-            _compare(database, old, identity)
-            for name in _NOTED:
+            same = old.task_hash in earlier
+            _compare(database, replace(old, task_hash=identity.task_hash) if same else old, identity)
+            for name in (*_NOTED, "task_hash"):
                 before, after = getattr(old, name), getattr(identity, name)
                 if before != after:
                     edit_row(database, name, before, after, session=session)

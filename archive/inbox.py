@@ -1,13 +1,17 @@
 """The inbox: what people and other processes hand to a running engine, without its lock."""
 
 import json
+import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archive import schema
+from archive import checksums, schema
+from archive.checksums import Values
 from archive.database import Database, connect
 from archive.journal import EntryKind, InboxEntry, inbox_entry
+from archive.records import INBOX_COLUMNS
 from archive.writing import append
 from evokernel.errors import StoreError
 from evokernel.records.candidate import clean
@@ -28,10 +32,8 @@ def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
     try:
         _refuse_other_schema(database)
         with database.transaction():
-            return database.execute(
-                "INSERT INTO inbox(kind, payload, author, created) VALUES (?, ?, ?, ?)",
-                (clean(kind), text, clean(author), time.time()),
-            )
+            values = {"kind": clean(kind), "payload": text, "author": clean(author), "created": time.time()}
+            return checksums.add(database, "inbox", values)
     finally:
         database.close()
 
@@ -51,9 +53,13 @@ def take(database: Database, *, session: int | None) -> list[InboxEntry]:
         return []
     taken = []
     with database.transaction():
-        for row in database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-            seq = append(database, EntryKind.INBOX, session=session)
-            database.execute("UPDATE inbox SET taken_seq = ? WHERE id = ?", (seq, row["id"]))
+        for row in database.rows(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
+            seq = append(database, EntryKind.INBOX, partial(_taken, row), session=session)
+            checksums.change(database, "inbox", row["id"], "taken_seq = ?", (seq,))
             at = database.number("SELECT at FROM journal WHERE seq = ?", (seq,))
             taken.append(inbox_entry(row, seq=seq, at=at))
     return taken
+
+
+def _taken(row: sqlite3.Row, seq: int) -> dict[str, Values]:
+    return {"inbox": (*tuple(row)[:-1], seq)}

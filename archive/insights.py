@@ -23,16 +23,16 @@ KNOWN = f"SELECT seq FROM insights UNION ALL SELECT taken_seq FROM inbox WHERE k
 """The seqs of all insights; NULL for an inbox entry that waits."""
 
 
-def insert(database: Database, insight: Insight, *, seq: int, step: int, island: str) -> None:
-    """Store an insight within the open transaction.
-
-    Raises:
-        StoreError: its candidate or one of its sources is not in the store.
-    """
+def refuse_unfounded(database: Database, insight: Insight, *, step: int) -> None:
+    """Raise `StoreError` where the candidate of an insight or one of its sources is not in the store."""
     refuse_unknown(database, step, insight.sources)
     if insight.candidate and database.row("SELECT 1 FROM candidates WHERE id = ?", (insight.candidate,)) is None:
         raise StoreError(f"{database.path}: the insight of step {step} is about {insight.candidate}, which is unknown")
-    values = (
+
+
+def row_of(database: Database, insight: Insight, *, seq: int, step: int, island: str) -> tuple[object, ...]:
+    """Store the text of an insight within the open transaction and return the row for it."""
+    return (
         seq,
         step,
         clean(island),
@@ -43,7 +43,6 @@ def insert(database: Database, insight: Insight, *, seq: int, step: int, island:
         real(insight.predicted_speedup),
         to_json(insight.sources),
     )
-    database.execute("INSERT INTO insights VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def refuse_unknown(database: Database, step: int, seqs: tuple[int, ...]) -> None:

@@ -14,9 +14,9 @@ from archive.records import (
     PROPOSAL_COLUMNS,
     Lineage,
     NoCandidate,
-    barren_of,
     candidate_of,
     evaluation_of,
+    no_candidate_of,
     proposal_of,
 )
 from evokernel.errors import StoreCorrupt
@@ -220,9 +220,9 @@ def _results_where(database: Database, times: _Times, named: str, span: tuple[in
         if row["evaluation"] is not None:
             facts.append(_result(row, times[seq], evaluations, lineage))
         elif seq in learned:
-            facts.append(InsightEntry(seq, times[seq], barren_of(row, lineage=lineage), learned[seq]))
+            facts.append(InsightEntry(seq, times[seq], no_candidate_of(row, lineage=lineage), learned[seq]))
         else:
-            facts.append(EmptyStep(seq, times[seq], barren_of(row, lineage=lineage)))
+            facts.append(EmptyStep(seq, times[seq], no_candidate_of(row, lineage=lineage)))
     return facts
 
 

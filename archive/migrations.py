@@ -5,6 +5,7 @@ The version of a file is how many steps it has had.
 
 from collections.abc import Callable
 
+from archive import chain, checksums
 from archive.database import Database
 
 Step = Callable[[Database], None]
@@ -127,10 +128,34 @@ def v3_images(database: Database) -> None:
     _run(database, _IMAGES)
 
 
+_DIGESTS = """
+ALTER TABLE journal ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
+ALTER TABLE proposals ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
+
+ALTER TABLE meta ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE sessions ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE leases ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE inbox ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
+ALTER TABLE calls ADD COLUMN checksum BLOB NOT NULL DEFAULT x'';
+
+CREATE TABLE remarks(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, session INTEGER REFERENCES sessions(id), kind TEXT NOT NULL,
+  step INTEGER, candidate TEXT, text TEXT NOT NULL, detail TEXT NOT NULL, checksum BLOB NOT NULL DEFAULT x''
+) STRICT;
+"""
+
+
+def v4_digests(database: Database) -> None:
+    """Make room for remarks and digests, and write the digests of all rows that are there."""
+    _run(database, _DIGESTS)
+    chain.sign_all(database)
+    checksums.sign_all(database)
+
+
 def _run(database: Database, statements: str) -> None:
     for statement in statements.split(";"):
         if statement.strip():
             database.execute(statement)
 
 
-STEPS: tuple[Step, ...] = (v1_first, v2_models, v3_images)
+STEPS: tuple[Step, ...] = (v1_first, v2_models, v3_images, v4_digests)

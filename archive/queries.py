@@ -18,7 +18,7 @@ from archive.records import (
 )
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal
-from evokernel.records.evaluation import EvaluationKey, Status
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Status
 
 FIRST_STEP = 1
 _PAGE = 5000
@@ -97,6 +97,25 @@ def evaluations_of(database: Database, program_hash: str) -> list[StoredEvaluati
     """Return all evaluations of a program, oldest first."""
     rows = database.rows(f"{_EVALUATIONS} WHERE e.program_hash = ? ORDER BY e.seq", (program_hash,))
     return [stored_evaluation(row) for row in rows]
+
+
+def judged_by_another(database: Database, *, task_hash: str, device: str, version: str) -> bool:
+    """Whether a right result on a device comes from another version of the evaluator or another text of the task."""
+    sql = (
+        "SELECT 1 FROM results r JOIN evaluations e ON e.seq = r.evaluation WHERE e.device = ? AND e.status = ? "
+        "AND (e.evaluator_version <> ? OR (e.task_hash <> ? AND e.origin = '')) LIMIT 1"
+    )
+    return database.row(sql, (device, Status.OK.value, version, task_hash)) is not None
+
+
+def judged_again(database: Database, *, task_hash: str, device: str, version: str) -> dict[str, Evaluation]:
+    """Return, by program, what an evaluator found when it judged kernels of an earlier one again."""
+    rows = database.rows(
+        f"{_EVALUATIONS} WHERE j.kind = ? AND e.budget = ? AND e.task_hash = ? AND e.device = ? "
+        "AND e.evaluator_version = ? AND e.status <> ? ORDER BY e.seq",
+        (EntryKind.EVALUATION, Fidelity.PRECISE.value, task_hash, device, version, Status.HARNESS_ERROR.value),
+    )
+    return {row["program_hash"]: stored_evaluation(row).evaluation for row in rows}
 
 
 def proposals_of(database: Database, candidate_id: str) -> list[Proposal]:

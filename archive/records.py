@@ -31,13 +31,13 @@ EVALUATION_COLUMNS = (
     "status, stage, timings, panel, descriptor, metrics, feedback, artifact_hash, stopped_early, duration_s, sandbox, "
     "speedup, speedup_low, origin"
 )
-INSERT_EVALUATION = f"INSERT INTO evaluations({EVALUATION_COLUMNS}) VALUES ({', '.join('?' * 24)})"
 PROPOSAL_COLUMNS = (
     "step, candidate, operator, island, asked_seq, rationale, predicted_speedup, model, prompt_tokens, "
     "completion_tokens, cost_usd, duration_s, at, origin, insights, exhausted"
 )
-INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}) VALUES ({', '.join('?' * 16)})"
+INSERT_PROPOSAL = f"INSERT INTO proposals({PROPOSAL_COLUMNS}, digest) VALUES ({', '.join('?' * 17)})"
 CANDIDATE_COLUMNS = "id, language, text, program_hash, skeleton, born, origin"
+INBOX_COLUMNS = "id, kind, payload, author, created, taken_seq"
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)  # `json.dumps` makes one at every call
 
@@ -83,7 +83,7 @@ class NoCandidate:
 
 def to_json(value: Any) -> str:
     """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
-    return _ENCODER.encode(value)
+    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder takes its time
 
 
 def _number(value: float) -> float | str:
@@ -92,7 +92,8 @@ def _number(value: float) -> float | str:
 
 def real(value: float | None) -> float | None:
     """Return the value for a REAL column; NULL stands for NaN."""
-    return None if value is None or math.isnan(value) else float(value)  # SQLite would store NaN as NULL anyway
+    # SQLite would store NaN as NULL, and -0.0 as 0.0, anyway; digests are made of what it returns.
+    return None if value is None or math.isnan(value) else float(value) + 0.0
 
 
 def from_real(value: float | None) -> float:
@@ -114,9 +115,9 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
         "log_speedup": _number(timing.log_speedup),
         "log_error": _number(timing.log_error),
         "pairs": int(timing.pairs),
-        "verdict": timing.verdict.value,
+        "verdict": timing.verdict,
         "floor_us": None if timing.floor_us is None else _number(timing.floor_us),
-        "limit": None if timing.limit is None else timing.limit.value,
+        "limit": timing.limit,
     }
 
 
@@ -130,15 +131,15 @@ def _speedup(evaluation: Evaluation) -> tuple[float | None, float | None]:
 
 
 def evaluation_row(evaluation: Evaluation, *, seq: int, origin: str = "") -> tuple[object, ...]:
-    """Return the values for `INSERT_EVALUATION`."""
+    """Return the values of `EVALUATION_COLUMNS`."""
     key = evaluation.key
     return (
         seq,
         key.digest,
         *key.fields,
         evaluation.candidate_id,
-        evaluation.status.value,
-        evaluation.stage.value,
+        str(evaluation.status),
+        str(evaluation.stage),
         to_json([_timing_json(timing) for timing in evaluation.timings]),
         to_json({name: [_number(x) for x in (s.value, s.low, s.high)] for name, s in evaluation.panel.items()}),
         _numbers_json(evaluation.descriptor),
@@ -246,7 +247,7 @@ def usage_of(row: sqlite3.Row) -> Usage:
 
 
 def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:
-    """Return the values for `INSERT_PROPOSAL`. A predicted speed-up that is no number is stored as none."""
+    """Return the values of `PROPOSAL_COLUMNS`. A predicted speed-up that is no number is stored as none."""
     return (
         proposal.step,
         proposal.candidate.id,
@@ -296,26 +297,26 @@ def numbers_of(text: str) -> tuple[int, ...]:
     return tuple(values)
 
 
-def barren_row(barren: NoCandidate, *, at: float) -> tuple[object, ...]:
-    """Return the values for `INSERT_PROPOSAL`: a proposal without a candidate, its rationale the reason."""
+def no_candidate_row(nothing: NoCandidate, *, at: float) -> tuple[object, ...]:
+    """Return the values of `PROPOSAL_COLUMNS`: a proposal without a candidate, its rationale the reason."""
     return (
-        barren.step,
+        nothing.step,
         None,
-        clean(barren.operator),
-        clean(barren.island),
-        barren.asked_seq,
-        clean(barren.reason),
+        clean(nothing.operator),
+        clean(nothing.island),
+        nothing.asked_seq,
+        clean(nothing.reason),
         None,
-        *usage_values(barren.usage),
+        *usage_values(nothing.usage),
         at,
         "",
         "[]",
-        int(barren.exhausted),
+        int(nothing.exhausted),
     )
 
 
-def barren_of(row: sqlite3.Row, *, lineage: Lineage) -> NoCandidate:
-    """Return the barren step in a row of `PROPOSAL_COLUMNS`."""
+def no_candidate_of(row: sqlite3.Row, *, lineage: Lineage) -> NoCandidate:
+    """Return the step without a candidate in a row of `PROPOSAL_COLUMNS`."""
     return NoCandidate(
         step=row["step"],
         operator=row["operator"],

@@ -5,7 +5,7 @@ import socket
 import time
 from dataclasses import dataclass
 
-from archive import writing
+from archive import checksums, writing
 from archive.calls import WITHOUT_CALLS, Calls
 from archive.database import Database
 from evokernel.records.llm import Spending
@@ -30,26 +30,29 @@ def start(database: Database) -> int:
     """Open a session, hand it the leases that others left, and return its number."""
     now = time.time()
     with database.transaction():
-        session = database.execute(
-            "INSERT INTO sessions(pid, host, started, last_seen) VALUES (?, ?, ?, ?)",
-            (os.getpid(), socket.gethostname(), now, now),
-        )
-        database.execute("UPDATE leases SET owner = ?, since = ?", (session, now))
+        values = {"pid": os.getpid(), "host": socket.gethostname(), "started": now, "last_seen": now}
+        session = checksums.add(database, "sessions", values)
+        for lease in database.rows("SELECT step FROM leases"):
+            checksums.change(database, "leases", lease["step"], "owner = ?, since = ?", (session, now))
     return session
 
 
 def heartbeat(database: Database, session: int, seconds: float) -> None:
     """Note how long the session has lasted, in seconds since its start; it never goes down."""
-    database.execute(
-        "UPDATE sessions SET seconds = max(seconds, ?), last_seen = ? WHERE id = ?", (seconds, time.time(), session)
-    )
+    with database.transaction():
+        _beat(database, session, seconds)
+
+
+def _beat(database: Database, session: int, seconds: float) -> None:
+    values = (seconds, time.time())
+    checksums.change(database, "sessions", session, "seconds = max(seconds, ?), last_seen = ?", values)
 
 
 def end(database: Database, session: int, *, reason: str, seconds: float | None) -> int:
     """Note the orderly end of the session and return the seq."""
     with database.transaction():
         if seconds is not None:
-            heartbeat(database, session, seconds)
+            _beat(database, session, seconds)
         return writing.stop(database, reason, session=session)
 
 

@@ -14,6 +14,7 @@ from archive.identity import RunIdentity
 from archive.journal import Fact, InboxEntry, ResultEntry, read_facts, read_results
 from archive.lock import EngineLock
 from archive.records import NoCandidate, StoredCandidate, StoredEvaluation
+from archive.remarks import Remarks
 from archive.sessions import SpentBudget
 from archive.verify import verify
 from evokernel.errors import StoreError
@@ -84,9 +85,9 @@ class Store:
 
     # -- the run
 
-    def begin_run(self, identity: RunIdentity) -> None:
-        """Write what the run is, the first time; later, refuse a different one. Raises `RunMismatch`."""
-        identities.begin_run(self.database, identity, session=self._session)
+    def begin_run(self, identity: RunIdentity, *, earlier: Collection[str] = ()) -> None:
+        """Write what the run is, or refuse another by `RunMismatch`; `earlier` hashes are of the same task."""
+        identities.begin_run(self.database, identity, session=self._session, earlier=earlier)
 
     def identity(self) -> RunIdentity | None:
         """Return what the run is, or None before `begin_run`."""
@@ -114,18 +115,23 @@ class Store:
         self._charge(proposal.usage)
         writing.propose(self.database, proposal, program_hash=program_hash, skeleton=skeleton, session=self._session)
 
-    def record_barren(self, barren: NoCandidate) -> int:
+    def record_no_candidate(self, nothing: NoCandidate) -> int:
         """Store that a step's operator had nothing to offer and return the seq."""
-        self._charge(barren.usage)
-        return writing.record_barren(self.database, barren, session=self._session)
+        self._charge(nothing.usage)
+        return writing.record_no_candidate(self.database, nothing, session=self._session)
 
-    def record_insight(self, barren: NoCandidate, insight: Insight) -> int:
+    def record_insight(self, nothing: NoCandidate, insight: Insight) -> int:
         """Store that a step ended with an insight in place of a candidate and return its seq.
 
         Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
         """
-        self._charge(barren.usage)
-        return writing.record_insight(self.database, barren, insight, session=self._session)
+        self._charge(nothing.usage)
+        return writing.record_insight(self.database, nothing, insight, session=self._session)
+
+    @property
+    def remarks(self) -> Remarks:
+        """The remarks on the run, which no replay reads."""
+        return Remarks(self.database, lambda: self._session)
 
     @property
     def calls(self) -> Calls:

@@ -55,9 +55,7 @@ def program_fitness(database: Database, program_hash: str, *, until: int | None 
         for stored in queries.evaluations_of(database, program_hash)
         if stored.evaluation.status is not Status.HARNESS_ERROR
         and (until is None or stored.seq <= until)
-        # What a fork brought from another task or device says nothing about this run.
-        and (identity is None or stored.evaluation.key.task_hash == identity.task_hash)
-        and (identity is None or stored.evaluation.key.device == identity.device)
+        and (identity is None or identity.counts(stored.evaluation.key))
     ]
     return fitness_of(counted)
 

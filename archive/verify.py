@@ -3,7 +3,7 @@
 import hashlib
 from contextlib import suppress
 
-from archive import schema
+from archive import chain, checksums, schema
 from archive.calls import Calls
 from archive.database import Database
 from archive.insights import KNOWN
@@ -72,6 +72,7 @@ def verify(database: Database) -> list[str]:
         found.append("the schema version is not that of this release")
     for message, sql in _IMPOSSIBLE.items():
         found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
+    found += [*chain.mismatches(database), *checksums.mismatches(database)]
     return found + _calls(database) + _texts(database) + _candidates(database)
 
 
@@ -87,10 +88,13 @@ def _calls(database: Database) -> list[str]:
 
 def _texts(database: Database) -> list[str]:
     found, last = [], ""
-    while page := database.rows("SELECT hash, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)):
+    while page := database.rows(
+        "SELECT hash, size_bytes, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)
+    ):
         for row in page:
             try:
-                if hashlib.sha256(unpack(row["body"]).encode()).hexdigest() != row["hash"]:
+                data = unpack(row["body"]).encode()
+                if (hashlib.sha256(data).hexdigest(), len(data)) != (row["hash"], row["size_bytes"]):
                     found.append(f"text {row['hash']} is not what its hash says")
             except StoreCorrupt:
                 found.append(f"text {row['hash']} cannot be unpacked")

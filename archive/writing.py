@@ -1,17 +1,18 @@
 """What the engine writes: proposals, results, further evaluations, edits. Each function is one transaction."""
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from archive import insights
+from archive import chain, insights
+from archive.checksums import Values, checksum
 from archive.database import Database
 from archive.journal import EntryKind
 from archive.records import (
-    INSERT_EVALUATION,
     INSERT_PROPOSAL,
     NoCandidate,
-    barren_row,
     evaluation_row,
+    no_candidate_row,
     proposal_row,
     to_json,
 )
@@ -22,10 +23,19 @@ from evokernel.records.evaluation import Evaluation
 from evokernel.records.llm import Insight
 
 
-def append(database: Database, kind: EntryKind, *, session: int | None) -> int:
-    """Add an entry to the journal within the open transaction and return its seq."""
-    values = (kind.value, time.time(), session)
-    return database.execute("INSERT INTO journal(kind, at, session) VALUES (?, ?, ?)", values)
+def append(
+    database: Database,
+    kind: EntryKind,
+    facts: Callable[[int], Mapping[str, Values]],
+    *,
+    session: int | None,
+    proposal: bytes = b"",
+) -> int:
+    """Add an entry with its facts to the journal within the open transaction and return its seq.
+
+    `facts` returns for that seq the row of each fact by its table; `proposal` is the digest of the one that it ends.
+    """
+    return chain.append(database, (kind.value, time.time(), session), facts, proposal=proposal)
 
 
 def propose(database: Database, proposal: Proposal, *, program_hash: str, skeleton: str, session: int | None) -> None:
@@ -38,15 +48,18 @@ def propose(database: Database, proposal: Proposal, *, program_hash: str, skelet
     with database.transaction():
         text = put_text(database, candidate.source)
         values = (candidate.id, candidate.language, text, program_hash, skeleton, proposal.step, "")
-        database.execute("INSERT OR IGNORE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        new = database.changed("INSERT OR IGNORE INTO candidates VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        row, edges = proposal_row(proposal, at=now), _edges(proposal.parents, proposal.inspirations)
+        digest = chain.proposal_digest(row, edges=edges, candidate=values if new else None)
         try:
-            database.execute(INSERT_PROPOSAL, proposal_row(proposal, at=now))
+            database.execute(INSERT_PROPOSAL, (*row, digest))
         except StoreError:
             _refuse_taken(database, proposal.step)
             raise
-        _edges(database, proposal.step, proposal.parents, proposal.inspirations)
+        _insert_edges(database, proposal.step, edges)
         insights.refuse_unknown(database, proposal.step, proposal.insights)
-        database.execute("INSERT INTO leases VALUES (?, ?, ?)", (proposal.step, session, now))
+        lease = (proposal.step, session, now)
+        database.execute("INSERT INTO leases VALUES (?, ?, ?, ?)", (*lease, checksum("leases", lease)))
 
 
 def _refuse_taken(database: Database, step: int) -> None:
@@ -54,45 +67,56 @@ def _refuse_taken(database: Database, step: int) -> None:
         raise StoreError(f"{database.path}: step {step} has its proposal already; take `next_step()`")
 
 
-def _edges(database: Database, step: int, parents: tuple[str, ...], inspirations: tuple[str, ...]) -> None:
+def _edges(parents: tuple[str, ...], inspirations: tuple[str, ...]) -> list[tuple[int, str, str]]:
     named = [(name, "parent") for name in parents] + [(name, "inspiration") for name in inspirations]
-    rows = [(step, ordinal, name, kind) for ordinal, (name, kind) in enumerate(named)]
+    return [(ordinal, name, kind) for ordinal, (name, kind) in enumerate(named)]
+
+
+def _insert_edges(database: Database, step: int, edges: list[tuple[int, str, str]]) -> None:
     try:
-        for row in rows:
-            database.execute("INSERT INTO parents VALUES (?, ?, ?, ?)", row)
+        for edge in edges:
+            database.execute("INSERT INTO parents VALUES (?, ?, ?, ?)", (step, *edge))
     except StoreError:
-        for name, _ in named:
+        for _, name, _ in edges:
             if database.row("SELECT 1 FROM candidates WHERE id = ?", (name,)) is None:
                 message = f"{database.path}: step {step} names {name} as a parent, which is not in the store"
                 raise StoreError(message) from None
         raise
 
 
-def record_barren(database: Database, barren: NoCandidate, *, session: int | None) -> int:
+def record_no_candidate(database: Database, nothing: NoCandidate, *, session: int | None) -> int:
     """Store that a step had nothing to offer and return the seq. Raises `StoreError` for a step that is taken."""
     with database.transaction():
-        return _end_without_candidate(database, EntryKind.BARREN, barren, session=session)
+        return _end_without_candidate(database, EntryKind.BARREN, nothing, session=session)
 
 
-def record_insight(database: Database, barren: NoCandidate, insight: Insight, *, session: int | None) -> int:
+def record_insight(database: Database, nothing: NoCandidate, insight: Insight, *, session: int | None) -> int:
     """Store that a step ended with an insight and return the seq.
 
     Raises:
         StoreError: the step is taken, or what the insight is about or was made from is not in the store.
     """
     with database.transaction():
-        seq = _end_without_candidate(database, EntryKind.INSIGHT, barren, session=session)
-        insights.insert(database, insight, seq=seq, step=barren.step, island=barren.island)
-    return seq
+        insights.refuse_unfounded(database, insight, step=nothing.step)
+        return _end_without_candidate(database, EntryKind.INSIGHT, nothing, session=session, insight=insight)
 
 
-def _end_without_candidate(database: Database, kind: EntryKind, barren: NoCandidate, *, session: int | None) -> int:
-    _refuse_taken(database, barren.step)
-    database.execute(INSERT_PROPOSAL, barren_row(barren, at=time.time()))
-    _edges(database, barren.step, barren.parents, barren.inspirations)
-    seq = append(database, kind, session=session)
-    database.execute("INSERT INTO results VALUES (?, ?, NULL)", (seq, barren.step))
-    return seq
+def _end_without_candidate(
+    database: Database, kind: EntryKind, nothing: NoCandidate, *, session: int | None, insight: Insight | None = None
+) -> int:
+    _refuse_taken(database, nothing.step)
+    row, edges = no_candidate_row(nothing, at=time.time()), _edges(nothing.parents, nothing.inspirations)
+    digest = chain.proposal_digest(row, edges=edges, candidate=None)
+    database.execute(INSERT_PROPOSAL, (*row, digest))
+    _insert_edges(database, nothing.step, edges)
+
+    def facts(seq: int) -> dict[str, Values]:
+        found: dict[str, Values] = {"results": (seq, nothing.step, None)}
+        if insight is not None:
+            found["insights"] = insights.row_of(database, insight, seq=seq, step=nothing.step, island=nothing.island)
+        return found
+
+    return append(database, kind, facts, session=session, proposal=digest)
 
 
 def commit(
@@ -104,28 +128,43 @@ def commit(
         StoreError: the step is not in flight, the evaluation is of another program, or the one to reuse is missing.
     """
     with database.transaction():
-        _check_flight(database, step, evaluation)
+        digest = _check_flight(database, step, evaluation)
         if database.changed("DELETE FROM leases WHERE step = ?", (step,)) == 0:
             raise StoreError(f"{database.path}: step {step} is not in flight: never proposed, or committed before")
-        seq = append(database, EntryKind.RESULT, session=session)
         if reused_from is None:
-            database.execute(INSERT_EVALUATION, evaluation_row(evaluation, seq=seq))
-        elif database.row("SELECT 1 FROM evaluations WHERE seq = ?", (reused_from,)) is None:
+            return append(
+                database,
+                EntryKind.RESULT,
+                lambda seq: {"evaluations": evaluation_row(evaluation, seq=seq), "results": (seq, step, seq)},
+                session=session,
+                proposal=digest,
+            )
+        if database.row("SELECT 1 FROM evaluations WHERE seq = ?", (reused_from,)) is None:
             raise StoreError(f"{database.path}: there is no evaluation {reused_from} to use again for step {step}")
-        used = seq if reused_from is None else reused_from
-        database.execute("INSERT INTO results VALUES (?, ?, ?)", (seq, step, used))
-    return seq
+        return append(
+            database,
+            EntryKind.RESULT,
+            lambda seq: {"results": (seq, step, reused_from)},
+            session=session,
+            proposal=digest,
+        )
 
 
-def _check_flight(database: Database, step: int, evaluation: Evaluation) -> None:
+def _check_flight(database: Database, step: int, evaluation: Evaluation) -> bytes:
+    """Return the digest of a step's proposal, which the evaluation must be of; nothing for no proposal."""
     row = database.row(
-        "SELECT c.id, c.program_hash FROM proposals p JOIN candidates c ON c.id = p.candidate WHERE p.step = ?", (step,)
+        "SELECT c.id, c.program_hash, p.digest FROM proposals p JOIN candidates c ON c.id = p.candidate "
+        "WHERE p.step = ?",
+        (step,),
     )
-    if row is not None and row["program_hash"] != evaluation.key.program_hash:
+    if row is None:
+        return b""
+    if row["program_hash"] != evaluation.key.program_hash:
         raise StoreError(
             f"{database.path}: step {step} proposed program {row['program_hash']}, "
             f"not {evaluation.key.program_hash}, which the evaluation is of"
         )
+    return bytes(row["digest"])
 
 
 def add_evaluation(database: Database, evaluation: Evaluation, *, session: int | None) -> int:
@@ -133,20 +172,20 @@ def add_evaluation(database: Database, evaluation: Evaluation, *, session: int |
     with database.transaction():
         if database.row("SELECT 1 FROM candidates WHERE id = ?", (evaluation.candidate_id,)) is None:
             raise StoreError(f"{database.path}: candidate {evaluation.candidate_id} was never proposed in this store")
-        seq = append(database, EntryKind.EVALUATION, session=session)
-        database.execute(INSERT_EVALUATION, evaluation_row(evaluation, seq=seq))
-    return seq
+        return append(
+            database,
+            EntryKind.EVALUATION,
+            lambda seq: {"evaluations": evaluation_row(evaluation, seq=seq)},
+            session=session,
+        )
 
 
 def edit_row(database: Database, key: str, old: Any, new: Any, *, session: int | None) -> int:
     """Store a changed setting within the open transaction and return the seq."""
-    seq = append(database, EntryKind.CONFIG_EDIT, session=session)
-    database.execute("INSERT INTO config_edits VALUES (?, ?, ?, ?)", (seq, clean(key), to_json(old), to_json(new)))
-    return seq
+    values = (clean(key), to_json(old), to_json(new))
+    return append(database, EntryKind.CONFIG_EDIT, lambda seq: {"config_edits": (seq, *values)}, session=session)
 
 
 def stop(database: Database, reason: str, *, session: int | None) -> int:
     """Store the orderly end of a session within the open transaction and return the seq."""
-    seq = append(database, EntryKind.STOP, session=session)
-    database.execute("INSERT INTO stops VALUES (?, ?)", (seq, clean(reason)))
-    return seq
+    return append(database, EntryKind.STOP, lambda seq: {"stops": (seq, clean(reason))}, session=session)

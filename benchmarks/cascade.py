@@ -22,7 +22,7 @@ from typing import Any
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device import nvml
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Language
@@ -105,28 +105,26 @@ def variants(count: int, seed: int) -> list[str]:
 
 async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
     """Judge candidates, `in_flight` of them at once, and return what was seen."""
-    settings = EvaluationConfig().on("cuda")
+    settings = EvaluationConfig(gpus=gpus).on("cuda")
     machine = this_machine()
     assert machine.gpu is not None
     language = Watched(local_language("triton", settings, device=machine.limits("cuda")))
     used = machine.gpus("cuda", wanted=gpus)
-    evaluator = LocalEvaluator("gemm", language, settings=settings, threads=1, gpus=used)
     samplers = [Sampler(gpu.index) for gpu in used]
     queued: list[tuple[float, float]] = []
     slots = asyncio.Semaphore(in_flight)
-
-    async def judge(source: str) -> Evaluation:
-        async with slots:
-            candidate = Candidate(source, "triton")
-            program = language.program_hash(source)
-            evaluation = await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
-            queued.append((language.built[candidate.source], time.monotonic()))
-            return evaluation
-
-    try:
-        begin = time.monotonic()
-        await evaluator.start()
+    begin = time.monotonic()
+    async with open_evaluator("gemm", language, settings=settings, machine=machine) as evaluator:
         started = time.monotonic() - begin
+
+        async def judge(source: str) -> Evaluation:
+            async with slots:
+                candidate = Candidate(source, "triton")
+                program = language.program_hash(source)
+                evaluation = await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
+                queued.append((language.built[candidate.source], time.monotonic()))
+                return evaluation
+
         warm = variants(1, seed=0)[0]
         await asyncio.gather(*(judge(f"{warm}\nWARM = {number}\n") for number in range(len(used))))
         queued.clear()
@@ -137,8 +135,6 @@ async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
         wall = time.monotonic() - begin
         for sampler in samplers:
             sampler.stop()
-    finally:
-        await evaluator.close()
     busy = [sample for sampler in samplers for sample in sampler.samples]
     return {"gpus": len(used), **report(found, wall_s=wall, start_s=started, busy=busy, queued=queued)}
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
@@ -13,8 +13,7 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.evaluate.judge.gpu_bench import CudaBench
-from evokernel.evaluate.judge.gpu_session import open_on_gpu
-from evokernel.evaluate.judge.process import make_bench
+from evokernel.evaluate.judge.process import open_bench
 from evokernel.protocols import Language
 from evokernel.records.build import Built
 
@@ -32,7 +31,8 @@ class Workbench:
         os.sched_setaffinity(0, ALL_CORES)
         self.settings = EvaluationConfig(max_autotune=max_autotune).on("cuda")
         (cores,) = share_out(ALL_CORES, device="cuda", threads=1)
-        bench = make_bench(
+        self._stack = ExitStack()
+        opening = open_bench(
             {
                 "task": task,
                 "device": "cuda",
@@ -43,8 +43,9 @@ class Workbench:
                 "final": final,
             }
         )
-        assert isinstance(bench, CudaBench)
-        self.bench = bench
+        opened = self._stack.enter_context(opening)
+        assert isinstance(opened, CudaBench)
+        self.opened_bench, self.bench = opened, opened.bench
 
     def build(self, source: str, language: str = "triton") -> Built:
         """Compile a candidate for all workloads of the bench. Raises `SystemExit` with the compiler's words."""
@@ -59,7 +60,7 @@ class Workbench:
     @contextmanager
     def opened(self, source: str, language: str = "triton") -> Iterator[CandidateSession]:
         """Open a candidate."""
-        session = open_on_gpu(self.bench, self.build(source, language).artifact, source)
+        session = self.opened_bench.open_session(self.build(source, language).artifact, source)
         try:
             yield session
         finally:
@@ -67,7 +68,7 @@ class Workbench:
 
     def close(self) -> None:
         """End all processes."""
-        self.bench.close()
+        self._stack.close()
 
 
 def read(path: str | Path) -> str:

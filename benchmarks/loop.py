@@ -24,8 +24,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -73,16 +74,19 @@ class AtOnce:
     """An evaluator that answers at once: most are right, speed-ups are drawn from the text."""
 
     def __init__(self) -> None:
-        self._identity = EvaluatorIdentity(
+        self.identity = EvaluatorIdentity(
             "loop", "some device", "some compiler -O3", "1", Mode.WORKER, {"peak_gflops": 100.0}, "none"
         )
 
-    async def start(self) -> EvaluatorIdentity:
-        return self._identity
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         await asyncio.sleep(0)
-        key = self._identity.key(request.program_hash, request.budget)
+        key = self.identity.key(request.program_hash, request.budget)
         rng = random.Random(request.program_hash)
         if rng.random() < 0.2:
             return Evaluation(key, request.candidate.id, Status.NUMERICAL, Stage.CORRECTNESS, feedback="tail columns")
@@ -100,9 +104,6 @@ class AtOnce:
         return Evaluation(
             key, request.candidate.id, Status.OK, Stage.QUICK, timings, {}, descriptor, metrics, "40 % of the limit"
         )
-
-    async def close(self) -> None:
-        return None
 
 
 class Tokens:
@@ -188,7 +189,7 @@ def search_on(
     config: RunConfig,
     marks: Marks,
     *,
-    evaluator: Evaluator | None = None,
+    evaluator: AbstractAsyncContextManager[Evaluator] | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Search:
     """Return an engine whose evaluator and proposers answer at once."""

@@ -17,8 +17,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
@@ -26,14 +26,16 @@ from errors import in_turn
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
+from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
 from evokernel.evaluate.bench.paired_clock import WorkerClock
+from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.judge.checks import check
-from evokernel.evaluate.judge.cpu_bench import CpuBench
+from evokernel.evaluate.judge.cpu_bench import CpuBench, CpuWorkers, open_cpu_bench
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
@@ -54,50 +56,42 @@ CORES = tuple(sorted(os.sched_getaffinity(0)))
 BATCH_S = 0.003
 
 
-class OwnBench(CpuBench):
-    """A bench whose baseline is a candidate in a worker, while there is one."""
-
-    mirror: BaselineTimer | None = None
-
-    @property
-    def baselines(self) -> BaselineTimer:
-        return self.mirror or super().baselines
-
-    @property
-    def trampoline(self) -> Path:
-        """The loop around a kernel, as a shared object."""
-        return self._pool.trampoline.path
-
-
-def open_bench(task: str) -> OwnBench:
-    """Set a judge up in this process."""
+def open_bench(task: str) -> AbstractContextManager[CpuBench]:
+    """Set a judge up in this process, as long as the context is entered."""
     os.sched_setaffinity(0, CORES)
     (cores,) = share_out(CORES, device="cpu", threads=1)
-    return OwnBench(
-        {
-            "task": task,
-            "device": "cpu",
-            "threads": 1,
-            "settings": EvaluationConfig().model_dump(mode="json"),
-            "cores": asdict(cores),
-            "admit": False,
-            "final": False,
-        }
+    return open_cpu_bench(
+        BenchSetup.from_message(
+            {
+                "task": task,
+                "settings": EvaluationConfig().model_dump(mode="json"),
+                "threads": 1,
+                "cores": asdict(cores),
+                "admit": False,
+                "final": False,
+            }
+        )
     )
+
+
+def workers_of(bench: Bench) -> CpuWorkers:
+    """Return what runs the candidates of a processor's bench."""
+    assert isinstance(bench.workers, CpuWorkers)
+    return bench.workers
 
 
 class Bare:
     """Calls of one kernel in a thread of this process, in blocks as the judge's. A context manager."""
 
-    def __init__(self, bench: OwnBench, artifact: bytes, ground: BoundWorkload, fresh: FreshInputs) -> None:
+    def __init__(self, bench: Bench, artifact: bytes, ground: BoundWorkload, fresh: FreshInputs) -> None:
         self._ground, self._fresh, self._rng = ground, fresh, bench.rng
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(artifact)
             file.flush()
-            self._loop = CompiledLoop(file.name, str(bench.trampoline), bench.task.signature)
+            self._loop = CompiledLoop(file.name, str(workers_of(bench).pool.trampoline.path), bench.task.signature)
         self._sets = [ground.call_arguments(each) for each in range(ground.sets)]
         self._batch = self._loop.prepare(ground.name, self._sets, first=0, calls=ground.calls)
-        own_core = (0, bench.cores.runners)
+        own_core = (0, workers_of(bench).pool.limits.cpus)
         self._thread = ThreadPoolExecutor(1, initializer=os.sched_setaffinity, initargs=own_core)
 
     def __enter__(self) -> "Bare":
@@ -147,8 +141,8 @@ def study(
     task: str, source: Path, *, workload: int, budget_s: float, repeats: int, bare: bool
 ) -> dict[str, dict[str, float]]:
     """Measure a kernel against itself on one workload; errors in percent of the judge, and of a bare thread."""
-    bench = open_bench(task)
-    try:
+    with open_bench(task) as opened:
+        bench = opened.bench
         artifact = build(source, bench.task)
         candidate, itself = (WorkerSession(bench, artifact, "") for _ in range(2))
         outcome = check(candidate, None, thoroughly=False)
@@ -156,19 +150,18 @@ def study(
             raise SystemExit(outcome.feedback)
         ground = bench.timed[workload]
         in_its_place = cast(BaselineProcess, itself.worker)  # of a baseline's process it does what is asked for here
-        bench.mirror = BaselineTimer(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
-        call_s = _size_batches(ground, bench.mirror)
+        mirror = BaselineTimer(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
+        bench.workers = replace(workers_of(bench), baselines=mirror)
+        call_s = _size_batches(ground, mirror)
         ground.attach(candidate.worker, set())
         fresh = FreshInputs(ground.task, ground.workload, bench.rng)
-        bench.mirror.measure_wake_in_place(ground, fresh)
+        mirror.measure_wake_in_place(ground, fresh)
         clock = WorkerClock(bench, candidate.worker, ground, fresh, stage=Stage.PRECISE, call_s=call_s)
         clock.block()
         with Bare(bench, artifact, ground, fresh) as thread:
             sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}
             rows = in_turn(sources, budget_s, repeats, systematic={"judge": clock.systematic_error})
         return {name: {"calls": ground.calls, **row} for name, row in rows.items()}
-    finally:
-        bench.close()
 
 
 def _size_batches(ground: BoundWorkload, side: BaselineTimer) -> float:

@@ -22,14 +22,15 @@ TASKS = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu")
 BLOCKS = 60
 
 
-def paired(bench: CudaBench, ground: BoundWorkload, one: str, other: str) -> Speedup:
+def paired(opened: CudaBench, ground: BoundWorkload, one: str, other: str) -> Speedup:
     """Return the speed-up of the baseline `other` over `one`."""
-    fresh = FreshInputs(ground.task, ground.workload, bench.rng, device=ground.device)
-    sides = [bench.device_baselines.batches(ground, name, timed=ground.calls) for name in (one, other)]
+    rng = opened.bench.rng
+    fresh = FreshInputs(ground.task, ground.workload, rng, device=ground.device)
+    sides = [opened.artifacts.baselines.batches(ground, name, timed=ground.calls) for name in (one, other)]
 
     def time_ns(side: int) -> float:
         fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
-        order = int(bench.rng.integers(len(sides[side])))
+        order = int(rng.integers(len(sides[side])))
         torch.cuda.synchronize()
         return sides[side][order].run_ns() / ground.calls
 
@@ -54,7 +55,7 @@ def main() -> None:
         for ground in bench.timed:
             first, *others = bench.panel
             for name in others:
-                found = paired(bench, ground, first, name)
+                found = paired(workbench.opened_bench, ground, first, name)
                 span = f"{found.value:.3f}x ({found.low:.3f} to {found.high:.3f}) of {first}"
                 us = f"{ground.baseline_us[name]:.1f} us"
                 print(f"{task} {ground.kind} {ground.workload.name}: {name} {us}, {span}", flush=True)

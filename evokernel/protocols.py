@@ -54,18 +54,19 @@ class Language(Protocol):
 
 
 class Evaluator(Protocol):
-    """Proves a candidate right and measures it. Raises `HarnessError` for its own faults only."""
+    """Proves a candidate right and measures it. Raises `HarnessError` for its own faults only.
 
-    async def start(self) -> EvaluatorIdentity:
-        """Start the processes, admit the task, measure device and baselines. Idempotent."""
+    There is one only when it is ready: entering an `AbstractAsyncContextManager[Evaluator]` starts the processes,
+    admits the task, and measures device and baselines; leaving it ends every process that was started.
+    """
+
+    @property
+    def identity(self) -> EvaluatorIdentity:
+        """Who judges."""
         ...
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict; a bad candidate is a verdict too."""
-        ...
-
-    async def close(self) -> None:
-        """End every process this evaluator started."""
         ...
 
 

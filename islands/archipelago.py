@@ -16,7 +16,9 @@ import numpy as np
 from evokernel.protocols import Matchmaker, ModelOperator, Operator
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
+from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import ContextNeed, Selection, StepResult
 from evokernel.rng import stream
 from evokernel.source.tunables import read_tunables
@@ -154,11 +156,11 @@ class Archipelago:
         """Take note of a stored proposal that waits for its evaluation."""
         self.memory.propose(proposal)
 
-    def tell(self, outcome: StepResult) -> list[str]:
+    def tell(self, outcome: StepResult) -> list[Notice]:
         """Take in one committed result; return what a person may want to know of it."""
         elite = self.memory.learn(outcome)
         self.results += 1
-        notes: list[str] = []
+        notes: list[Notice] = []
         if outcome.evaluation is not None and outcome.evaluation.status is Status.HARNESS_ERROR:
             return notes
         targets = [self.islands[outcome.island]] if outcome.island in self.islands else list(self.islands.values())
@@ -168,12 +170,13 @@ class Archipelago:
             better = elite is not None and island.take(elite)
             island.stale += not better
             if self._rules.reset_after and island.stale >= self._rules.reset_after:
-                notes += self._restart(island, outcome.seq)
+                notes += self._restart(island, outcome)
         if self.results % PRUNE_EVERY == 0:
             self._prune()
         if self.results % self._rules.migrate_every == 0:
             taken = migrate(self.islands, self._graph, count=self._rules.migrate_count)
-            notes += [f"migration: {taken} elites settled on other islands"] if taken else []
+            text = f"migration: {taken} elites settled on other islands"
+            notes += [Notice(text, kind=RemarkKind.MIGRATION, step=outcome.step)] if taken else []
         return notes
 
     def bar(self, program_hash: str) -> None:
@@ -311,13 +314,15 @@ class Archipelago:
             if (operator.name, first.candidate.id, *(e.candidate.id for e in group)) not in self.memory.exhausted
         ]
 
-    def _restart(self, island: Island, seq: int) -> list[str]:
+    def _restart(self, island: Island, outcome: StepResult) -> list[Notice]:
         others = [elite for other in self.islands.values() if other is not island for elite in other.archive.elites()]
         survivors = sorted({e.candidate.id: e for e in others}.values(), key=lambda e: (-e.fitness.value, e.seq))
         if not survivors:
             island.stale = 0
             return []
-        rng = stream(self._seed, seq, f"restart {island.name}")
+        rng = stream(self._seed, outcome.seq, f"restart {island.name}")
         survivor = survivors[int(rng.integers(min(3, len(survivors))))]
         island.restart(survivor)
-        return [f"island {island.name} was stagnant and starts again from {survivor.candidate.id}"]
+        name = survivor.candidate.id
+        text = f"island {island.name} was stagnant and starts again from {name}"
+        return [Notice(text, kind=RemarkKind.RESET, step=outcome.step, candidate=name)]

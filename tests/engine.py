@@ -8,6 +8,7 @@ from typing import Any
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
+from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.state import SearchState
@@ -93,7 +94,7 @@ def toy_search(
         operators=operators,
         evaluator=evaluator,
         stopper=stopper_from(config.budget),
-        listeners=[heard] if heard else [],
+        listeners=[RemarkListener(store), *([heard] if heard else [])],
         model=model,
         thinkers_at_once=THINKERS if model else 0,
         replayed=replayed or {},

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable
+from typing import Self
 
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.records.build import Built
@@ -92,7 +93,7 @@ class ToyLanguage:
 
 
 class InstantEvaluator:
-    """Judges by a function of the source; remembers what it was asked."""
+    """Judges by a function of the source; remembers what it was asked. Ready at once, whether entered or not."""
 
     def __init__(
         self,
@@ -108,10 +109,13 @@ class InstantEvaluator:
         self._speed = speed
         self._holds = holds
         self._fails = fails
-        self._identity = identity
+        self.identity = identity
 
-    async def start(self) -> EvaluatorIdentity:
-        return self._identity
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         self.asked.append(request)
@@ -119,7 +123,7 @@ class InstantEvaluator:
         failure = self._fails(request)
         if failure is not None:
             raise failure
-        key = self._identity.key(request.program_hash, request.budget)
+        key = self.identity.key(request.program_hash, request.budget)
         speed = self._speed(request.candidate.source)
         if speed is None:
             return Evaluation(key, request.candidate.id, Status.NUMERICAL, Stage.CORRECTNESS, feedback="wrong")
@@ -130,6 +134,3 @@ class InstantEvaluator:
         return Evaluation(
             key, request.candidate.id, Status.OK, Stage.QUICK, timings=(timing,), descriptor=descriptor, sandbox="none"
         )
-
-    async def close(self) -> None:
-        return None

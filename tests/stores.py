@@ -165,7 +165,7 @@ class StoreBuilder:
 
     def nothing(self, reason: str, *, operator: str = "mutate", exhausted: bool = True) -> None:
         """End the next step without a candidate."""
-        self.store.record_barren(self._barren(operator, reason, exhausted=exhausted))
+        self.store.record_no_candidate(self._barren(operator, reason, exhausted=exhausted))
 
     def insight(self, insight: Insight, *, operator: str = "plan") -> int:
         """End the next step with an insight; return its seq."""

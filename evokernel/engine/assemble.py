@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 
 import yaml
@@ -14,20 +14,22 @@ from evokernel.config.registry import resolve
 from evokernel.config.run import RunConfig, parse_config
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
+from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.session import edits_since
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
 from evokernel.evaluate.device.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
+from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
+from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings, is_thinker
@@ -49,7 +51,7 @@ def assemble(
     store: Store,
     *,
     listeners: Sequence[Listener] = (),
-    evaluator: Evaluator | None = None,
+    evaluator: AbstractAsyncContextManager[Evaluator] | None = None,
     language: Language | None = None,
     model: LanguageModel | None = None,
     machine: Machine | None = None,
@@ -76,18 +78,13 @@ def assemble(
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
+    listeners = (*listeners, RemarkListener(store))
     edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
     for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
         for listener in listeners:
             listener.hear(note)
-    language = constrained(
-        language
-        or local_language(
-            config.language, config.evaluation, threads=config.threads, device=machine.limits(resolved.device)
-        ),
-        config.constraints,
-    )
+    language = make_language_of(config, language, limits=machine.limits(resolved.device))
     foreign = foreign_kernels(config, task)
     if model is None and config.models and not handed_in_only:
         from evokernel.llm.assemble import make_models
@@ -98,6 +95,7 @@ def assemble(
             config,
             log=store.calls,
             tell=lambda text: tell_all(listeners, Notice(text, warning=True)),
+            tell_of_rests=lambda text: tell_all(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
             older=[each.calls for each in stores],
             on_close=older.close,
         )
@@ -120,18 +118,12 @@ def assemble(
             foreign=foreign,
             replayed=recorded_steps(config),
             evaluator=evaluator
-            or LocalEvaluator(
+            or open_evaluator(
                 config.task,
                 language,
                 settings=config.evaluation,
                 threads=config.threads,
-                gpus=gpus,
-                expert=read_expert(
-                    config.evaluation,
-                    device=resolved.device,
-                    threads=config.threads,
-                    limits=machine.limits(resolved.device),
-                ),
+                machine=machine,
                 profiled=any(map(is_thinker, operators.values())),  # rules do not read profiles, which take seconds
             ),
             stopper=stopper_from(config.budget),
@@ -142,6 +134,15 @@ def assemble(
         handed_in_only=handed_in_only,
         in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
     )
+
+
+def make_language_of(config: RunConfig, language: Language | None = None, *, limits: DeviceLimits | None) -> Language:
+    """Return the language of a run, or the one given, under the config's constraints.
+
+    `limits` are those of the GPU to compile for, None on a processor. Raises `LanguageError`.
+    """
+    language = language or local_language(config.language, config.evaluation, threads=config.threads, device=limits)
+    return constrained(language, config.constraints)
 
 
 def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:

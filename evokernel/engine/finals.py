@@ -8,6 +8,7 @@ from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, combined_speedup
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
+from evokernel.records.remarks import RemarkKind
 
 CONTENDERS = 3
 
@@ -42,5 +43,6 @@ class FinalMeasurements:
                 Notice(f"{elite.candidate.id} holds: {speedup.value:.3f}x its baseline ({evaluation.key.mode} mode)")
             )
         else:
-            self._tell(Notice(f"{elite.candidate.id} does not hold: {evaluation.status}", warning=True))
+            name, text = elite.candidate.id, f"{elite.candidate.id} does not hold: {evaluation.status}"
+            self._tell(Notice(text, warning=True, kind=RemarkKind.FINAL_REFUSED, candidate=name))
         return evaluation

@@ -12,6 +12,7 @@ from evokernel.protocols import CallLog, LanguageModel, Operator
 from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.events import Notice
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
+from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, Selection, UnusableReply
 from islands.archipelago import is_thinker
 
@@ -122,7 +123,7 @@ class ModelGate:
         self._useless = 0 if isinstance(found, Draft) else self._useless + 1
         if self._useless >= PATIENCE and not self._given_up:
             self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
-            self._tell(Notice(f"models are asked no more: {self._given_up}", warning=True))
+            self._tell(_rest_notice(f"models are asked no more: {self._given_up}"))
         return found
 
     async def _asked(self, operator: Operator, context: Context) -> Answer | None:
@@ -139,7 +140,8 @@ class ModelGate:
         except Exception as error:  # the edge of an operator: a fault of one must not end the search
             logger.exception("operator %s failed at step %d", operator.name, context.step)
             reason = f"{type(error).__name__}: {error}"
-            self._tell(Notice(f"operator {operator.name} failed at step {context.step}: {reason}", warning=True))
+            text = f"operator {operator.name} failed at step {context.step}: {reason}"
+            self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, step=context.step))
             return UnusableReply(reason)
 
     def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
@@ -148,11 +150,15 @@ class ModelGate:
         who = f"to {place[1]} for island {place[0]}"
         if error.final:
             if place not in self._silent:
-                self._tell(Notice(f"models are asked no more {who}: {error}", warning=True))
+                self._tell(_rest_notice(f"models are asked no more {who}: {error}"))
             self._silent[place] = str(error)
         elif self.may_ask(*place):
             self._awake_at[place] = self._clock() + REST_S
-            self._tell(Notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}", warning=True))
+            self._tell(_rest_notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}"))
+
+
+def _rest_notice(text: str) -> Notice:
+    return Notice(text, warning=True, kind=RemarkKind.MODEL_REST)
 
 
 def is_drafter(operator: Operator) -> bool:

@@ -18,6 +18,7 @@ from evokernel.records.evaluation import (
     harness_failure,
 )
 from evokernel.records.events import Notice
+from evokernel.records.remarks import RemarkKind
 
 TRIES = 2  # for one candidate, when our own machinery fails
 FAILURES = 3  # candidates in a row that it failed on, before the search gives up
@@ -82,7 +83,8 @@ class PromotionPolicy:
                 evaluation = await self._evaluator.evaluate(request)
             except HarnessError as error:
                 failure = error
-                self._tell(Notice(f"our evaluator failed on {candidate.id}: {error}", warning=True))
+                text = f"our evaluator failed on {candidate.id}: {error}"
+                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=candidate.id))
             else:
                 self._failures = 0
                 return evaluation, None

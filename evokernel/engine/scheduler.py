@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from archive.store import Store
@@ -93,7 +94,10 @@ class StepScheduler:
 
     def _recall(self, name: str) -> Elite | None:
         result = self._store.result_of(name)
-        return result.elite() if result is not None and result.evaluation.ok else None
+        if result is None:
+            return None
+        now = replace(result, evaluation=self._state.verdict_filter.current(result.evaluation))
+        return now.elite() if now.evaluation.ok else None
 
     def _answered(self, step: int) -> Selection | None:
         """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""

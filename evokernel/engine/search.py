@@ -8,8 +8,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from archive.records import NoCandidate
 from archive.store import Store
@@ -18,6 +18,7 @@ from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
+from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
@@ -25,26 +26,28 @@ from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
+from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
 from islands.archipelago import EVERYWHERE, Archipelago
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The live objects a search is made of.
 
-    `thinkers_at_once` is how many operators may wait for a model; `foreign` are kernels in other languages,
-    `replayed` says what the steps of a recorded run were about.
+    `evaluator` is entered when the search begins, and left when it ends. `thinkers_at_once` is how many operators may
+    wait for a model; `foreign` are kernels in other languages, `replayed` says what the steps of a recorded run were
+    about.
     """
 
     task: Task
@@ -52,7 +55,7 @@ class Parts:
     store: Store
     archipelago: Archipelago
     operators: Mapping[str, Operator]
-    evaluator: Evaluator
+    evaluator: AbstractAsyncContextManager[Evaluator]
     stopper: FirstOf
     listeners: Sequence[Listener]
     model: LanguageModel | None = None
@@ -83,30 +86,24 @@ class Search:
         handed_in_only: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._parts = parts
-        self._config = config
-        self._seeds = seeds
-        self._in_flight = in_flight
-        self._handed_in_only = handed_in_only
+        self.parts = parts
+        self.config = config
+        self.seeds = seeds
+        self.in_flight = in_flight
+        self.handed_in_only = handed_in_only
         self.state = SearchState(parts.archipelago, parts.language)
-        self._stop_asked = ""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._thinking = ModelGate(parts.model, self._tell, most=parts.thinkers_at_once, clock=clock)
-        self._evaluator_identity: EvaluatorIdentity | None = None
-        self._appraiser: PromotionPolicy | None = None
-        self._surroundings: SearchSetting | None = None
-        self._time: RunClock | None = None
-        self._images: Snapshots | None = None
+        self.stop_asked = ""
+        self.thinking = ModelGate(parts.model, self.tell, most=parts.thinkers_at_once, clock=clock)
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more; what is in flight is finished and committed."""
+        self.stop_asked = reason
+        self.thinking.hush()
 
     @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
         return self.state.standing
-
-    def stop(self, reason: str) -> None:
-        """Ask nothing more; what is in flight is finished and committed."""
-        self._stop_asked = reason
-        self._thinking.hush()
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
@@ -117,58 +114,132 @@ class Search:
             HarnessError: our own machinery failed again and again.
         """
         try:
-            return await self._run()
+            self.tell(Notice("starting the evaluator: admission of the task, device, baselines"))
+            async with self.parts.evaluator as evaluator:
+                begin_run(self.parts.store, self.config, evaluator.identity, self.tell)
+                return await self._session(evaluator)
         finally:
-            await self._parts.evaluator.close()
-            await self._thinking.close()
+            await self.thinking.close()
 
-    async def _run(self) -> str:
-        self._tell(Notice("starting the evaluator: admission of the task, device, baselines"))
-        self._evaluator_identity = await self._parts.evaluator.start()
-        store = self._parts.store
-        begin_run(store, self._config, self._evaluator_identity, self._tell)
-        self.replay()
-        self._appraiser = PromotionPolicy(
-            store, self._parts.evaluator, self._evaluator_identity, standing=self.standing, tell=self._tell
-        )
-        self._surroundings = self._look_around(self._evaluator_identity)
+    async def _session(self, evaluator: Evaluator) -> str:
+        """Come to where the last session ended, by the verdicts of this evaluator, and go on from there."""
+        store = self.parts.store
         store.session_start()
-        session = self._time = RunClock(store)
-        reason = "stopped by an error"
+        clock, reason = RunClock(store), "stopped by an error"
         try:
-            await session.during(self._seed())
-            reason = await self._loop()
-            if not self._stop_asked and not self._handed_in_only:
-                await session.during(self._crown())
-            store.set_meta("fingerprint", self._fingerprint())
-            _started(self._images).take(at_once=True)
+            await clock.during(
+                rejudge_leaders(
+                    store, self.state, evaluator, evaluator.identity, tell=self.tell, at_once=self.in_flight
+                )
+            )
+            images, surroundings = self._replayed(evaluator.identity), self._look_around(evaluator.identity)
+            session = SearchSession(self, evaluator, clock=clock, images=images, surroundings=surroundings)
+            reason = await session.run()
         except asyncio.CancelledError:
             reason = "stopped at once"
             raise
         finally:
-            await self._drop_tasks()
-            session.note()
+            clock.note()
             store.session_end(reason)
         return reason
 
-    def replay(self) -> None:
+    def _replayed(self, evaluator: EvaluatorIdentity) -> Snapshots:
         """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
-        started = _started(self._evaluator_identity)
-        images = self._images = Snapshots(self._parts.store, self.state, self._config, evaluator=started)
+        self.state.verdict_filter = verdict_filter_of(self.parts.store, evaluator)
+        images = Snapshots(self.parts.store, self.state, self.config, evaluator=evaluator)
         images.restore()
-        facts = self._parts.store.facts(after=self.state.seq)
-        self.state.replay(facts, task_hash=started.task_hash, device=started.device)
-        for proposal in self._parts.store.open_leases():
+        facts = self.parts.store.facts(after=self.state.seq)
+        self.state.replay(facts)
+        for proposal in self.parts.store.open_leases():
             self.state.archipelago.pending(proposal)
         if self._ended_elsewhere(images.fits):
-            self._tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
+            text = "replaying the store gave another state than the last session ended in"
+            self.tell(Notice(text, warning=True, kind=RemarkKind.FAULT))
+        return images
 
     def _ended_elsewhere(self, fits: str) -> bool:
         """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
-        seq, noted, *under = (self._parts.store.meta("fingerprint") or "0 none").split()
-        store = self._parts.store
+        seq, noted, *under = (self.parts.store.meta("fingerprint") or "0 none").split()
+        store = self.parts.store
         comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
         return comparable and noted != self.state.fingerprint()
+
+    def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
+        return SearchSetting(
+            task=self.parts.task,
+            config=self.config,
+            device=evaluator.device,
+            environment=evaluator.environment,
+            device_sheet=evaluator.device_sheet,
+            guide=self.parts.language.guide(self.parts.task),
+            foreign=self.parts.foreign,
+        )
+
+    def tell(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
+        """Let everybody hear an event."""
+        for listener in self.parts.listeners:
+            listener.hear(event)
+
+
+class SearchSession:
+    """A search at work: its evaluator is ready, its state replayed, its store in a session.
+
+    Args:
+        search: what it works for, and who asks it to stop.
+        evaluator: judges candidates.
+        clock: of the session of the store.
+        images: of the state, restored from already.
+        surroundings: what operators see beside the state.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        evaluator: Evaluator,
+        *,
+        clock: RunClock,
+        images: Snapshots,
+        surroundings: SearchSetting,
+    ) -> None:
+        self._search = search
+        self._parts = search.parts
+        self._config = search.config
+        self._seeds = search.seeds
+        self._in_flight = search.in_flight
+        self._handed_in_only = search.handed_in_only
+        self._thinking = search.thinking
+        self._tell = search.tell
+        self.state = search.state
+        self._evaluator = evaluator
+        self._images = images
+        self._surroundings = surroundings
+        self._appraiser = PromotionPolicy(
+            self._parts.store, evaluator, evaluator.identity, standing=self.standing, tell=self._tell
+        )
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def standing(self) -> RunProgress:
+        """Where the run stands."""
+        return self.state.standing
+
+    @property
+    def _stop_asked(self) -> str:
+        return self._search.stop_asked
+
+    async def run(self) -> str:
+        """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
+        try:
+            await self._clock.during(self._seed())
+            reason = await self._loop()
+            if not self._stop_asked and not self._handed_in_only:
+                await self._clock.during(self._crown())
+            self._parts.store.set_meta("fingerprint", self._fingerprint())
+            self._images.take(at_once=True)
+        finally:
+            await self._drop_tasks()
+        return reason
 
     # ------------------------------------------------------------------------------------------------ the loop
 
@@ -234,13 +305,13 @@ class Search:
         """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
         if not self._tasks:  # every model rests
             await asyncio.sleep(HEARTBEAT_S)
-            _started(self._time).beat()
+            self._clock.beat()
             return
         done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
         failures = [error for task in done if (error := task.exception()) is not None]
         if failures:
             raise failures[0]
-        _started(self._time).beat()
+        self._clock.beat()
 
     async def _drop_tasks(self) -> None:
         """End what is still in flight; its leases stay open."""
@@ -251,7 +322,7 @@ class Search:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
-        context = self.state.context(selection, _started(self._surroundings))
+        context = self.state.context(selection, self._surroundings)
         try:
             answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
         except (BudgetSpent, ModelsUnavailable):
@@ -291,14 +362,14 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.hashes(proposal.candidate).program, _started(self._appraiser)
+        program, appraiser = self.state.hashes(proposal.candidate).program, self._appraiser
         with await appraiser.alone(program):
             evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
             improved, notes = self.state.apply_result(seq, proposal, evaluation)
             self._tell(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
-            _started(self._images).take()
+            self._images.take()
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
@@ -321,9 +392,7 @@ class Search:
         return any(is_drafter(self._parts.operators[name]) for name in named)
 
     async def _crown(self) -> None:
-        crown = FinalMeasurements(
-            self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
-        )
+        crown = FinalMeasurements(self._parts.store, self._evaluator, self._evaluator.identity, self._tell)
         seed = [self.standing.seed] if self.standing.seed else []
         contenders = crown.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
@@ -334,7 +403,8 @@ class Search:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
                 evaluation = await crown.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
             except HarnessError as error:
-                self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
+                text = f"our evaluator failed on {elite.candidate.id}: {error}"
+                self._tell(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
             self.state.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
@@ -347,18 +417,18 @@ class Search:
         self._tell(ProposalCommitted(proposal))
 
     def _commit_barren(self, barren: NoCandidate) -> None:
-        seq = self._parts.store.record_barren(barren)
+        seq = self._parts.store.record_no_candidate(barren)
         self._notes(self.state.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""
-        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._images).fits}"
+        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._images.fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         paid = self._parts.store.paid()
         return Progress(
             evaluations=self.standing.results - self.standing.copied + ahead,
-            seconds=_started(self._time).seconds,
+            seconds=self._clock.seconds,
             cost_usd=paid.cost_usd,
             since_improvement=self.standing.since_improvement,
             best_speedup=self.standing.best_speedup,
@@ -367,28 +437,6 @@ class Search:
             calls=paid.calls,
         )
 
-    def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
-        return SearchSetting(
-            task=self._parts.task,
-            config=self._config,
-            device=evaluator.device,
-            environment=evaluator.environment,
-            device_sheet=evaluator.device_sheet,
-            guide=self._parts.language.guide(self._parts.task),
-            foreign=self._parts.foreign,
-        )
-
-    def _notes(self, texts: Sequence[str]) -> None:
-        for text in texts:
-            self._tell(Notice(text))
-
-    def _tell(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
-        for listener in self._parts.listeners:
-            listener.hear(event)
-
-
-def _started(part: T | None) -> T:
-    """Return what exists once a search was started."""
-    if part is None:
-        raise HarnessError("the search was not started yet")
-    return part
+    def _notes(self, notes: Sequence[Notice]) -> None:
+        for note in notes:
+            self._tell(note)

@@ -32,7 +32,8 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, tel
             environment=evaluator.environment,
             evokernel_version=__version__,
             task_spec=config.evaluation.model_dump(mode="json"),
-        )
+        ),
+        earlier=evaluator.earlier_task_hashes,
     )
     store.edit_config(edits, config=dump_config(config))
     for key, old, new in edits:

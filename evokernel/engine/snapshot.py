@@ -7,7 +7,7 @@ one that cannot be read or that does not give the state it was taken of; then ev
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ SHAPING = (
     "engine/snapshot",
     "engine/progress",
     "engine/inbox",
+    "engine/verdict_filter",
     "records/fitness",
     "records/step",
     "source/tunables",
@@ -143,9 +144,10 @@ def image_of(state: SearchState) -> StateSnapshot:
 
 def restore(state: SearchState, image: StateSnapshot, results: dict[int, ResultEntry]) -> None:
     """Make a state what an image was taken of. Raises `LookupError` where a result is missing."""
-    elites = {seq: result.elite() for seq, result in results.items()}
+    verdicts = {seq: state.verdict_filter.current(result.evaluation) for seq, result in results.items()}
+    elites = {seq: replace(result, evaluation=verdicts[seq]).elite() for seq, result in results.items()}
     state.seq = image.seq
-    state.archipelago.restore(image.archipelago, find=elites.__getitem__, verdict=lambda seq: results[seq].evaluation)
+    state.archipelago.restore(image.archipelago, find=elites.__getitem__, verdict=verdicts.__getitem__)
     standing, kept = state.standing, image.standing
     standing.results, standing.copied, standing.correct = kept.results, kept.copied, kept.correct
     standing.since_improvement = kept.since_improvement
@@ -159,7 +161,7 @@ def restore(state: SearchState, image: StateSnapshot, results: dict[int, ResultE
 
 def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
     shaping = dump_config(config.model_copy(update={"budget": UNLIMITED}))
-    parts = (_rules(), evaluator.task_hash, evaluator.device, shaping)
+    parts = (_rules(), evaluator.task_hash, evaluator.device, evaluator.evaluator_version, shaping)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

@@ -9,10 +9,12 @@ from archive.records import NoCandidate
 from evokernel.config.run import RunConfig
 from evokernel.engine.inbox import AnsweredPrompt, Submission, read_answer, read_insight, read_source, read_text
 from evokernel.engine.progress import RunProgress
+from evokernel.engine.verdict_filter import VerdictFilter
 from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite, elite_of
 from evokernel.records.llm import Insight, Origin
 from evokernel.records.step import Context, Selection, StepResult
@@ -47,11 +49,15 @@ class Hashes:
 
 
 class SearchState:
-    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in."""
+    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in.
+
+    The `verdict_filter` is set before facts of a store are replayed.
+    """
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
         self.standing = RunProgress()
+        self.verdict_filter = VerdictFilter()
         self.seq = 0
         self._language = language
         self.answers: dict[int, AnsweredPrompt] = {}
@@ -70,29 +76,27 @@ class SearchState:
                 del self._hashes[next(iter(self._hashes))]
         return found
 
-    def replay(self, facts: Iterable[Fact], *, task_hash: str | None = None, device: str | None = None) -> None:
+    def replay(self, facts: Iterable[Fact]) -> None:
         """Apply committed facts, in seq order.
 
-        A fork may bring results of another task or device along: with `task_hash` and `device` given, the candidates
-        of such results are taken as handed in, to be judged anew. What it brought counts for no plateau.
+        A fork may bring results of another task or device along: the candidates of such results are taken as handed in,
+        to be judged anew. What it brought counts for no plateau.
         """
-
-        def elsewhere(evaluation: Evaluation) -> bool:
-            return task_hash not in (None, evaluation.key.task_hash) or device not in (None, evaluation.key.device)
-
         for fact in facts:
             self.seq = fact.seq
             match fact:
-                case ResultEntry() if elsewhere(fact.evaluation):
+                case ResultEntry() if self.verdict_filter.foreign(fact):
                     self.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
                 case ResultEntry():
                     self.standing.copied += bool(fact.origin)
                     hashes = Hashes(fact.program_hash, fact.skeleton)
-                    self.apply_result(fact.seq, fact.proposal, fact.evaluation, hashes=hashes)
+                    self.apply_result(
+                        fact.seq, fact.proposal, self.verdict_filter.current(fact.evaluation), hashes=hashes
+                    )
                     self.standing.since_improvement *= not fact.origin
                 case EmptyStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
-                case EvaluationEntry(evaluation=evaluation) if not elsewhere(evaluation):
+                case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
                     self.apply_final(evaluation)
                 case InsightEntry(barren=barren, insight=insight):
                     self.apply_insight(fact.seq, barren, insight)
@@ -101,7 +105,7 @@ class SearchState:
 
     def apply_result(
         self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
-    ) -> tuple[bool, list[str]]:
+    ) -> tuple[bool, list[Notice]]:
         """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
         self.seq = seq
         self.injected.pop(proposal.candidate.id, None)
@@ -124,17 +128,17 @@ class SearchState:
         )
         return improved, self.archipelago.tell(outcome)
 
-    def apply_barren(self, seq: int, barren: NoCandidate) -> list[str]:
+    def apply_barren(self, seq: int, barren: NoCandidate) -> list[Notice]:
         """Take in a step whose operator had nothing to offer."""
         self.seq = seq
         return self.archipelago.tell(_without_candidate(seq, barren, None))
 
-    def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[str]:
+    def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[Notice]:
         """Take in a step that ended in words instead of a candidate."""
         self.seq = seq
         return self.archipelago.tell(_without_candidate(seq, barren, insight))
 
-    def apply_inbox(self, entry: InboxEntry) -> list[str]:
+    def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
         """Take in what somebody handed to the engine, and say what became of it.
 
         Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
@@ -147,9 +151,9 @@ class SearchState:
             if entry.kind == "answer":
                 self.answers[entry.id] = read_answer(entry.id, payload)
                 return []
-            return [self._take_in(entry.kind, payload, seq=entry.seq) + by]
+            return [Notice(self._take_in(entry.kind, payload, seq=entry.seq) + by)]
         except (ValueError, OverflowError) as error:
-            return [f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}"]
+            return [Notice(f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}")]
 
     def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
         memory = self.archipelago.memory

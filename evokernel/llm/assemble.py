@@ -22,6 +22,7 @@ def make_models(
     *,
     log: CallLog,
     tell: Callable[[str], None],
+    tell_of_rests: Callable[[str], None] | None = None,
     older: Sequence[EarlierReplies] = (),
     on_close: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
@@ -29,6 +30,7 @@ def make_models(
     """Return the models of a run, with its budgets.
 
     `older` are the records that `replies_from` names, opened; `on_close` is called when the models are closed.
+    `tell_of_rests` hears that a model is left alone, for a while or for good; `tell` if left out.
 
     Keys are taken from the environment here and kept out of the record, of errors and of logs from now on. Where all
     models are recordings litellm is not imported, and need not be installed.
@@ -57,7 +59,7 @@ def make_models(
         rules=rules,
         older=older,
         redactor=redactor,
-        tell=lambda text: tell(redactor.text(text)),
+        tell=lambda text: (tell_of_rests or tell)(redactor.text(text)),
         clock=clock,
         on_close=close,
     )

@@ -10,14 +10,13 @@ from archive.identity import RunIdentity
 from archive.journal import inbox_entry
 from archive.store import Store
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
-from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
+from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
 from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import ConfigError, StoreError, TaskError
-from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.compile_kernel import TARGETS
-from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.protocols import Language, ModelOperator, Operator
+from evokernel.protocols import ModelOperator, Operator
 from evokernel.records.llm import Message
 from evokernel.records.step import Selection
 from evokernel.tasks import load_task
@@ -70,7 +69,12 @@ def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
     except TaskError as error:
         raise TaskError(f"{error}{moved}") from None
     sheet = {name: float(value) for name, value in json.loads(store.meta("device_sheet") or "{}").items()}
-    language, operators, foreign = _language(config, sheet), make_operators(config), foreign_kernels(config, task)
+    limits = limits_from(sheet) if config.device == "cuda" else None
+    language, operators, foreign = (
+        make_language_of(config, limits=limits),
+        make_operators(config),
+        foreign_kernels(config, task),
+    )
     state = SearchState(make_archipelago(config, operators, foreign=bool(foreign)), language)
     _replay(store, state, identity)
     return NextPrompts(
@@ -171,17 +175,12 @@ def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
 
 
 def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
-    state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
+    state.verdict_filter = verdict_filter_of(store, identity)
+    state.replay(store.facts())
     for proposal in store.open_leases():
         state.archipelago.pending(proposal)
     for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
         state.apply_inbox(inbox_entry(row, seq=state.seq, at=row["created"]))
-
-
-def _language(config: RunConfig, sheet: Mapping[str, float]) -> Language:
-    limits = limits_from(sheet) if config.device == "cuda" else None
-    language = local_language(config.language, config.evaluation, threads=config.threads, device=limits)
-    return constrained(language, config.constraints)
 
 
 def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:

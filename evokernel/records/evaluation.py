@@ -280,7 +280,8 @@ class EvaluatorIdentity:
 
     `mode` is how candidates are run unless one cannot be: what cannot be recorded is run in worker mode.
     `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
-    `baseline_us` is the time of each baseline by workload and name, in us.
+    `baseline_us` is the time of each baseline by workload and name, in us. With `earlier_task_hashes` results mean the
+    same, too: stores that hold them are gone on with.
     """
 
     task_hash: str
@@ -291,6 +292,7 @@ class EvaluatorIdentity:
     device_sheet: Mapping[str, float]
     sandbox: str
     baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    earlier_task_hashes: frozenset[str] = frozenset()
 
     def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
         """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""

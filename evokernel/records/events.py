@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
+from evokernel.records.remarks import RemarkKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,15 @@ class Notice:
     """Something a person should read: a phase began, an island was reset, a crown was refused."""
 
     text: str
+    """One line."""
     warning: bool = False
+    """Whether something is wrong."""
+    kind: RemarkKind | None = None
+    """The kind of remark under which the store keeps it; None for what is told and forgotten."""
+    step: int | None = None
+    """The step that it is about; None where it is about none."""
+    candidate: str = ""
+    """The id of the candidate that it is about; empty where it is about none."""
 
 
 Event = ProposalCommitted | ResultCommitted | Notice

@@ -59,8 +59,7 @@ def verdicts_of(store: Store, program_hash: str) -> Verdicts:
     identity = store.identity()
     evaluations = [stored.evaluation for stored in store.evaluations_of(program_hash)]
     if identity is not None:
-        here = (identity.task_hash, identity.device)
-        evaluations = [e for e in evaluations if (e.key.task_hash, e.key.device) == here]
+        evaluations = [e for e in evaluations if identity.counts(e.key)]
     return Verdicts.of(evaluations)
 
 

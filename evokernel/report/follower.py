@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from archive.grid import niche_of
+from archive.identity import RunIdentity
 from archive.journal import EntryKind
 from archive.store import Store
 from evokernel.records.evaluation import Fidelity, Status
@@ -95,6 +96,7 @@ class RunFollower:
         self._timed: dict[str, _Timed] = {}
         self._refuted: set[str] = set()
         self._judged: dict[str, str] = {}
+        self._old_seed = ""
 
     def advance(self, *, most: int | None = None) -> list[FollowedCandidate]:
         """Take in the facts that are new, `most` at the most, and return the results among them, oldest first.
@@ -106,7 +108,6 @@ class RunFollower:
         if not self.populations:
             self.populations = _populations(self._store.meta("config") or "")
         identity = self._store.identity()
-        here = None if identity is None else (identity.task_hash, identity.device)
         found: list[FollowedCandidate] = []
         until = self._store.last_seq()
         until = until if most is None else min(until, self.seq + most)
@@ -114,8 +115,10 @@ class RunFollower:
             if row["status"] is None:
                 for population in self._populations_of(row["island"]):
                     population.stale += 1
-            elif here is None or (row["task_hash"], row["device"]) == here:
+            elif identity is None or _counts(row, identity):
                 found += self._take(row)
+            elif row["device"] == identity.device and row["operator"] is not None and not row["origin"]:
+                self._outdated(row)
         self.seq = until
         return found
 
@@ -126,13 +129,28 @@ class RunFollower:
         without = database.rows(f"{_WITHOUT} AND r.seq BETWEEN ? AND ? ORDER BY r.seq", span)
         return heapq.merge(results, others, without, key=itemgetter("seq"))
 
+    def _outdated(self, row: Any) -> None:
+        """Count a result of an earlier evaluator: what it is worth is said where it was judged again."""
+        self._judged.setdefault(row["program_hash"], row["candidate"])
+        self.results += 1
+        self.correct += row["status"] == Status.OK
+        if row["operator"] == SEED:
+            self._old_seed = self._old_seed or row["program_hash"]
+
+    def _again(self, program: str) -> None:
+        """Let a measurement of a program that had been judged before speak."""
+        known = self._known(program) if program in self._judged else None
+        if self.seed is None and known is not None and program == self._old_seed:
+            self.seed = known.speedup
+        if self.lead is None or self.lead.program_hash == program or (known and known.fitness > self.lead.fitness):
+            self._find_lead()
+
     def _take(self, row: Any) -> Iterator[FollowedCandidate]:
         program, led = row["program_hash"], self.lead
         if row["status"] != Status.HARNESS_ERROR:
             self._measured(row)
         if row["operator"] is None:
-            if led is not None and led.program_hash == program:
-                self._find_lead()
+            self._again(program)
             return
         self._judged.setdefault(program, row["candidate"])
         known = self._known(program)
@@ -200,7 +218,8 @@ class RunFollower:
 
 
 _COLUMNS = (
-    "e.program_hash, e.status, e.mode, e.budget, e.speedup, e.speedup_low, e.descriptor, e.task_hash, e.device, j.at"
+    "e.program_hash, e.status, e.mode, e.budget, e.speedup, e.speedup_low, e.descriptor, e.task_hash, e.device, "
+    "e.evaluator_version, j.at"
 )
 _RESULTS = (
     f"SELECT r.seq, p.candidate, p.operator, p.island, p.rationale, p.origin, {_COLUMNS} FROM results r "
@@ -214,6 +233,11 @@ _WITHOUT = (  # steps that ended without a candidate
     "SELECT r.seq, NULL AS status, p.island FROM results r JOIN proposals p ON p.step = r.step "
     "WHERE r.evaluation IS NULL"
 )
+
+
+def _counts(row: Any, identity: RunIdentity) -> bool:
+    here = (row["task_hash"], row["device"]) == (identity.task_hash, identity.device)
+    return here and identity.evaluator_version in ("", row["evaluator_version"])
 
 
 def _lead_of(candidate: str, program: str, known: _Timed) -> FollowedLeader:

@@ -67,9 +67,8 @@ def read_judged(store: Store, *, until: int | None = None) -> list[CandidateRow]
         if result is None or not result.reused:
             programs.setdefault(evaluation.key.program_hash, []).append(ProgramMeasurements(seq, evaluation))
     identity = store.identity()
-    here = None if identity is None else (identity.task_hash, identity.device)
     known = {
-        program: tuple(m for m in found if here in (None, (m.evaluation.key.task_hash, m.evaluation.key.device)))
+        program: tuple(m for m in found if identity is None or identity.counts(m.evaluation.key))
         for program, found in programs.items()
     }
     verdicts = {program: Verdicts.of([m.evaluation for m in found]) for program, found in known.items()}

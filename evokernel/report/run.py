@@ -1,6 +1,7 @@
 """A run as Python reads it: `open_store("runs/gemm.db").best()`. Only the store is read, and nothing is written."""
 
 import os
+from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -8,6 +9,7 @@ from archive.lineage import lineage_graph
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
+from evokernel.records.remarks import Remark, RemarkKind
 from evokernel.report.best import BestKernel, find_best, seeds
 from evokernel.report.frame import candidates_frame, curve_frame
 from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
@@ -91,6 +93,10 @@ class Run:
     def curve(self) -> "pd.DataFrame":
         """Return one row for each change of the leader, by evaluations, hours and dollars."""
         return curve_frame(self._store)
+
+    def remarks(self, kinds: Collection[RemarkKind] = tuple(RemarkKind), *, after: int = 0) -> list[Remark]:
+        """Return the remarks of these kinds with an id above `after`: migrations, resets, faults, rests of models."""
+        return self._store.remarks.all(kinds, after=after)
 
     @property
     def plot(self) -> Plots:

@@ -15,6 +15,8 @@ def timed_programs(store: Store) -> tuple[str, tuple[object, ...]]:
     values: tuple[str, ...] = ()
     if identity is not None:  # what a fork brought from another task or device says nothing of this run
         here, values = "task_hash = ? AND device = ? AND ", (identity.task_hash, identity.device)
+        if identity.evaluator_version:
+            here, values = f"{here}evaluator_version = ? AND ", (*values, identity.evaluator_version)
     # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
     sql = (
         "timed AS (SELECT program_hash, speedup, speedup_low, max((budget = ?) * 1000000000 + seq) FROM evaluations "

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -10,8 +11,8 @@ from evokernel.config.run import DEVICE_OF, EvaluationConfig
 from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluate_kernel import read_candidate
-from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.protocols import Language
+from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import (
     Evaluation,
@@ -139,7 +140,7 @@ def attack(
     settings = settings.on(DEVICE_OF[LANGUAGE])
     language = local_language(LANGUAGE, settings)
     task = load_task(task_spec).on(DEVICE_OF[LANGUAGE])
-    evaluator = LocalEvaluator(task_spec, language, settings=settings, threads=1)
+    evaluator = open_evaluator(task_spec, language, settings=settings)
     return asyncio.run(_attack(evaluator, language, kernel, task=task, spec=task_spec, exhibits=exhibits, told=told))
 
 
@@ -156,7 +157,7 @@ def _names(exhibits: Sequence[Exhibit]) -> str:
 
 
 async def _attack(
-    evaluator: LocalEvaluator,
+    opening: AbstractAsyncContextManager[Evaluator],
     language: Language,
     kernel: Candidate,
     *,
@@ -181,8 +182,7 @@ async def _attack(
         trials.append(Trial(exhibit, candidate, evaluation, _ending(exhibit, evaluation, judged)))
         told(len(trials), len(able))
 
-    try:
-        identity = await evaluator.start()
+    async with opening as evaluator:
         judged = await judge(kernel)
         if not judged.ok:
             raise LanguageError(
@@ -195,12 +195,10 @@ async def _attack(
         ended = await asyncio.gather(*map(attempt, able), return_exceptions=True)
         for error in filter(None, ended):
             raise error
-    finally:
-        await evaluator.close()
     order = [exhibit.name for exhibit in able]
     trials.sort(key=lambda trial: order.index(trial.exhibit.name))
     left_out = {name: reason for name, reason in lacking.items() if reason}
-    return SelfTest(spec, kernel, identity, judged, tuple(trials), left_out)
+    return SelfTest(spec, kernel, evaluator.identity, judged, tuple(trials), left_out)
 
 
 def _lack(exhibit: Exhibit, lacks: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar
 
@@ -77,10 +78,15 @@ def kernel(before: str = "", after: str = "") -> str:
 class EvaluatorDriver:
     """Runs one evaluator on a loop of its own."""
 
-    def __init__(self, evaluator: Evaluator, language: Language) -> None:
-        self.evaluator = evaluator
+    def __init__(self, opening: AbstractAsyncContextManager[Evaluator], language: Language) -> None:
         self.language = language
         self.runner = asyncio.Runner()
+        self._opening = opening
+        try:
+            self.evaluator = self.runner.run(opening.__aenter__())
+        except BaseException:
+            self.runner.close()
+            raise
 
     def evaluate(
         self, *sources: str, budget: Fidelity = Fidelity.QUICK, incumbent: dict[str, float] | None = None
@@ -99,12 +105,12 @@ class EvaluatorDriver:
 
     @property
     def identity(self) -> EvaluatorIdentity:
-        """Who judges, known once it has started."""
-        return self.runner.run(self.evaluator.start())
+        """Identity of the evaluator."""
+        return self.evaluator.identity
 
     def close(self) -> None:
         """End the evaluator and the loop."""
-        self.runner.run(self.evaluator.close())
+        self.runner.run(self._opening.__aexit__(None, None, None))
         self.runner.close()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.records.evaluation import Fidelity, Stage, Status
 from evokernel.testing.evaluator import SETTINGS, EvaluatorContract, EvaluatorDriver, kernel, write_task
 from tests.processes import descendants
@@ -17,7 +17,7 @@ class TestLocalEvaluator(EvaluatorContract):
         language = local_language("cpp", SETTINGS)
         task = write_task(tmp_path_factory.mktemp("task"))
         cores, before = os.sched_getaffinity(0), descendants()
-        driver = EvaluatorDriver(LocalEvaluator(task, language, settings=SETTINGS, threads=1), language)
+        driver = EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
         yield driver
         driver.close()
         assert descendants() <= before

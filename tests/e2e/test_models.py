@@ -42,7 +42,7 @@ class Unhurried(InstantEvaluator):
         try:
             return await super().evaluate(request)
         except ValueError as error:  # put together of two replies, it declares something twice
-            key = self._identity.key(request.program_hash, request.budget)
+            key = self.identity.key(request.program_hash, request.budget)
             return Evaluation(key, request.candidate.id, Status.STATIC_REJECT, Stage.STATIC, feedback=str(error))
 
 

@@ -57,11 +57,13 @@ def running(process: Process) -> Iterator[Process]:
             process.communicate()
 
 
-def evokernel(*arguments: object, cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+def evokernel(
+    *arguments: object, cwd: Path, timeout_s: float = DEADLINE_S, **variables: str
+) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "evokernel", *map(str, arguments)]
     return subprocess.run(
-        command, cwd=cwd, env=environment(**variables), capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        command, cwd=cwd, env=environment(**variables), capture_output=True, text=True, timeout=timeout_s, check=False
     )
 
 

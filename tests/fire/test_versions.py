@@ -11,7 +11,7 @@ import yaml
 from archive import schema
 from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.run import RunConfig, flat_settings, flatten, parse_config
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.evaluation import EvaluatorIdentity, Mode
 from evokernel.tasks import load_task
@@ -23,11 +23,15 @@ OLD = {
     "v1_finished": {"results": 20, "in_flight": 0, "calls": 0, "insights": 0, "state": "stopped"},
     "v1_killed": {"results": 9, "in_flight": 3, "calls": 0, "insights": 0, "state": "killed"},
     "v2_models": {"results": 4, "in_flight": 0, "calls": 4, "insights": 1, "state": "stopped"},
+    "v3_finished": {"results": 15, "in_flight": 0, "calls": 0, "insights": 0, "state": "stopped"},
+    "v3_killed": {"results": 8, "in_flight": 3, "calls": 0, "insights": 0, "state": "killed"},
+    "v3_models": {"results": 10, "in_flight": 0, "calls": 9, "insights": 1, "state": "stopped"},
 }
 """What is in each: `evokernel evolve` of its release wrote it (gzip -9), for tasks of this package, on a CPU.
 
 `v1_finished` and `v1_killed` by the last commit before schema 2, the second ended with SIGKILL and kept with its log;
-`v2_models` by the first release with schema 2, with replies of models. A new schema brings a new one.
+`v2_models` by the first release with schema 2, with replies of models; those of schema 3 by tests/old_stores/record.py,
+which records the next ones. Another device, and the whole evaluator: tests/fire/test_old_stores_go_on.py.
 """
 
 
@@ -73,8 +77,9 @@ def same_machine(path: Path) -> EvaluatorIdentity:
     """Return what the evaluator said of itself where the store was written."""
     with Store.open(path, write=False) as store:
         noted = store.identity()
+        version = next(fact for fact in store.facts() if isinstance(fact, ResultEntry)).evaluation.key.evaluator_version
     assert noted is not None
-    return EvaluatorIdentity(noted.task_hash, noted.device, noted.environment, "1", Mode.WORKER, {}, "none")
+    return EvaluatorIdentity(noted.task_hash, noted.device, noted.environment, version, Mode.WORKER, {}, "none")
 
 
 def test_an_old_store_is_continued(old: Path, name: str) -> None:
@@ -95,6 +100,16 @@ def test_an_old_store_is_continued(old: Path, name: str) -> None:
     assert len(steps) == len(set(steps)) == expected["results"] + 6
     with Store.open(old, write=False) as store:
         assert store.open_leases() == []
+
+
+def test_the_config_of_an_old_store_means_what_it_meant(old: Path) -> None:
+    with Store.open(old, write=False) as store:
+        stored = flat_settings(yaml.safe_load(store.meta("config") or ""))
+    now = flatten(stored_config(old, 1))
+    assert stored.keys() - {key for key in stored if ".operators." in key} <= now.keys()
+    assert {key: now[key] for key in stored if key.startswith("evaluation.")} == {
+        key: value for key, value in stored.items() if key.startswith("evaluation.")
+    }
 
 
 @pytest.mark.slow

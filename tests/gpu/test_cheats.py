@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode
 
@@ -62,18 +62,14 @@ def judged() -> dict[str, Evaluation]:
 
 
 async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
-    settings = EvaluationConfig(timeout_s=5).on("cuda")
+    settings = EvaluationConfig(timeout_s=5, gpus=1).on("cuda")
     language = local_language("cuda", settings)
-    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1)
-    try:
-        await evaluator.start()
+    async with open_evaluator(TASK, language, settings=settings) as evaluator:
         found = {}
         for name, source in sources.items():
             request = EvaluationRequest(Candidate(source, "cuda"), language.program_hash(source), Fidelity.PRECISE)
             found[name] = await evaluator.evaluate(request)
         return found
-    finally:
-        await evaluator.close()
 
 
 @pytest.mark.parametrize("name", ["honest", "honest again", "spoiler"])

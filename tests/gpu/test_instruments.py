@@ -16,7 +16,7 @@ import torch
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.artifact_mode.checked_build import Target
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.instruments.bottlenecks import RULES, derive, diagnose
 from evokernel.evaluate.instruments.inspection import Inspection
@@ -204,17 +204,13 @@ def test_what_triton_compiles_passes(kernel: str, tool: Tool) -> None:
 
 
 async def judged(*sources: str, budget: Fidelity) -> list[Evaluation]:
-    settings = EvaluationConfig(quick_ms=20, precise_ms=40, final_ms=60, final_processes=1).on("cuda")
+    settings = EvaluationConfig(quick_ms=20, precise_ms=40, final_ms=60, final_processes=1, gpus=1).on("cuda")
     language = local_language("cuda", settings)
-    evaluator = LocalEvaluator(SCALE, language, settings=settings, threads=1, profiled=True)
-    try:
-        await evaluator.start()
+    async with open_evaluator(SCALE, language, settings=settings, profiled=True) as evaluator:
         requests = [
             EvaluationRequest(Candidate(source, "cuda"), language.program_hash(source), budget) for source in sources
         ]
         return [await evaluator.evaluate(request) for request in requests]
-    finally:
-        await evaluator.close()
 
 
 @needs_profiler

@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.memory.device_arena import device_spacing
 from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
 from evokernel.records.candidate import Candidate
@@ -131,18 +131,14 @@ def judged(request: pytest.FixtureRequest) -> tuple[str, dict[str, Evaluation]]:
 
 
 async def _judge(sources: dict[str, str]) -> dict[str, Evaluation]:
-    settings = EvaluationConfig(quick_ms=20, timeout_s=5).on("cuda")
+    settings = EvaluationConfig(quick_ms=20, timeout_s=5, gpus=1).on("cuda")
     language = local_language("triton", settings)
-    evaluator = LocalEvaluator(TASK, language, settings=settings, threads=1)
-    try:
-        await evaluator.start()
+    async with open_evaluator(TASK, language, settings=settings) as evaluator:
         found = {}
         for name, source in sources.items():
             request = EvaluationRequest(Candidate(source, "triton"), language.program_hash(source), Fidelity.QUICK)
             found[name] = await evaluator.evaluate(request)
         return found
-    finally:
-        await evaluator.close()
 
 
 def test_right_kernels_are_measured(judged: tuple[str, dict[str, Evaluation]]) -> None:

@@ -5,19 +5,21 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, combined_speedup
 from tests.museum.doors import in_a_worker
 from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, due_without_gpu, read_exhibits
 
-SETTINGS = EvaluationConfig(quick_ms=20, precise_ms=60, timeout_s=5, compile_timeout_s=20).on("cuda")
+SETTINGS = EvaluationConfig(quick_ms=20, precise_ms=60, timeout_s=5, compile_timeout_s=20, gpus=1).on("cuda")
 CHEATING = read_exhibits(CHEATS / "triton") + read_exhibits(CHEATS / "cuda")
 HONEST_ONES = read_exhibits(HONEST / "triton") + read_exhibits(HONEST / "cuda")
 JUDGED = [(cheat, mode) for cheat in CHEATING for mode in cheat.modes]
@@ -101,25 +103,21 @@ def gallery() -> Gallery:
 async def _judge(task: str, name: str, rounds: Sequence[Sources]) -> list[Found]:
     """Judge one round after the other; within one, sources are built while others are judged."""
     language = local_language(name, SETTINGS)
-    evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=1)
 
-    async def judge(source: str) -> Evaluation:
+    async def judge(evaluator: Evaluator, source: str) -> Evaluation:
         request = EvaluationRequest(Candidate(source, name), language.program_hash(source), Fidelity.PRECISE)
         return await evaluator.evaluate(request)
 
-    try:
-        await evaluator.start()
-    except (HarnessError, TaskError) as error:  # told of each exhibit, instead of tried again for each
-        await evaluator.close()
-        return [dict.fromkeys(sources, error) for sources in rounds]
-    try:
+    async with AsyncExitStack() as stack:
+        try:
+            evaluator = await stack.enter_async_context(open_evaluator(task, language, settings=SETTINGS))
+        except (HarnessError, TaskError) as error:  # told of each exhibit, instead of tried again for each
+            return [dict.fromkeys(sources, error) for sources in rounds]
         found = []
         for sources in rounds:
-            judged = await asyncio.gather(*map(judge, sources.values()), return_exceptions=True)
-            found.append(dict(zip(sources, judged, strict=True)))
+            judging = (judge(evaluator, source) for source in sources.values())
+            found.append(dict(zip(sources, await asyncio.gather(*judging, return_exceptions=True), strict=True)))
         return found
-    finally:
-        await evaluator.close()
 
 
 @pytest.mark.parametrize(("cheat", "mode"), JUDGED, ids=[f"{cheat.label}-{mode.value}" for cheat, mode in JUDGED])

@@ -10,8 +10,7 @@ import torch
 from evokernel.config.run import SUFFIXES, EvaluationConfig
 from evokernel.errors import ConfigError, HarnessError
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
@@ -117,27 +116,15 @@ def final(folder: Path, expert: str, source: str) -> Evaluation:
     """Judge the plain Triton product as a winner; `source` is that of the expert, in a language."""
     file = folder / f"mine{SUFFIX[expert]}"
     file.write_text(source, encoding="utf-8")
-    settings = EvaluationConfig(final_processes=2, expert=str(file)).on("cuda")
+    settings = EvaluationConfig(final_processes=2, gpus=1, expert=str(file)).on("cuda")
     machine = this_machine()
-    limits = machine.limits("cuda")
-    language = local_language("triton", settings, device=limits)
-    evaluator = LocalEvaluator(
-        TASK,
-        language,
-        settings=settings,
-        threads=1,
-        gpus=machine.gpus("cuda", wanted=1),
-        expert=read_expert(settings, device="cuda", threads=1, limits=limits),
-    )
+    language = local_language("triton", settings, device=machine.limits("cuda"))
     plain = load_task("gemm").seeds["triton"].read_text(encoding="utf-8")
 
     async def judged() -> Evaluation:
-        try:
-            await evaluator.start()
+        async with open_evaluator(TASK, language, settings=settings, machine=machine) as evaluator:
             request = EvaluationRequest(Candidate(plain, "triton"), language.program_hash(plain), Fidelity.FINAL)
             return await evaluator.evaluate(request)
-        finally:
-            await evaluator.close()
 
     return asyncio.run(judged())
 

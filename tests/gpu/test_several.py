@@ -10,8 +10,9 @@ import pytest
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.devices import JudgeHandle, start_judge
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.nvml import alike, visible_gpus
+from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, combined_speedup
 
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(len(alike(visible_gpus())) < 2, reason="needs tw
 
 
 def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
-    settings = EvaluationConfig(quick_ms=20, timeout_s=5).on("cuda")
+    settings = EvaluationConfig(quick_ms=20, timeout_s=5, gpus=2).on("cuda")
     language = local_language("triton", settings)
     seen: list[str] = []
 
@@ -45,21 +46,15 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
         return await start_judge(setup, environment=environment)
 
     async def story() -> tuple[list[Evaluation], Evaluation]:
-        gpus = alike(visible_gpus(), most=2)
-        evaluator = LocalEvaluator(*(TASK, language), settings=settings, threads=1, gpus=gpus, start=start)
-
-        async def judge(block: int, warps: int, budget: Fidelity) -> Evaluation:
+        async def judge(evaluator: Evaluator, block: int, warps: int, budget: Fidelity) -> Evaluation:
             source = SOURCE.format(block=block, warps=warps)
             program = language.program_hash(source)
             return await evaluator.evaluate(EvaluationRequest(Candidate(source, "triton"), program, budget))
 
-        try:
-            await evaluator.start()
+        async with open_evaluator(TASK, language, settings=settings, start=start) as evaluator:
             shapes = [(block, warps) for block in (256, 512, 1024, 2048) for warps in (2, 4, 8)]
-            found = await asyncio.gather(*(judge(*shape, Fidelity.QUICK) for shape in shapes))
-            return found, await judge(1024, 4, Fidelity.FINAL)
-        finally:
-            await evaluator.close()
+            found = await asyncio.gather(*(judge(evaluator, *shape, Fidelity.QUICK) for shape in shapes))
+            return found, await judge(evaluator, 1024, 4, Fidelity.FINAL)
 
     found, final = asyncio.run(story())
     assert [evaluation.feedback for evaluation in found if not evaluation.ok] == []

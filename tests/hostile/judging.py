@@ -22,7 +22,7 @@ from typing import Any
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
@@ -163,19 +163,19 @@ async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, 
         quick_ms=4, precise_ms=4, timeout_s=2, compile_timeout_s=8, memory_mib=MEMORY_MIB, sandbox=level.value
     )
     language = local_language("cpp", settings, threads=threads)
-    evaluator = LocalEvaluator(str(TASK), language, settings=settings, threads=threads)
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def one(source: str) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, "cpp"), language.program_hash(source), Fidelity.QUICK)
-        return await evaluator.evaluate(request)
-
-    async def both(source: str) -> tuple[Evaluation, Evaluation]:
-        async with turns:
-            return await one(source), await one(witness)
-
     witness = place.source("witness")
-    try:
+    async with open_evaluator(str(TASK), language, settings=settings, threads=threads) as evaluator:
+
+        async def one(source: str) -> Evaluation:
+            request = EvaluationRequest(Candidate(source, "cpp"), language.program_hash(source), Fidelity.QUICK)
+            return await evaluator.evaluate(request)
+
+        async def both(source: str) -> tuple[Evaluation, Evaluation]:
+            async with turns:
+                return await one(source), await one(witness)
+
         first = await one(witness)
         started, files = len(descendants()), len(os.listdir("/proc/self/fd"))
         tidy = [name for name in programs if name not in LEAVING]
@@ -191,8 +191,6 @@ async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, 
             "more_processes": len(descendants()) - started,
             "more_files": len(os.listdir("/proc/self/fd")) - files,
         }
-    finally:
-        await evaluator.close()
 
 
 def source_of(place: Place, program: str) -> str:

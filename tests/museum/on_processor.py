@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from tests.museum.exhibits import Exhibit
@@ -26,13 +27,10 @@ def judge_exhibits(exhibits: Iterable[Exhibit]) -> dict[str, Evaluation]:
 
 async def _judge(task: str, exhibits: Iterable[Exhibit], *, threads: int) -> dict[str, Evaluation]:
     language = local_language("cpp", SETTINGS, threads=threads)
-    evaluator = LocalEvaluator(task, language, settings=SETTINGS, threads=threads)
 
-    async def judge(exhibit: Exhibit) -> tuple[str, Evaluation]:
+    async def judge(evaluator: Evaluator, exhibit: Exhibit) -> tuple[str, Evaluation]:
         candidate, program = Candidate(exhibit.source, language.name), language.program_hash(exhibit.source)
         return exhibit.name, await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
 
-    try:
-        return dict(await asyncio.gather(*map(judge, exhibits)))
-    finally:
-        await evaluator.close()
+    async with open_evaluator(task, language, settings=SETTINGS, threads=threads) as evaluator:
+        return dict(await asyncio.gather(*(judge(evaluator, exhibit) for exhibit in exhibits)))

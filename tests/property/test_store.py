@@ -130,7 +130,7 @@ def test_any_text_can_be_stored(text):
                 program_hash="p",
                 skeleton="s",
             )
-            store.record_barren(NoCandidate(2, text, text, 0, text))
+            store.record_no_candidate(NoCandidate(2, text, text, 0, text))
             store.record_insight(NoCandidate(3, text, text, 0), Insight(InsightKind.LESSON, text, text))
             call = ModelCall(Origin(4, text, text), 0, text, text, (Message("user", text),), {text: text}, 0, 0, 0.0)
             store.calls.end(store.calls.begin(call), ModelCallResult(CallStatus.FAILED, text, Usage(text)))
@@ -225,7 +225,7 @@ def apply_without_candidate(store, model, operation, n):
     seq = len(model.facts) + 1
     if operation == "barren":
         barren = NoCandidate(model.step, "tune", "main", seq - 1, str(n), exhausted=n % 2 == 0)
-        assert store.record_barren(barren) == seq
+        assert store.record_no_candidate(barren) == seq
         model.facts.append(EmptyStep(seq, 0.0, barren))
     elif operation == "insight":
         barren = NoCandidate(model.step, "plan", "main", seq - 1)

@@ -29,7 +29,7 @@ class Elsewhere(InstantEvaluator):
 
     def __init__(self, **changes: str) -> None:
         super().__init__()
-        self._identity = replace(self._identity, **changes)
+        self.identity = replace(self.identity, **changes)
 
 
 def run(path: Path, evaluator: InstantEvaluator | None = None, **changes: Any) -> Search:

@@ -74,7 +74,7 @@ def restored(path: Path, config: RunConfig) -> SearchState:
     """Return the state that the image alone gives, blank where there is none that is used."""
     state = fresh(config)
     with Store.open(path, write=True) as store:
-        Snapshots(store, state, config, evaluator=asyncio.run(InstantEvaluator().start())).restore()
+        Snapshots(store, state, config, evaluator=InstantEvaluator().identity).restore()
     return state
 
 
@@ -152,7 +152,7 @@ def test_everything_that_a_fold_changes_is_in_the_image(tmp_path: Path) -> None:
     state.archipelago.memory.pinned.append(next(iter(state.archipelago.memory.elites)))
     with Store.open(path, write=False) as store:
         image = image_of(state)
-        again = SearchState(make_archipelago(search._config, operators), ToyLanguage())
+        again = SearchState(make_archipelago(search.config, operators), ToyLanguage())
         restore(again, image, store.results(image.seqs()))
     assert again.fingerprint() == state.fingerprint()
     assert image_of(again) == image

@@ -18,10 +18,10 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.baselines import TimedCalls
 from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch, BatchTimes
 from evokernel.evaluate.artifact_mode.verifier import Verifier
+from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.feedback import NEUTRAL
 from evokernel.evaluate.bench.paired_clock import Doubtful, PairedClock
 from evokernel.evaluate.bench.workload import BoundWorkload
-from evokernel.evaluate.judge.gpu_bench import CudaBench
 from evokernel.evaluate.numerics.arrays import settle
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs, Window
@@ -58,7 +58,7 @@ class ArtifactClock(PairedClock):
 
     def __init__(
         self,
-        bench: CudaBench,
+        bench: Bench,
         ground: BoundWorkload,
         fresh: FreshInputs,
         *,
@@ -98,7 +98,7 @@ class ArtifactClock(PairedClock):
             HarnessError: other programs on the device, or on the cores of judge and runner, leave that open.
         """
         self._check_bounds()
-        if self._bench.left_running():
+        if self._bench.device.left_running():
             raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
         whole_ns = median(self._call_ns) * self._own_calls
         most_ns = _HIDDEN_NS + _HIDDEN_SHARE * whole_ns

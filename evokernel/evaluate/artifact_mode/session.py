@@ -7,13 +7,14 @@ from evokernel.errors import WorkerError
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
+from evokernel.evaluate.artifact_mode.tools import ArtifactTools
+from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import checks_for, compare_runs, compare_set, is_hopeless
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
 from evokernel.evaluate.instruments.tools import SANITIZER
-from evokernel.evaluate.judge.gpu_bench import CudaBench
 from evokernel.evaluate.numerics.arrays import raw_bytes, settle
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import PhaseVerdict
@@ -32,14 +33,15 @@ class ArtifactSession:
 
     mode = Mode.ARTIFACT
 
-    def __init__(self, bench: CudaBench, checked: CheckedBuild) -> None:
+    def __init__(self, bench: Bench, tools: ArtifactTools, checked: CheckedBuild) -> None:
         self.bench = bench
-        self._runner = bench.runners.take()
+        self._tools = tools
+        self._runner = tools.runners.take()
         self._runner.load(checked.as_message(), checked.cubins, timeout_s=bench.settings.timeout_s)
         self._shapes = shape_numbers(bench.grounds)
         self._call_ns: dict[BoundWorkload, float] = {}
         self._checked = checked
-        self.artifact = checked.digest(len(bench.task.workloads[bench.device_class].search))
+        self.artifact = checked.digest(len(bench.task.workloads[bench.device.device_class].search))
 
     def compare(self, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
         """Run a call on the first distribution, then one on each of the others and a repetition, all in a batch."""
@@ -66,8 +68,8 @@ class ArtifactSession:
             fresh,
             stage=stage,
             candidate=Loaded(self._runner, self._shapes[ground], self._call_ns[ground]),
-            baselines=self.bench.device_baselines.batches(ground, baseline, timed=ground.calls),
-            verifier=self.bench.verifier(ground),
+            baselines=self._tools.baselines.batches(ground, baseline, timed=ground.calls),
+            verifier=self._tools.verifiers.of(ground),
         )
 
     def remark(self) -> str:
@@ -83,7 +85,7 @@ class ArtifactSession:
         if not calls:
             return Inspection(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
         work = [(MEMCHECK, call) for call in calls] + [(RACECHECK, call) for call in calls[:_RACECHECKED]]
-        return self.bench.sanitizer.check(work)
+        return self._tools.sanitizer.check(work)
 
     def profile(self, timings: Sequence[Timing]) -> Inspection:
         """Read hardware counters on the search workload with most to gain, of those that can be handed over."""
@@ -92,7 +94,7 @@ class ArtifactSession:
             return Inspection(remarks=f"not profiled: {_TOO_LARGE}")
         gains = {timing.workload: timing.to_gain for timing in timings}
         chosen = max(grounds, key=lambda ground: gains.get(ground.workload.name, -math.inf))
-        return self.bench.profiler.profile(self._recorded(chosen))
+        return self._tools.profiler.profile(self._recorded(chosen))
 
     @property
     def _search(self) -> list[BoundWorkload]:

@@ -91,6 +91,23 @@ class Verifier:
         return torch.cat(found).all().reshape(1)
 
 
+class Verifiers:
+    """One verifier for each workload, the same for all candidates while it has the same buffers."""
+
+    def __init__(self, *, rng: np.random.Generator, comparers: Mapping[torch.dtype, RowComparison]) -> None:
+        self._rng = rng
+        self._comparers = comparers
+        self._known: dict[BoundWorkload, tuple[str, Verifier]] = {}
+
+    def of(self, ground: BoundWorkload) -> Verifier:
+        """Return what compares outputs on a workload."""
+        known = self._known.get(ground)
+        if known is None or known[0] != ground.name:
+            verifier = Verifier(ground, rng=self._rng, comparers=self._comparers)
+            known = self._known[ground] = (ground.name, verifier)
+        return known[1]
+
+
 def _captured(work: Work) -> Callable[[], Array]:
     """Return what replays some work of fixed operations; it always answers in the same memory."""
     stream = torch.cuda.Stream()

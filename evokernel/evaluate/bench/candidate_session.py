@@ -64,14 +64,14 @@ class WorkerSession:
 
     def __init__(self, bench: Bench, artifact: bytes, source: str, *, note: str = "") -> None:
         self.bench = bench
-        self.worker = bench.load(artifact, source)
+        self.worker = bench.workers.load(artifact, source)
         self._note = note
         self._call_s: dict[BoundWorkload, float] = {}
         self._known: set[str] = set()
 
     def clock(self, ground: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> WorkerClock:
         """Return what times it on its workers' buffers."""
-        self.bench.baselines.choose(baseline, ground)
+        self.bench.workers.baselines.choose(baseline, ground)
         ground.attach(self.worker, self._known)
         return WorkerClock(self.bench, self.worker, ground, fresh, stage=stage, call_s=self._call_s[ground])
 

@@ -158,7 +158,7 @@ class WorkerClock(PairedClock):
         super().__init__(bench, ground, fresh, stage=stage)
         self._worker = worker
         self._kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote(ground.calls)]
-        self._baselines = bench.baselines
+        self._baselines = bench.workers.baselines
         self._baselines.attach(ground)
         self._wake_ns = self._baselines.wake_ns(ground)
         self._once_ns = max(call_s * 1e9 - self._wake_ns, 1.0)
@@ -288,7 +288,7 @@ class WorkerClock(PairedClock):
 
     def _alike(self, actual: Sequence[Array], due: Sequence[Array], *, among: Sequence[int]) -> Array:
         """Compare the candidate's outputs with the baseline's: one truth value for each call, on the device."""
-        share, rng = self._bench.timed_share, self._bench.rng
+        share, rng = self._bench.device.timed_share, self._bench.rng
         return alike_calls(self._expected, actual, due, share=share, rng=rng, among=among)
 
     def _pace(self) -> tuple[int, bool]:
@@ -330,15 +330,15 @@ class WorkerClock(PairedClock):
             Rejected: it had.
             HarnessError: somebody has, and it is not the candidate.
         """
-        if not self._bench.left_running():
+        if not self._bench.device.left_running():
             return
         self._worker.close()
-        if self._bench.quiet() or self._count_neighbours() > self._neighbours:
+        if self._bench.device.quiet() or self._count_neighbours() > self._neighbours:
             raise HarnessError("another process has begun to compute on the device; nothing is timed beside it")
         raise self._suspect("kernels were still running when the device should have been done")
 
     def _count_neighbours(self) -> float:
-        return self._bench.conditions().get("other_processes", 0.0)
+        return self._bench.device.conditions().get("other_processes", 0.0)
 
     def _go(self, runner: RunnerProcess, calls: int) -> float:
         """Return the time of one call in ns."""

@@ -29,11 +29,14 @@ class Build:
 
 
 class Builder:
-    """Compiles with as many threads as there are cores. `cores` are what compilers may use."""
+    """Compiles with as many threads as there are cores.
+
+    `gate` keeps compilers apart from a clock; `cores` are what they may use.
+    """
 
     def __init__(self, language: Language, gate: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
         self._language = language
-        self._gate = gate
+        self.gate = gate
         # A thread's own affinity is inherited by the compilers it starts: they may use the cores the engine avoids,
         # since none of them runs beside a clock.
         self._threads = ThreadPoolExecutor(
@@ -69,7 +72,7 @@ class Builder:
         return Build(built, await self._run(lambda: self._language.build_checked(source, task)))
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        async with self._gate.shared():
+        async with self.gate.shared():
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _forget(self) -> None:

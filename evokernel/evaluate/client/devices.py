@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from evokernel.errors import EvokernelError, LanguageError, TaskError
@@ -43,40 +43,50 @@ class StartJudge(Protocol):
     async def __call__(
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
     ) -> tuple[JudgeHandle, Message]:
-        """Return a judge and what it says of itself. Raises what `JudgeClient.start` does, and leaves nothing then."""
+        """Return a judge that is ready and what it says of itself; where it raises, nothing of it is left.
+
+        Raises:
+            TaskError: the task is not fit; the judge's own words.
+            LanguageError: a tool is missing.
+            JudgeLost: it could not start.
+        """
         ...
 
 
 async def start_judge(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, Message]:
     """Start a judge process with some variables more than ours; see `StartJudge`."""
-    judge = JudgeClient(_ANSWER_LIMIT_S, environment)
+    judge = await JudgeClient.launch(_ANSWER_LIMIT_S, environment)
     try:
-        hello = await judge.start(setup)
+        hello = await judge.ask({"op": "start", **setup})
     except BaseException:
         await judge.close(kill=True)
         raise
     return judge, hello
 
 
-class DeviceSlot:
-    """One device with the cores that go with it. `gpu` is None on a processor.
+@dataclass(frozen=True, slots=True)
+class SearchJudge:
+    """The judge of a search on one device, and its hidden shapes."""
 
-    `judge` is the one of the search that works here at the moment, if any, and `hidden` are its hidden shapes.
-    """
+    handle: JudgeHandle
+    hidden: Shapes
+
+
+class DeviceSlot:
+    """One device with the cores that go with it. `gpu` is None on a processor."""
 
     def __init__(self, start: StartJudge, cores: Cores, *, gpu: GpuFacts | None = None) -> None:
         self.cores = cores
         self.gpu = gpu
-        self.judge: JudgeHandle | None = None
-        self.hidden: Shapes = ()
         self.failures = 0
         """Judges in a row that did not start here."""
         self._start = start
+        self._judge: SearchJudge | None = None
 
     @property
-    def ready(self) -> bool:
-        """Whether a judge of the search waits here."""
-        return self.judge is not None and self.judge.alive
+    def judge(self) -> SearchJudge | None:
+        """The judge of the search that waits here; None where there is none that can be asked."""
+        return self._judge if self._judge is not None and self._judge.handle.alive else None
 
     async def fresh(self, setup: Mapping[str, Any]) -> tuple[JudgeHandle, Message]:
         """Return one more judge on this device, for the caller to close. Raises as `StartJudge` does."""
@@ -89,37 +99,34 @@ class DeviceSlot:
         self.failures = 0
         return judge, hello
 
-    async def open(self, setup: Mapping[str, Any]) -> Message:
+    async def open(self, setup: Mapping[str, Any]) -> tuple[SearchJudge, Message]:
         """Start the judge of the search, in the place of one that may be there. Raises as `StartJudge` does."""
         await self.close(kill=True)
-        self.judge, hello = await self.fresh(setup)
-        self.hidden = shapes_of(hello)
-        return hello
+        handle, hello = await self.fresh(setup)
+        self._judge = judge = SearchJudge(handle, shapes_of(hello))
+        return judge, hello
 
-    async def reopen(self, setup: Mapping[str, Any], *, device: str) -> JudgeHandle:
-        """Return the judge of the search, started where there is none; it must be on a device of this model.
+    async def reopen(self, setup: Mapping[str, Any], *, device: str) -> SearchJudge:
+        """Start the judge of the search anew; it must be on a device of this model.
 
         Raises:
             JudgeLost: it does not start.
         """
-        if self.judge is not None and self.judge.alive:
-            return self.judge
         try:
-            hello = await self.open(setup)
+            judge, hello = await self.open(setup)
         except (TaskError, LanguageError) as error:  # all was well with the first judge of the run
             raise JudgeLost(f"on {self}: {error}") from error
-        assert self.judge is not None
         if hello["device"] != device:
             await self.close()
             self.failures = _PATIENCE
             raise JudgeLost(f"{self} turned out to be {hello['device']}, and this search is on {device}")
-        return self.judge
+        return judge
 
     async def close(self, *, kill: bool = False) -> None:
         """End the judge of the search, if there is one."""
-        judge, self.judge = self.judge, None
+        judge, self._judge = self._judge, None
         if judge is not None:
-            await judge.close(kill=kill)
+            await judge.handle.close(kill=kill)
 
     def __str__(self) -> str:
         return "the processor" if self.gpu is None else f"{self.gpu.name} {self.gpu.uuid}"
@@ -145,7 +152,7 @@ class DevicePool:
         Seats in `rather_not` are taken only where no other is free.
         """
         await self._places.acquire()
-        seat = min(self._free, key=lambda each: (each in rather_not, not each.ready, each.failures))
+        seat = min(self._free, key=lambda each: (each in rather_not, each.judge is None, each.failures))
         self._free.remove(seat)
         try:
             yield seat

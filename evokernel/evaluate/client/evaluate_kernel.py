@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
 from evokernel.errors import HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
-from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
@@ -96,27 +96,20 @@ def judge(
             "to build one and look at what was built: evokernel evaluate FILE --task T --compile-only"
         )
     settings = settings.on(device)
-    limits = machine.limits(device)
-    language = local_language(candidate.language, settings, threads=threads, device=limits)
-    evaluator = LocalEvaluator(
-        task_spec,
-        language,
-        settings=settings,
-        threads=threads,
-        gpus=machine.gpus(device, wanted=settings.gpus),
-        expert=read_expert(settings, device=device, threads=threads, limits=limits),
-        profiled=True,
-    )
+    language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
+    evaluator = open_evaluator(task_spec, language, settings=settings, threads=threads, machine=machine, profiled=True)
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))
 
 
-async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *, task_hash: str) -> KernelVerdict:
+async def _judge(
+    opening: AbstractAsyncContextManager[Evaluator], requests: Sequence[EvaluationRequest], *, task_hash: str
+) -> KernelVerdict:
     made: list[Evaluation] = []
-    try:
-        identity = await evaluator.start()
-        if task_hash and identity.task_hash != task_hash:
+    async with opening as evaluator:
+        identity = evaluator.identity
+        if task_hash and task_hash not in (identity.task_hash, *identity.earlier_task_hashes):
             raise TaskError(
                 "the task is not the one this kernel was found for: its text or the evaluation settings have changed. "
                 "Bring back the old text, or judge the kernel anew with `evokernel evaluate`"
@@ -127,8 +120,6 @@ async def _judge(evaluator: Evaluator, requests: Sequence[EvaluationRequest], *,
                 raise HarnessError(made[-1].feedback)
             if not made[-1].ok:
                 break
-    finally:
-        await evaluator.close()
     return KernelVerdict(requests[0].candidate, identity, tuple(made))
 
 

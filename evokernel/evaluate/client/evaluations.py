@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from evokernel.config.run import EvaluationConfig
+from evokernel.errors import HarnessError
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.evaluate.client.builds import Build
+from evokernel.evaluate.client.earlier_tasks import earlier_texts
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure
@@ -17,6 +19,8 @@ from evokernel.tasks import task_hash
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}
 """How candidates are run on each class of devices, unless one cannot be."""
 _NOT_IN_THE_HASH = {"sandbox", "compile_timeout_s", "gpus", "expert"}  # of the expert its text is, not its place
+_ALWAYS_IN_IT = {"quick_ms", "precise_ms", "final_ms", "final_processes", "timeout_s", "memory_mib"}
+"""The settings of the first release; one that came later is in the hash unless it is as if it did not exist."""
 
 
 def identify(
@@ -30,11 +34,14 @@ def identify(
     expert: str = "",
 ) -> EvaluatorIdentity:
     """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
-    left_out = _NOT_IN_THE_HASH | (set() if settings.max_autotune else {"max_autotune"})  # off: as before it existed
-    text = f"{task_hash(task_spec)} {threads} {settings.model_dump_json(exclude=left_out)}"
-    text += expert and f" {expert}"
+    rest = f" {threads} {settings.model_dump_json(exclude=_left_out(settings))}" + (expert and f" {expert}")
+    text = task_hash(task_spec)
+    now, *earlier = (
+        hashlib.sha256((each + rest).encode()).hexdigest()[:16] for each in (text, *earlier_texts(text, device=device))
+    )
     return EvaluatorIdentity(
-        task_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+        task_hash=now,
+        earlier_task_hashes=frozenset(earlier),
         device=hello["device"],
         environment=f"{language.environment}; torch {importlib.metadata.version('torch')}",
         evaluator_version=EVALUATOR_VERSION,
@@ -43,6 +50,12 @@ def identify(
         sandbox=hello["sandbox"],
         baseline_us=hello["baseline_us"],
     )
+
+
+def _left_out(settings: EvaluationConfig) -> set[str]:
+    later = type(settings).model_fields.keys() - _ALWAYS_IN_IT
+    unused = {name for name in later if getattr(settings, name) == type(settings).model_fields[name].default}
+    return _NOT_IN_THE_HASH | unused
 
 
 def entry(
@@ -55,7 +68,8 @@ def entry(
     duration_s: float,
 ) -> Evaluation:
     """Return the verdict on a candidate. `build` is None where it came to none."""
-    assert outcome.status is not None
+    if outcome.status is None:
+        raise HarnessError(f"the judge came to no verdict on {request.candidate.id}")
     built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
     mode = Mode(outcome.mode) if outcome.mode else None
     return Evaluation(

@@ -1,16 +1,17 @@
 """A kernel that a user names to be beaten: judged as a candidate is, and then one of the baselines."""
 
 import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, language_of
 from evokernel.errors import ConfigError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
-from evokernel.evaluate.client.builds import Builder, Shapes
-from evokernel.evaluate.client.devices import JudgeHandle
+from evokernel.evaluate.client.builds import Builder
+from evokernel.evaluate.client.devices import SearchJudge
 from evokernel.evaluate.client.evaluations import unbuilt
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
@@ -56,59 +57,53 @@ def read_expert(
     return ExpertKernel(settings.expert, candidate, local_language(name, settings, threads=threads, device=limits))
 
 
-class ExpertAddition:
-    """Checks the expert with the first judge of a run, and keeps what the others load until it is closed."""
+@asynccontextmanager
+async def expert_baseline(
+    expert: ExpertKernel, judge: SearchJudge, task: Task, *, gate: BuildLock | NoBuildLock, cores: Sequence[int]
+) -> AsyncIterator[tuple[str, Mapping[str, Mapping[str, float]]]]:
+    """Make the expert a baseline of the first judge; gives the file that others load, and the times of all baselines.
 
-    def __init__(self, expert: ExpertKernel, gate: BuildLock | NoBuildLock, cores: tuple[int, ...]) -> None:
-        self.expert = expert
-        self._gate = gate
-        self._builder = Builder(expert.language, gate, cores)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.file = ""
-        """What judges run as a baseline; empty before it was found right."""
+    The file is there until the context ends; times are in us, by workload and baseline. `cores` are for compilers.
 
-    async def hire(self, judge: JudgeHandle, task: Task, *, hidden: Shapes) -> dict[str, Any]:
-        """Return the judge's answer: `baseline_us`, the times of all baselines anew.
-
-        Raises:
-            ConfigError: the kernel is not right; the message says why.
-            JudgeLost: the judge ended.
-        """
-        if EXPERT in (task.baselines or {}):
-            raise ConfigError(f"evaluation.expert: task {task.name!r} has a baseline called {EXPERT!r} already")
-        source, language = self.expert.candidate.source, self.expert.language
-        complaint = language.static_check(source)
-        if complaint is not None:
-            raise self._refusal(PhaseVerdict(Status.STATIC_REJECT, Stage.STATIC, complaint))
-        build = await self._builder.build(self.expert.candidate, task, hidden=hidden)
-        if (failure := unbuilt(build)) is not None:
-            raise self._refusal(failure)
-        assert isinstance(build.built, Built)
-        blobs = [build.built.artifact, *([build.checked] if isinstance(build.checked, bytes) else [])]
-        async with self._gate.alone():
-            question = {"op": "check", "source": source, "sanitize": False}  # it is the user's own
-            checked = PhaseVerdict.from_message(await judge.ask(question, blobs))
+    Raises:
+        ConfigError: the kernel is not right; the message says why.
+        JudgeLost: the judge ended.
+    """
+    if EXPERT in (task.baselines or {}):
+        raise ConfigError(f"evaluation.expert: task {task.name!r} has a baseline called {EXPERT!r} already")
+    complaint = expert.language.static_check(expert.candidate.source)
+    if complaint is not None:
+        raise _refusal(expert, PhaseVerdict(Status.STATIC_REJECT, Stage.STATIC, complaint))
+    builder = Builder(expert.language, gate, cores)
+    try:
+        build = await builder.build(expert.candidate, task, hidden=judge.hidden)
+    finally:
+        await builder.close()
+    if (failure := unbuilt(build)) is not None:
+        raise _refusal(expert, failure)
+    assert isinstance(build.built, Built)
+    blobs = [build.built.artifact, *([build.checked] if isinstance(build.checked, bytes) else [])]
+    with tempfile.TemporaryDirectory(prefix="evokernel-expert-") as folder:
+        async with gate.alone():
+            question = {"op": "check", "source": expert.candidate.source, "sanitize": False}  # it is the user's own
+            checked = PhaseVerdict.from_message(await judge.handle.ask(question, blobs))
             if checked.status is not None:
-                raise self._refusal(checked)
-            self.file = self._placed(build.built)
-            return await judge.ask({"op": "hire", "expert": self.file})
+                raise _refusal(expert, checked)
+            file = str(_place(expert, build.built, Path(folder)))
+            answer = await judge.handle.ask({"op": "hire", "expert": file})
+        yield file, answer["baseline_us"]
 
-    async def close(self) -> None:
-        """Wait for the compilers, and remove what judges loaded."""
-        await self._builder.close()
-        if self._folder is not None:
-            self._folder.cleanup()
 
-    def _placed(self, built: Built) -> str:
-        """Write down what is run: what was compiled from C++, and of Python the text that was judged."""
-        self._folder = tempfile.TemporaryDirectory(prefix="evokernel-expert-")
-        compiled = DEVICE_OF[self.expert.candidate.language] == "cpu"
-        path = Path(self._folder.name, "expert.so" if compiled else "expert.py")
-        path.write_bytes(built.artifact if compiled else self.expert.candidate.source.encode())
-        return str(path)
+def _place(expert: ExpertKernel, built: Built, folder: Path) -> Path:
+    """Write down what judges run: what was compiled from C++, and of Python the text that was judged."""
+    compiled = DEVICE_OF[expert.candidate.language] == "cpu"
+    path = folder / ("expert.so" if compiled else "expert.py")
+    path.write_bytes(built.artifact if compiled else expert.candidate.source.encode())
+    return path
 
-    def _refusal(self, found: PhaseVerdict) -> ConfigError:
-        return ConfigError(
-            f"evaluation.expert: {self.expert.file} is not right, so nothing can be compared with it: {found.status}, "
-            f"at the stage {found.stage}: {found.feedback}"
-        )
+
+def _refusal(expert: ExpertKernel, found: PhaseVerdict) -> ConfigError:
+    return ConfigError(
+        f"evaluation.expert: {expert.file} is not right, so nothing can be compared with it: {found.status}, "
+        f"at the stage {found.stage}: {found.feedback}"
+    )

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.wire import Message, pack, receive_async
@@ -22,63 +22,62 @@ class JudgeLost(HarnessError):
 
 
 class JudgeClient:
-    """Starts a judge process and talks to it, one question at a time.
+    """Talks to a judge process, one question at a time; `launch` starts one.
 
     Args:
+        process: the judge.
+        connection: both directions of the socket to it.
+        stderr: a memory file that the judge writes what goes wrong to; closed with it.
         limit_s: the longest an answer may take, in s.
-        environment: variables that the judge gets beside ours.
     """
 
-    def __init__(self, limit_s: float, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        *,
+        stderr: int,
+        limit_s: float,
+    ) -> None:
+        self._process = process
+        self._reader, self._writer = connection
+        self._stderr = stderr
         self._limit_s = limit_s
-        self._environment = environment or {}
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._stderr = -1
+        self._open = True
+
+    @classmethod
+    async def launch(cls, limit_s: float, environment: Mapping[str, str] | None = None) -> Self:
+        """Start a judge process, which waits for its setup; `environment` are variables that it gets beside ours."""
+        stderr = os.memfd_create("judge-stderr")
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = await _spawn(theirs.fileno(), stderr=stderr, environment=environment or {})
+            try:
+                connection = await asyncio.open_connection(sock=ours)
+            except BaseException:
+                process.kill()
+                await process.wait()
+                raise
+        except BaseException:
+            ours.close()
+            os.close(stderr)
+            raise
+        return cls(process, connection, stderr=stderr, limit_s=limit_s)
 
     @property
     def alive(self) -> bool:
         """Whether it can still be asked."""
-        return self._process is not None and self._process.returncode is None and self._writer is not None
-
-    async def start(self, setup: Mapping[str, Any]) -> Message:
-        """Start the process and let it prepare; returns what it says of itself.
-
-        Raises:
-            TaskError: the task is not fit; the judge's own words.
-            LanguageError: a tool is missing.
-            JudgeLost: it could not start.
-        """
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs:
-                self._process = await self._spawn(theirs.fileno())
-            self._reader, self._writer = await asyncio.open_connection(sock=ours)
-        except BaseException:
-            ours.close()
-            raise
-        return await self.ask({"op": "start", **setup})
-
-    async def _spawn(self, end: int) -> asyncio.subprocess.Process:
-        self._stderr = os.memfd_create("judge-stderr")
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "evokernel.evaluate.judge.process", str(end), str(os.getpid())),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            pass_fds=(end,),
-            start_new_session=True,  # an interrupt at the terminal is the engine's to handle
-            env={**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(_python_path())},
-        )
+        return self._open and self._process.returncode is None
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
         """Send one message and return the answer; a cancelled question ends the judge.
 
         Raises:
+            TaskError, LanguageError: the setup cannot be followed; the judge's own words.
             JudgeLost: it ended, hung or failed.
         """
-        if not self.alive or self._reader is None or self._writer is None:
+        if not self.alive:
             raise JudgeLost("the judge is not running")
         try:
             async with asyncio.timeout(self._limit_s):
@@ -100,34 +99,44 @@ class JudgeClient:
 
     async def close(self, *, kill: bool = False) -> None:
         """End the process; idempotent."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()  # the judge ends when our end closes
-        if self._process is not None:
-            await self._end(self._process, kill=kill)
-        if writer is not None:
+        was_open, self._open = self._open, False
+        if was_open:
+            self._writer.close()  # the judge ends when our end closes
+        await self._end(kill=kill)
+        if was_open:
             with contextlib.suppress(OSError):
-                await writer.wait_closed()
+                await self._writer.wait_closed()
         if self._stderr >= 0:
             os.close(self._stderr)
             self._stderr = -1
 
-    async def _end(self, process: asyncio.subprocess.Process, *, kill: bool) -> None:
+    async def _end(self, *, kill: bool) -> None:
         if not kill:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _GRACE_S)
-        if process.returncode is None:
+                await asyncio.wait_for(self._process.wait(), _GRACE_S)
+        if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+                self._process.kill()
+            await self._process.wait()
 
     async def _last_words(self) -> str:
         text = ""
         if self._stderr >= 0:  # closed already where the search is being torn down
             text = os.pread(self._stderr, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
         await self.close(kill=True)
-        code = self._process.returncode if self._process else None
-        return f" (exit {code})" + (f":\n{text}" if text else "")
+        return f" (exit {self._process.returncode})" + (f":\n{text}" if text else "")
+
+
+async def _spawn(end: int, *, stderr: int, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "evokernel.evaluate.judge.process", str(end), str(os.getpid())),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stderr,
+        stderr=stderr,
+        pass_fds=(end,),
+        start_new_session=True,  # an interrupt at the terminal is the engine's to handle
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(_python_path())},
+    )
 
 
 def _python_path() -> list[str]:

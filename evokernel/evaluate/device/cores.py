@@ -18,6 +18,11 @@ class Cores:
     compilers: tuple[int, ...]
 
     @property
+    def everyone(self) -> tuple[int, ...]:
+        """The cores of judge, runners and compilers: for what is done while nothing is timed."""
+        return tuple(sorted({*self.judge, *self.runners, *self.compilers}))
+
+    @property
     def apart(self) -> bool:
         """Whether the judge may spin on its core without taking time from what it times."""
         return not set(self.judge) & set(self.runners)

@@ -10,6 +10,7 @@ from evokernel.errors import ConfigError
 from evokernel.evaluate.device.nvml import GpuFacts, alike, visible_gpus
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.records.events import Notice
+from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 
 _RESERVED_SHARED_BYTES = 1024  # CUDA keeps this much of the shared memory for each block
@@ -112,7 +113,8 @@ def _resolved(config: RunConfig, device: DeviceClass, machine: Machine, *, becau
     spared = machine.gpu if because else None
     place = machine.gpu.name if device == "cuda" and machine.gpu is not None else "the processor"
     text = f"evolving {_title(config, device)} on {place}" + (f": {because}" if because else "")
-    note = Notice(f"{spared.name} is left alone, {text}", True) if spared is not None else Notice(text)
+    text = f"{spared.name} is left alone, {text}" if spared is not None else text
+    note = Notice(text, spared is not None, RemarkKind.DEVICE_CHANGE)
     return Resolved(config.on(device), device, note)
 
 

@@ -1,95 +1,196 @@
 """The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
+from evokernel.evaluate.bench.candidate_session import WorkerSession
+from evokernel.evaluate.bench.groundwork import bind_workloads, keep_to, lay_groundwork, timed
+from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.device.cpu_roofline import device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
-from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
+from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess, panel_functions
 from evokernel.evaluate.worker_mode.cpu_pool import Worker, WorkerPool
+from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.evaluate.worker_mode.trampoline import build_trampoline
 from evokernel.records.evaluation import Floor
-from evokernel.task import DTYPES, Workload
+from evokernel.task import DTYPES, Task, Workload
+from evokernel.tasks import load_task
 
 _SETS_BYTES = 64 << 20
+_SETS = 2
+"""Copies of its buffers that every workload has at least."""
 _BATCH_S, _FIRST_CALL_S = 0.003, 120.0
 _MOST_CALLS = 512
 
 
-class CpuBench(Bench):
-    """Judges compiled C++ on the processor."""
+@dataclass(frozen=True, slots=True)
+class CpuBench:
+    """A bench on the processor."""
 
-    device_class = "cpu"
-    timed_share = 1.0
+    bench: Bench
+    """What candidates are judged with."""
 
-    @property
-    def device_name(self) -> str:
-        """The processor's model."""
-        return device_name()
+    def open_session(self, artifact: bytes, source: str) -> WorkerSession:
+        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
+        return WorkerSession(self.bench, artifact, source)
 
-    @property
-    def hidden_shapes(self) -> list[dict[str, int | float]]:
-        """Nothing: one compiled program serves all shapes."""
-        return []
 
-    def load(self, artifact: bytes, source: str) -> Worker:
-        """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
-        return self._pool.load(artifact, timeout_s=self.settings.timeout_s)
+@contextmanager
+def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
+    """Set up a bench that judges compiled C++ on the processor; leaving it ends the processes.
 
-    def floor(self, workload: Workload) -> Floor:
-        """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
-        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in self.task.signature.tensors)
-        flops = 0 if narrow else self.task.flops_at(workload)
-        return floor_of(flops, self.task.bytes_at(workload), self.sheet)
+    Raises:
+        TaskError: the task cannot be loaded or is not fit to judge candidates.
+        LanguageError: there is no compiler.
+        HarnessError: the machinery failed.
+    """
+    keep_to(setup.cores.judge)
+    with ExitStack() as stack:
+        with ThreadPoolExecutor(2) as helpers:  # they import torch, too: all at once
+            starting = helpers.submit(_start_baselines, setup, stack)
+            sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cpu")
+            opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
+            groundwork = lay_groundwork(setup, task, sandbox, device_class="cpu")
+            baselines, pool = starting.result(), opening.result()
+        keep_to(setup.cores.judge)
+        panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
+        device = Processor(setup.cores.runners)
+        sheet = dict(setup.sheet) or device.measure()
 
-    def quiet(self) -> str:
-        """Say nothing: here the engine keeps its compilers from running beside a clock."""
-        return ""
+        def make_arena(workload: Workload, sets: int) -> HostArena:
+            return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
-    def left_running(self) -> bool:
-        """Say no: a stopped process does nothing here."""
-        return False
-
-    @property
-    def baselines(self) -> BaselineTimer:
-        """The baseline process."""
-        return self._baselines
-
-    def _begin(self, task: str) -> None:
-        process = BaselineProcess(task, threads=self.threads, cpus=self.cores.runners)
-        self._baselines = BaselineTimer(
-            self._stack.enter_context(process), batch_s=_BATCH_S, first_call_s=_FIRST_CALL_S
+        grounds = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
+        anchors = ProcessAnchors(baselines, pool)
+        if setup.expert:
+            anchors.load_expert(setup.expert)
+            panel.append(EXPERT)
+        anchors.anchor(timed(grounds), groundwork.fresh_inputs, panel=panel)
+        bench = Bench(
+            setup,
+            groundwork,
+            device=device,
+            workers=CpuWorkers(pool, baselines, setup.settings.timeout_s),
+            anchors=anchors,
+            grounds=grounds,
+            baselines=panel,
+            sheet=sheet,
         )
+        yield CpuBench(bench)
 
-    def _open(self) -> None:
-        trampoline = build_trampoline(self.task.signature, _cache_folder())
-        limits = WorkerLimits(
-            memory_bytes=self.settings.memory_mib << 20,
-            cpu_s=int(self.settings.timeout_s * 30 * self.threads) + 1,
-            threads=self.threads,
-            cpus=self.cores.runners,
-        )
-        self._pool = self._stack.enter_context(WorkerPool(trampoline, sandbox=self.sandbox, limits=limits))
 
-    def _measure(self) -> dict[str, float]:
-        return measure_device(self.cores.runners)
+def _start_baselines(setup: BenchSetup, stack: ExitStack) -> BaselineTimer:
+    process = BaselineProcess(setup.task_spec, threads=setup.threads, cpus=setup.cores.runners)
+    return BaselineTimer(stack.enter_context(process), batch_s=_BATCH_S, first_call_s=_FIRST_CALL_S)
 
-    def _make_arena(self, workload: Workload, sets: int) -> HostArena:
-        return HostArena.for_signature(self.task.signature, workload.sizes, sets=sets)
 
-    def _load_expert(self, expert: str) -> None:
-        self._baselines.process.hire(expert, trampoline=str(self._pool.trampoline.path))
-
-    def _anchor(self, ground: BoundWorkload, fresh: FreshInputs) -> None:
-        self._baselines.anchor(ground, fresh, panel=self.panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)
+def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitStack) -> WorkerPool:
+    trampoline = build_trampoline(task.signature, _cache_folder())
+    limits = WorkerLimits(
+        memory_bytes=setup.settings.memory_mib << 20,
+        cpu_s=int(setup.settings.timeout_s * 30 * setup.threads) + 1,
+        threads=setup.threads,
+        cpus=setup.cores.runners,
+    )
+    return stack.enter_context(WorkerPool(trampoline, sandbox=sandbox, limits=limits))
 
 
 def _cache_folder() -> Path:
     """Return where compiled trampolines are kept: small, few, and the same for every run."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "evokernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """The processor as a bench sees it; see `BenchDevice`."""
+
+    device_class: ClassVar[str] = "cpu"
+    timed_share: ClassVar[float] = 1.0
+    compiles_for_shapes: ClassVar[bool] = False
+    runners: tuple[int, ...]
+    """The cores that candidates and baselines run on."""
+
+    @property
+    def name(self) -> str:
+        """The processor's model."""
+        return device_name()
+
+    def measure(self) -> dict[str, float]:
+        """Return the device sheet."""
+        return measure_device(self.runners)
+
+    def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
+        """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
+        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors)
+        return floor_of(0 if narrow else task.flops_at(workload), task.bytes_at(workload), sheet)
+
+    def quiet(self) -> str:
+        """Say nothing: here the engine keeps its compilers from running beside a clock."""
+        return ""
+
+    def lease(self) -> AbstractContextManager[object]:
+        """Keep nobody off."""
+        return nullcontext()
+
+    def left_running(self) -> bool:
+        """Say no: a stopped process does nothing here."""
+        return False
+
+    def conditions(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWorkers:
+    """Workers of compiled C++; see `WorkerHost`."""
+
+    pool: WorkerPool
+    """What starts workers."""
+    baselines: BaselineTimer
+    """The baseline process."""
+    timeout_s: float
+    """What loading a candidate may take, in s."""
+
+    def load(self, artifact: bytes, source: str) -> Worker:
+        """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
+        return self.pool.load(artifact, timeout_s=self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessAnchors:
+    """Times baselines in the baseline process; see `BaselineAnchors`."""
+
+    baselines: BaselineTimer
+    """The baseline process."""
+    pool: WorkerPool
+    """Whose trampoline calls a user's kernel."""
+
+    def load_expert(self, expert: str) -> None:
+        """Load a shared object into the baseline process."""
+        self.baselines.process.hire(expert, trampoline=str(self.pool.trampoline.path))
+
+    def anchor(
+        self,
+        grounds: Sequence[BoundWorkload],
+        fresh_inputs: Callable[[BoundWorkload], FreshInputs],
+        *,
+        panel: Sequence[str],
+    ) -> None:
+        """Time the baselines on each workload, and choose the size of its batches."""
+        for ground in grounds:
+            fresh = fresh_inputs(ground)
+            self.baselines.anchor(ground, fresh, panel=panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)

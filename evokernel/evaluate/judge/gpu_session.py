@@ -4,10 +4,10 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
 from evokernel.evaluate.artifact_mode.plan import PlanLimits
 from evokernel.evaluate.artifact_mode.session import ArtifactSession, shape_numbers
+from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerSession
 from evokernel.evaluate.device.nvml import visible_gpu
-from evokernel.evaluate.judge.gpu_bench import CudaBench
 
 _SCRATCH_LIMIT_BYTES = 4 << 30
 # Not the build's own reason: it comes from where the candidate's code ran, and could tell of hidden shapes.
@@ -17,10 +17,13 @@ _UNRECORDABLE = (
 )
 
 
-def open_on_gpu(bench: Bench, artifact: bytes, source: str) -> CandidateSession:
-    """Open a candidate in the runner, or in a worker where it could not be recorded. Raises as `open_session`."""
+def open_on_gpu(bench: Bench, tools: ArtifactTools, artifact: bytes, source: str) -> CandidateSession:
+    """Open a candidate in the runner, or in a worker where it could not be recorded.
+
+    Raises `WorkerError` where it cannot be loaded, `HarnessError`.
+    """
     gpu = visible_gpu()
-    if gpu is None or not isinstance(bench, CudaBench):
+    if gpu is None:
         raise HarnessError("a GPU that was there is gone")
     numbers = shape_numbers(bench.grounds)
     workloads = [ground.workload for ground in sorted(numbers, key=lambda ground: numbers[ground])]
@@ -28,4 +31,4 @@ def open_on_gpu(bench: Bench, artifact: bytes, source: str) -> CandidateSession:
     checked = read_artifact(artifact, bench.task, workloads=workloads, target=Target(gpu.capability, limits))
     if checked.plans.unrecordable:
         return WorkerSession(bench, artifact, source, note=_UNRECORDABLE)
-    return ArtifactSession(bench, checked)
+    return ArtifactSession(bench, tools, checked)

@@ -7,18 +7,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from evokernel.errors import HarnessError, WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure
+from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.judge.checks import check
-from evokernel.evaluate.judge.open_session import open_session
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
 from evokernel.evaluate.numerics.statistics import StoppingRule
 from evokernel.evaluate.wire import Message, PhaseVerdict, pack, receive
@@ -28,25 +29,45 @@ _CONDITIONS_S = 3.0
 _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
 
 
+class OpenedBench(Protocol):
+    """A bench, and how candidates are opened on it."""
+
+    @property
+    def bench(self) -> Bench:
+        """What candidates are judged with."""
+        ...
+
+    def open_session(self, artifact: bytes, source: str) -> CandidateSession:
+        """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
+        ...
+
+
 class JudgeServer:
-    """Answers `start`, `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
+    """Answers `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
 
     `hire`, after `check` has found a kernel right, makes that kernel one of the baselines instead.
     """
 
-    def __init__(self) -> None:
-        self._bench: Bench | None = None
+    def __init__(self, opened: OpenedBench) -> None:
+        self._bench = opened.bench
+        self._open_session = opened.open_session
         self._session: CandidateSession | None = None
         self._mode = self._artifact = ""
         self._asked, self._latest = -math.inf, dict[str, float]()
 
+    def hello(self) -> Message:
+        """Return what the judge says of itself."""
+        return {
+            "device": self._bench.device.name,
+            "hidden_shapes": self._bench.hidden_shapes,
+            "sheet": self._bench.sheet,
+            "sandbox": self._bench.sandbox.describe(),
+            "baseline_us": _baseline_us(self._bench),
+        }
+
     def answer(self, message: Mapping[str, Any], blobs: list[bytes]) -> Message:
         """Return the answer to one message. Raises whatever went wrong."""
         match message["op"]:
-            case "start":
-                return self._start(message)
-            case "check" | "time" | "hire" if self._bench is None:
-                raise HarnessError(f"{message['op']} before start")
             case "check":
                 return self._alone(lambda: self._check(message, blobs))
             case "time":
@@ -56,43 +77,28 @@ class JudgeServer:
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
-        """End the worker, the zygote and the baseline process."""
+        """End the candidate that is open, if there is one."""
         self._drop()
-        if self._bench is not None:
-            self._bench.close()
-
-    def _start(self, message: Mapping[str, Any]) -> Message:
-        self._bench = bench = make_bench(message)
-        return {
-            "device": bench.device_name,
-            "hidden_shapes": bench.hidden_shapes,
-            "sheet": bench.sheet,
-            "sandbox": bench.sandbox.describe(),
-            "baseline_us": _baseline_us(bench),
-        }
 
     def _hire(self, expert: str) -> Message:
-        assert self._bench is not None
         self._drop()
-        with self._bench.lease():
+        with self._bench.device.lease():
             self._bench.hire(expert)
         return {"baseline_us": _baseline_us(self._bench)}
 
     def _alone(self, work: Callable[[], PhaseVerdict]) -> Message:
         """Do something while no other judge is at work on the device; the answer says how the candidate was run."""
-        assert self._bench is not None
-        with self._bench.lease():
+        with self._bench.device.lease():
             outcome = work()
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
 
     def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> PhaseVerdict:
-        assert self._bench is not None
         bench = self._bench
         self._drop()
         self._mode = self._artifact = ""
         began = time.monotonic()
         try:
-            self._session = open_session(bench, blobs[0], message["source"])
+            self._session = self._open_session(blobs[0], message["source"])
         except WorkerError as error:
             return failure(error, Stage.SMOKE, "while loading")
         self._mode, self._artifact = self._session.mode.value, self._session.artifact
@@ -111,7 +117,7 @@ class JudgeServer:
         stage = _STAGES[Fidelity(message["budget"])]
         request = Request(stage, plan, confirm_s=message["confirm_s"], incumbent=message["incumbent"])
         began, bench = time.monotonic(), self._session.bench
-        neighbours = bench.quiet()
+        neighbours = bench.device.quiet()
         if neighbours:
             raise HarnessError(f"{neighbours}; nothing is timed beside others")
         waited = time.monotonic()
@@ -129,9 +135,8 @@ class JudgeServer:
 
     def _conditions(self) -> dict[str, float]:
         """Return the device's state, at most some seconds old: asking takes as long as a part of a measurement."""
-        assert self._bench is not None
         if time.monotonic() - self._asked > _CONDITIONS_S:
-            self._asked, self._latest = time.monotonic(), self._bench.conditions()
+            self._asked, self._latest = time.monotonic(), self._bench.device.conditions()
         return self._latest
 
     def _drop(self) -> None:
@@ -144,34 +149,63 @@ def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
     return {ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is WorkloadPurpose.SEARCH}
 
 
-def make_bench(setup: Mapping[str, Any]) -> Bench:
-    """Return the bench of the device class that the setup names."""
+def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+    """Return a context with the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
         # NVML's order, in which the GPU to compile for was found; CUDA's own puts the fastest first.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-        from evokernel.evaluate.device.lock import this_device_lease
-        from evokernel.evaluate.judge.gpu_bench import CudaBench
+        from evokernel.evaluate.judge.gpu_bench import open_gpu_bench
 
-        with this_device_lease():
-            return CudaBench(setup)
-    from evokernel.evaluate.judge.cpu_bench import CpuBench
+        return open_gpu_bench(BenchSetup.from_message(setup))
+    from evokernel.evaluate.judge.cpu_bench import open_cpu_bench
 
-    return CpuBench(setup)
+    return open_cpu_bench(BenchSetup.from_message(setup))
+
+
+def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
+    """Return the bench that the first message asks for. Raises `HarnessError` where it asks for something else."""
+    match message["op"]:
+        case "start":
+            return open_bench(message)
+        case "check" | "time" | "hire":
+            raise HarnessError(f"{message['op']} before start")
+    raise HarnessError(f"unknown question {message['op']!r}")
 
 
 def serve(connection: socket.socket) -> None:
     """Answer until the other end closes."""
-    with contextlib.closing(JudgeServer()) as judge:
-        while True:
+    asked = questions(connection)
+    for setup, _ in asked:
+        with contextlib.ExitStack() as stack:
             try:
-                message, blobs = receive(connection)
-            except EOFError:
-                return
-            try:
-                answer = judge.answer(message, blobs)
+                judge = JudgeServer(stack.enter_context(opened(setup)))
+                stack.callback(judge.close)
+                hello = judge.hello()
             except Exception as error:  # noqa: BLE001 - the edge of the process: the engine must hear of any fault
-                answer = {"error": type(error).__name__, "text": str(error) or repr(error)}
-            connection.sendall(pack(answer))
+                connection.sendall(pack(fault(error)))
+                continue
+            connection.sendall(pack(hello))
+            for message, blobs in asked:
+                try:
+                    answer = judge.answer(message, blobs)
+                except Exception as error:  # noqa: BLE001 - as above
+                    answer = fault(error)
+                connection.sendall(pack(answer))
+
+
+def fault(error: Exception) -> Message:
+    """Return the answer that says what went wrong."""
+    return {"error": type(error).__name__, "text": str(error) or repr(error)}
+
+
+def questions(connection: socket.socket) -> Iterator[tuple[Message, list[bytes]]]:
+    """Return what comes in, until the other end closes."""
+    while True:
+        try:
+            question = receive(connection)
+        except EOFError:
+            return
+        yield question
 
 
 def main(arguments: list[str]) -> None:

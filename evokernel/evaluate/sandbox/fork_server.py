@@ -67,6 +67,15 @@ class Fork(NamedTuple):
     handle: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Zygote:
+    """A zygote that runs, or bubblewrap around it: its process, our end of its socket, what it writes to stderr."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    stderr: int
+
+
 class ForkServer:
     """Owns the zygote: starts it when it is first needed, replaces it when it died, ends it and all its forks.
 
@@ -79,16 +88,14 @@ class ForkServer:
         self.plan = plan
         self._lock = threading.RLock()
         self._numbers = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._stderr = -1
+        self._zygote: _Zygote | None = None
         self._running: set[int] = set()
         self._endings: dict[int, ForkExit] = {}
 
     @property
     def pid(self) -> int | None:
         """The process that was started, None where there is none: the zygote, or bubblewrap around it."""
-        return self._process.pid if self._process else None
+        return self._zygote.process.pid if self._zygote else None
 
     def start(self) -> None:
         """Start the zygote unless it runs already.
@@ -97,8 +104,7 @@ class ForkServer:
             HarnessError: it cannot be started, or cannot import what it should; with its own words.
         """
         with self._lock:
-            if self._control is None:
-                self._start()
+            self._started()
 
     def fork(self, descriptors: Sequence[int]) -> Fork:
         """Start a process that takes over these descriptors (at most 16, copied) and has a user id of its own.
@@ -144,10 +150,9 @@ class ForkServer:
         """Ask the zygote for a process, a new zygote if this one has died; returns the process handle."""
         request = json.dumps({"number": number, "uid": self.sandbox.pick_uid()}).encode()
         for _ in range(2):
-            self.start()
-            assert self._control is not None
+            zygote = self._started()
             try:
-                socket.send_fds(self._control, [request], list(descriptors))
+                socket.send_fds(zygote.control, [request], list(descriptors))
                 return self._await_start(number)
             except (BrokenPipeError, ConnectionResetError, TimeoutError, _ZygoteGone):
                 self._stop()
@@ -165,11 +170,12 @@ class ForkServer:
 
     def _receive(self, deadline: float) -> tuple[dict[str, Any], list[int]]:
         """Take in one message of the zygote; remembers it where it tells of an ending."""
-        if self._control is None:
+        if self._zygote is None:
             raise _ZygoteGone("the zygote is gone")
-        self._control.settimeout(max(0.001, deadline - time.monotonic()))
+        control = self._zygote.control
+        control.settimeout(max(0.001, deadline - time.monotonic()))
         try:
-            message, handles, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 1)
+            message, handles, _, _ = socket.recv_fds(control, MESSAGE_BYTES, 1)
         except ConnectionResetError:
             message, handles = b"", []
         if not message:
@@ -180,20 +186,27 @@ class ForkServer:
             self._endings[report["ended"]] = ending
         return report, handles
 
-    def _start(self) -> None:
+    def _started(self) -> _Zygote:
+        """Return the zygote, a new one where none runs. Raises `HarnessError`."""
+        if self._zygote is None:
+            self._zygote = self._launch()
+            self._await_zygote()
+        return self._zygote
+
+    def _launch(self) -> _Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         judge = os.pidfd_open(os.getpid())
         files = {name: sealed_file(data) for name, data in self.plan.files.items()}
         inherited = (theirs.fileno(), judge, *files.values())
-        self._stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 self._command({"control": theirs.fileno(), "judge": judge, "files": files}),
                 env=dict(self.plan.environment),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
+                stderr=stderr,
                 pass_fds=inherited,
                 start_new_session=True,
             )
@@ -201,7 +214,10 @@ class ForkServer:
             theirs.close()
             for descriptor in inherited[1:]:
                 os.close(descriptor)
-        self._control = ours
+        return _Zygote(process, ours, stderr)
+
+    def _await_zygote(self) -> None:
+        """Wait until the zygote that was launched has prepared. Raises `HarnessError`, and leaves none then."""
         try:
             report, _ = self._receive(time.monotonic() + self.plan.start_timeout_s)
             reason = report.get("fault")
@@ -213,7 +229,7 @@ class ForkServer:
 
     def stderr(self) -> str:
         """Return the end of what the running zygote wrote to stderr."""
-        return tail_of(self._stderr) if self._stderr >= 0 else ""
+        return tail_of(self._zygote.stderr) if self._zygote else ""
 
     def _command(self, inherited: Mapping[str, Any]) -> list[str]:
         plan = self.plan
@@ -232,18 +248,15 @@ class ForkServer:
 
     def _stop(self) -> None:
         """Hang up, which ends the zygote and its forks; kill it if it does not listen."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._process is not None:
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.control.close()
             try:
-                self._process.wait(KILL_TIMEOUT_S)
+                zygote.process.wait(KILL_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
-            self._process = None
-            os.close(self._stderr)
-            self._stderr = -1
+                os.killpg(zygote.process.pid, signal.SIGKILL)
+                zygote.process.wait()
+            os.close(zygote.stderr)
         self._running.clear()
 
 

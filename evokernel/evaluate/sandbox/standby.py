@@ -33,10 +33,11 @@ class StandbyProcess(Generic[P]):
         self._what = what
         self._waiting: P | None = None
 
-    def begin(self) -> None:
-        """Start one, unless one is waiting."""
+    def begin(self) -> P:
+        """Start one, unless one is waiting; return it."""
         if self._waiting is None:
             self._waiting = self._start()
+        return self._waiting
 
     def take(self) -> P:
         """Return the one in waiting, or a new one, settled; none is waiting then.
@@ -45,9 +46,7 @@ class StandbyProcess(Generic[P]):
             HarnessError: nothing that was started could make a context.
         """
         for _ in range(_TRIES):
-            self.begin()
-            fresh, self._waiting = self._waiting, None
-            assert fresh is not None
+            fresh, self._waiting = self.begin(), None
             try:
                 fresh.settle()
             except WorkerError as error:
@@ -59,10 +58,8 @@ class StandbyProcess(Generic[P]):
 
     def settle(self) -> None:
         """See to it that one is waiting and does nothing any more, beside a clock say; a failed one is let go."""
-        self.begin()
-        assert self._waiting is not None
         try:
-            self._waiting.settle()
+            self.begin().settle()
         except WorkerError:
             self.close()
 

@@ -27,6 +27,7 @@ class PointerAdvance:
     """A pointer expression that grows by the same step each round: its text in the first round, and the step."""
 
     access: ast.Call
+    place: ast.expr
     first: str
     step: str
 
@@ -54,12 +55,10 @@ class AdvancePointers:
         after: list[str] = []
         taken: list[str] = []
         for advance in advances(module, kernel, loop):
-            place = pointer(advance.access)
-            assert place is not None
-            taken.append(fresh(module, f"{base_pointer(module, advance.access, place) or 'block'}_at", *taken))
+            taken.append(fresh(module, f"{base_pointer(module, advance.access, advance.place) or 'block'}_at", *taken))
             before.append(f"{taken[-1]} = {advance.first}")
             after.append(f"{taken[-1]} += {advance.step}")
-            edits.replace(place, taken[-1])
+            edits.replace(advance.place, taken[-1])
         edits.insert_before(loop, before)
         edits.insert_after(loop.body[-1], after)
         return edits.result()
@@ -81,10 +80,10 @@ def _advance(module: TritonModule, access: ast.Call, loop: ast.For, varying: fro
     parts = terms(place) if place is not None else []
     moving = [part for part in parts if names_in(part) & varying]
     bounds = range_of(loop)
-    if len(moving) != 1 or moving[0] is parts[0] or bounds is None:
+    if place is None or len(moving) != 1 or moving[0] is parts[0] or bounds is None:
         return None
     index, factor = _linear(moving[0], varying)
-    start = _start(module, index, loop, varying) if index is not None else None
+    start = _start(module, index, loop, varying, low=bounds.low) if index is not None else None
     if index is None or start is None:
         return None
     step = module.grouped(bounds.step) if bounds.step is not None else "1"
@@ -94,7 +93,8 @@ def _advance(module: TritonModule, access: ast.Call, loop: ast.For, varying: fro
     texts = [started if part is moving[0] else _term(module, part) for part in parts]
     if start == "0":
         texts.remove(started)
-    return PointerAdvance(access, " + ".join(texts), step if factor is None else f"{step} * {module.grouped(factor)}")
+    step = step if factor is None else f"{step} * {module.grouped(factor)}"
+    return PointerAdvance(access, place, " + ".join(texts), step)
 
 
 def _linear(term: ast.expr, varying: frozenset[str]) -> tuple[ast.Name | None, ast.expr | None]:
@@ -108,13 +108,13 @@ def _linear(term: ast.expr, varying: frozenset[str]) -> tuple[ast.Name | None, a
     return (name, factor) if isinstance(name, ast.Name) and fixed else (None, None)
 
 
-def _start(module: TritonModule, index: ast.Name, loop: ast.For, varying: frozenset[str]) -> str | None:
+def _start(
+    module: TritonModule, index: ast.Name, loop: ast.For, varying: frozenset[str], *, low: ast.expr | None
+) -> str | None:
     """The text of an index in the first round; None unless it is the loop variable plus what does not vary."""
-    bounds = range_of(loop)
-    assert bounds is not None
-    low = [] if bounds.low is None else [module.grouped(bounds.low)]
+    first = [] if low is None else [module.grouped(low)]
     if reaching(module, index, index.id) is loop:
-        return low[0] if low else "0"
+        return first[0] if first else "0"
     value = value_of(module, index, index.id)
     parts = terms(value) if value is not None else []
     moving = [part for part in parts if names_in(part) & varying]
@@ -122,7 +122,7 @@ def _start(module: TritonModule, index: ast.Name, loop: ast.For, varying: frozen
         return None
     if reaching(module, moving[0], moving[0].id) is not loop:
         return None
-    texts = low + [_term(module, part) for part in parts if part is not moving[0]]
+    texts = first + [_term(module, part) for part in parts if part is not moving[0]]
     return texts[0] if len(texts) == 1 else f"({' + '.join(texts)})"
 
 

@@ -89,13 +89,11 @@ def range_of(loop: ast.For) -> Range | None:
     """The bounds of a `range` or `tl.range` loop with one loop variable."""
     if not isinstance(loop.iter, ast.Call) or not called(loop.iter, *RANGES) or not isinstance(loop.target, ast.Name):
         return None
-    args: list[ast.expr | None] = list(loop.iter.args)
-    if len(args) == 1:
-        args = [None, *args]
-    if not 2 <= len(args) <= 3 or any(isinstance(arg, ast.Starred) for arg in args):
+    args = loop.iter.args
+    if not 1 <= len(args) <= 3 or any(isinstance(arg, ast.Starred) for arg in args):
         return None
-    low, high, step = [*args, None][:3]
-    assert high is not None
+    low, step = args[0] if len(args) > 1 else None, args[2] if len(args) > 2 else None
+    high = args[0] if low is None else args[1]
     return Range(None if isinstance(low, ast.Constant) and low.value == 0 else low, high, step)
 
 

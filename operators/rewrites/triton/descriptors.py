@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
@@ -33,6 +34,23 @@ def allocate_scratch(size, alignment, stream):
 '''
 
 
+@dataclass(frozen=True, slots=True)
+class _ReachedTile:
+    """A tile that a descriptor could reach, and what `run` asks before it takes the descriptor."""
+
+    tile: TileAccess
+    stride: ast.expr
+    """Elements from one row to the next."""
+    asked: str
+    """What the function that says whether a descriptor fits is called with."""
+    first: str = ""
+    """What is asked before that."""
+
+    def guard(self, fits: str) -> str:
+        """What `run` asks, by a function of that name."""
+        return f"{self.first}{fits}{self.asked}"
+
+
 class Descriptors:
     """Load and store 2-D tiles through descriptors where alignment allows it, as before where it does not.
 
@@ -49,16 +67,15 @@ class Descriptors:
             tiles = list(_tiles(module, kernel))
             if len(tiles) > 1:
                 sites.append(TritonSite(f"all {len(tiles)} tiles of {kernel.name}", (kernel.name, *range(len(tiles)))))
-            for number, tile in enumerate(tiles):
-                verb = "stores to" if tile.stores else "loads from"
-                sites.append(TritonSite(f"{kernel.name} {verb} {tile.base}", (kernel.name, number)))
+            for number, reached in enumerate(tiles):
+                verb = "stores to" if reached.tile.stores else "loads from"
+                sites.append(TritonSite(f"{kernel.name} {verb} {reached.tile.base}", (kernel.name, number)))
         return sites
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
         """The source with descriptors at a site."""
         kernel = module.kernels[str(site.detail[0])]
-        launch = only_launch(module, kernel)
-        assert launch is not None
+        (launch,) = module.launches_of(kernel)
         tiles = list(_tiles(module, kernel))
         edits = SpanEdits(module)
         import_torch(edits)
@@ -66,14 +83,13 @@ class Descriptors:
         made: list[str] = []
         taken: list[str] = []
         for number in site.detail[1:]:
-            tile = tiles[int(number)]
-            guard = _guard(module, launch, tile, fits)
-            assert guard is not None
+            reached = tiles[int(number)]
+            tile = reached.tile
             flag = fresh_in(kernel.node, f"TMA_{tile.base.upper()}", *taken)
             descriptor = fresh_in(kernel.node, f"{tile.base}_tiles", *taken)
             taken += [flag, descriptor]
-            edits.add_parameter(kernel, flag, constexpr=True, argument=guard)
-            made += [f"if {flag}:", f"    {descriptor} = {_descriptor(module, tile)}"]
+            edits.add_parameter(kernel, flag, constexpr=True, argument=reached.guard(fits))
+            made += [f"if {flag}:", f"    {descriptor} = {_descriptor(module, reached)}"]
             _use(edits, tile, flag, descriptor)
         edits.insert_before(code_of(kernel)[0], made)
         call = f"triton.set_allocator({allocate})"
@@ -82,14 +98,15 @@ class Descriptors:
         return edits.result()
 
 
-def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[TileAccess]:
+def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]:
     """The tiles of a kernel that a descriptor could reach and that have none yet."""
     launch = only_launch(module, kernel)
     if launch is None or not _imports_triton(module):
         return
     for tile in TileReader(module, kernel).tiles():
-        if not _is_fallback(module, tile) and _guard(module, launch, tile, "") is not None:
-            yield tile
+        reached = None if _is_fallback(module, tile) else _reached(module, launch, tile)
+        if reached is not None:
+            yield reached
 
 
 def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
@@ -103,21 +120,22 @@ def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
     return any(isinstance(f, ast.Attribute) and f.attr in verbs and dotted(f.value) != "tl" for f in found)
 
 
-def _guard(module: TritonModule, launch: LaunchSite, tile: TileAccess, fits: str) -> str | None:
-    """What `run` asks before it takes the descriptor; None where it cannot be asked."""
+def _reached(module: TritonModule, launch: LaunchSite, tile: TileAccess) -> _ReachedTile | None:
+    """A tile with what `run` asks before it takes the descriptor; None where it cannot be asked."""
     tensor = module.argument_of(launch, tile.base)
     if not isinstance(tensor, ast.Name) or not _starts_aligned(module, launch, tensor.id):
         return None
-    assert tile.rows.stride is not None
+    if tile.rows.stride is None:
+        return None
     stride, block = launched(module, launch, tile.rows.stride), module.argument_of(launch, tile.cols.block)
     bounds = [launched(module, launch, axis.bound) for axis in (tile.rows, tile.cols)]
     if stride is None or block is None or None in bounds:
         return None
-    guard = f"{fits}({tensor.id}, {stride}, {module.segment(block)})"
+    asked = f"({tensor.id}, {stride}, {module.segment(block)})"
     if tile.cols.stride is None:
-        return guard
+        return _ReachedTile(tile, tile.rows.stride, asked)
     unit = launched(module, launch, tile.cols.stride)
-    return None if unit is None else f"({unit}) == 1 and {guard}"
+    return None if unit is None else _ReachedTile(tile, tile.rows.stride, asked, f"({unit}) == 1 and ")
 
 
 def _starts_aligned(module: TritonModule, launch: LaunchSite, name: str) -> bool:
@@ -140,11 +158,11 @@ def _imports_triton(module: TritonModule) -> bool:
     return any(alias.name == "triton" and not alias.asname for stmt in imports for alias in stmt.names)
 
 
-def _descriptor(module: TritonModule, tile: TileAccess) -> str:
-    assert tile.rows.stride is not None
+def _descriptor(module: TritonModule, reached: _ReachedTile) -> str:
+    tile = reached.tile
     shape = ", ".join(module.segment(axis.bound) for axis in (tile.rows, tile.cols))
     block = f"{tile.rows.block}, {tile.cols.block}"
-    stride = module.segment(tile.rows.stride)
+    stride = module.segment(reached.stride)
     return f"tl.make_tensor_descriptor({tile.base}, shape=[{shape}], strides=[{stride}, 1], block_shape=[{block}])"
 
 

@@ -72,9 +72,7 @@ def checks(module: TritonModule, kernel: TritonKernel) -> Iterator[BoundsCheck]:
 
 def _even(module: TritonModule, limit: str, block: str) -> Argument:
     def text(launch: LaunchSite) -> str:
-        size, step = module.argument_of(launch, limit), module.argument_of(launch, block)
-        assert size is not None
-        assert step is not None
+        size, step = module.passed(launch, limit), module.passed(launch, block)
         return f"{module.grouped(size)} % {module.grouped(step)} == 0"
 
     return text

@@ -20,17 +20,15 @@ class GroupPrograms:
     def sites(self, module: TritonModule) -> list[TritonSite]:
         """One per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
         return [
-            TritonSite(f"{kernel.name} along {_target(axis)}", (kernel.name, number))
-            for kernel in module.kernels.values()
-            if (axes := program_axes(module, kernel))
+            TritonSite(f"{name} along {_target(axis)}", (name, number))
+            for name, axes in axes_by_kernel(module).items()
             for number, axis in enumerate(axes)
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
         """Grid and program ids in one dimension, ids of the two axes by `tl.swizzle2d`."""
         kernel = module.kernels[str(site.detail[0])]
-        axes = program_axes(module, kernel)
-        assert axes is not None
+        axes = axes_by_kernel(module)[kernel.name]
         edits = SpanEdits(module)
         group = edits.add_tunable(kernel, "GROUP", 8, (1, 2, 4, 8, 16, 32))
         counts = [
@@ -59,16 +57,15 @@ class TransposeGrid:
     def sites(self, module: TritonModule) -> list[TritonSite]:
         """One per kernel with a 2-D grid whose first id still is that of axis 0."""
         return [
-            TritonSite(kernel.name, (kernel.name,))
-            for kernel in module.kernels.values()
-            if (axes := program_axes(module, kernel)) and axes[0].lineno < axes[1].lineno
+            TritonSite(name, (name,))
+            for name, axes in axes_by_kernel(module).items()
+            if axes[0].lineno < axes[1].lineno
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
         """The grid and the statements that read the ids, swapped."""
         kernel = module.kernels[str(site.detail[0])]
-        axes = program_axes(module, kernel)
-        assert axes is not None
+        axes = axes_by_kernel(module)[kernel.name]
         edits = SpanEdits(module)
         for launch in module.launches_of(kernel):
             sizes = [module.segment(size) for size in grid_of(launch)]
@@ -76,6 +73,12 @@ class TransposeGrid:
         for axis, number in zip(axes, (1, 0), strict=True):
             edits.replace(axis.value, f"tl.program_id({number})")
         return edits.result()
+
+
+def axes_by_kernel(module: TritonModule) -> dict[str, Axes]:
+    """The statements that name the two program ids, of each kernel that has such, by its name."""
+    found = {kernel.name: program_axes(module, kernel) for kernel in module.kernels.values()}
+    return {name: axes for name, axes in found.items() if axes is not None}
 
 
 def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:

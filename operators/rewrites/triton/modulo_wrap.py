@@ -42,6 +42,7 @@ class WrappedLoad:
     """A load whose rows can wrap around: the bound to drop, and the statement that defines the offset."""
 
     load: ast.Call
+    mask: ast.expr
     bound: Bound
     definition: ast.Assign
 
@@ -73,8 +74,7 @@ class ModuloWrap:
         edits.insert_after(wrap.definition, [f"{wrapped} = {offset} % {module.grouped(wrap.bound.limit)}"])
         for node in _uses(pointer(wrap.load), offset):
             edits.replace(node, wrapped)
-        mask, other = keyword_of(wrap.load, "mask"), keyword_of(wrap.load, "other")
-        assert mask is not None
+        mask, other = wrap.mask, keyword_of(wrap.load, "other")
         rest = [part for part in conjuncts(module, wrap.load, mask) if wrap.bound.compare not in ast.walk(part)]
         if rest:
             texts = [module.segment(part) for part in rest]
@@ -105,7 +105,7 @@ def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
                 and loop_around(module, load) not in (None, loop_around(module, definition))
                 and all(_repeats(module, store, bound) for store in stores)
             ):
-                yield WrappedLoad(load, bound, definition)
+                yield WrappedLoad(load, mask, bound, definition)
 
 
 def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:

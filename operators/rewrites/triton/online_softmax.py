@@ -49,6 +49,8 @@ class _Passes:
     total: str
     weight: ast.expr
     """What the second loop adds."""
+    exponential: ast.Call
+    """The one exponential in that."""
 
 
 class Online:
@@ -84,9 +86,7 @@ def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
     """One round on a block of values. A lane that has seen only -inf keeps a total of 0: exp(-inf - 0)."""
     top, total = passes.top, passes.total
     raised, shift = fresh_in(kernel.node, "raised"), fresh_in(kernel.node, "shift")
-    exponential = _exponential(passes.weight)
-    assert exponential is not None
-    rescale = _Replaced({ast.dump(_value(passes)): top, passes.peak: shift}).text(exponential)
+    rescale = _Replaced({ast.dump(_value(passes)): top, passes.peak: shift}).text(passes.exponential)
     lanes = passes.peak != top
     weight = _Replaced({passes.peak: shift}, through_index=lanes).text(passes.weight)
     return [
@@ -99,9 +99,7 @@ def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
 
 def _combine(passes: _Passes) -> list[str]:
     """Bring the lanes' totals, each relative to its own maximum, to the common one."""
-    exponential = _exponential(passes.weight)
-    assert exponential is not None
-    return [f"{passes.total} *= {_Replaced({ast.dump(_value(passes)): passes.top}).text(exponential)}"]
+    return [f"{passes.total} *= {_Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)}"]
 
 
 class _Replaced(ast.NodeTransformer):
@@ -146,12 +144,12 @@ def _pair(first: ast.For, second: ast.For, between: Sequence[ast.stmt]) -> _Pass
         return None
     (top, raised), (total, weight) = risen, added
     values = {plain[0]: stmt for stmt in between if (plain := single(stmt))}
-    start = values.get(total)
-    if start is None or not _is_zero(start):
+    start, exponential = values.get(total), _exponential(weight)
+    if start is None or not _is_zero(start) or exponential is None:
         return None
     peaks = [name for name, stmt in values.items() if _is_maximum(stmt, top)]
     peak = peaks[0] if len(peaks) == 1 else top
-    return _Passes(first, second, between, start, top, raised, peak, total, weight)
+    return _Passes(first, second, between, start, top, raised, peak, total, weight, exponential)
 
 
 def _legal(passes: _Passes) -> bool:
@@ -214,15 +212,14 @@ def _exponential(weight: ast.expr) -> ast.Call | None:
 
 def _scales(passes: _Passes) -> bool:
     """Whether changing the maximum multiplies the weight by that exponential of the difference, lane by lane."""
-    exponential = _exponential(passes.weight)
-    if exponential is None or len(exponential.args) != 1 or exponential.keywords:
+    if len(passes.exponential.args) != 1 or passes.exponential.keywords:
         return False
     assert isinstance(passes.raised, ast.Call)
     value = _value(passes)
     reduced = any(called(argument, "tl.max") for argument in passes.raised.args)
     if reduced != (passes.peak == passes.top) or reduced != called(passes.weight, "tl.sum"):
         return False
-    return _is_scaled_difference(exponential.args[0], value, passes.peak)
+    return _is_scaled_difference(passes.exponential.args[0], value, passes.peak)
 
 
 def _is_scaled_difference(expr: ast.expr, value: ast.expr, peak: str) -> bool:

@@ -46,8 +46,7 @@ class Persistent:
     def apply(self, module: TritonModule, site: TritonSite) -> str:
         """The source with the kernel's body in a loop over tiles, and its grid cut down."""
         kernel = module.kernels[str(site.detail[0])]
-        grid, launch = _grid(module, kernel), only_launch(module, kernel)
-        assert launch is not None
+        grid, (launch,) = _grid(module, kernel), module.launches_of(kernel)
         device = device_tensor(module, kernel, launch)
         edits = SpanEdits(module)
         import_torch(edits)
@@ -171,9 +170,7 @@ def _looped(kernel: TritonKernel) -> list[ast.stmt]:
 
 def _rewritten(module: TritonModule, body: Sequence[ast.stmt], ids: Ids) -> Iterator[str]:
     """The lines of the body with its program ids replaced, without its indentation."""
-    last = body[-1]
-    assert last.end_lineno is not None
-    start, end = module.starts[body[0].lineno - 1], module.span(last)[1]
+    start, end = module.starts[body[0].lineno - 1], module.span(body[-1])[1]
     text = module.text[start:end]
     found = [call for stmt in body for call in calls(stmt) if called(call, *_IDS)]
     for call in sorted(found, key=module.span, reverse=True):

@@ -87,9 +87,7 @@ class TritonModule:
 
     def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
         """Start and end of a node in the text."""
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+        return self.offset(node.lineno, node.col_offset), self.offset(*end_of(node))
 
     def segment(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
         """The text of a node."""
@@ -120,6 +118,13 @@ class TritonModule:
         position = params.index(param)
         return launch.call.args[position] if position < len(launch.call.args) else None
 
+    def passed(self, launch: LaunchSite, param: str) -> ast.expr:
+        """The expression passed for a kernel parameter. Raises `UnreadableTriton` where it cannot be told."""
+        argument = self.argument_of(launch, param)
+        if argument is None:
+            raise UnreadableTriton(f"it cannot be told what {launch.kernel!r} is passed for {param!r}")
+        return argument
+
     def statement_of(self, node: ast.AST) -> ast.stmt:
         """The innermost statement around a node, or the node itself if it is one."""
         while not isinstance(node, ast.stmt):
@@ -147,6 +152,13 @@ class TritonModule:
     def words(self) -> frozenset[str]:
         """Every identifier the text holds, comments included."""
         return frozenset(_WORD.findall(self.text))
+
+
+def end_of(node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
+    """The line (from 1) and the column where a node ends. Raises `UnreadableTriton` for one that is of no text."""
+    if node.end_lineno is None or node.end_col_offset is None:
+        raise UnreadableTriton(f"a node without an end at line {node.lineno}")
+    return node.end_lineno, node.end_col_offset
 
 
 def fresh(module: TritonModule, name: str, *taken: str) -> str:

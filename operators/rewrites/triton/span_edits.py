@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from evokernel.source.regions import read_regions
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, fresh, names_in
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, end_of, fresh, names_in
 
 Argument = str | Callable[[LaunchSite], str]
 """What a launch passes for a parameter: the same text everywhere, or one per launch."""
@@ -39,8 +39,7 @@ class SpanEdits:
 
     def insert_after(self, stmt: ast.stmt, lines: Sequence[str]) -> None:
         """Put lines behind a statement, indented like it."""
-        assert stmt.end_lineno is not None
-        position = self.module.starts[stmt.end_lineno]
+        position = self.module.starts[end_of(stmt)[0]]
         if position > len(self.module.text):  # the last line has no line end
             self.insert(len(self.module.text), "\n" + self._block(stmt, lines))
         else:
@@ -48,8 +47,7 @@ class SpanEdits:
 
     def replace_lines(self, first: ast.stmt, last: ast.stmt, lines: Sequence[str]) -> None:
         """Put lines, indented like the first statement, in the place of a run of statements; no lines: drop them."""
-        assert last.end_lineno is not None
-        start, end = self.module.starts[first.lineno - 1], self.module.starts[last.end_lineno]
+        start, end = self.module.starts[first.lineno - 1], self.module.starts[end_of(last)[0]]
         self._edits.append((start, min(end, len(self.module.text)), self._block(first, lines)))
 
     def add_keyword(self, call: ast.Call, name: str, value: str) -> None:

@@ -9,7 +9,6 @@ from operators.rewrites.triton.analysis import range_of
 from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.combine_shares import CombinerNames, SharedSum, combining, needed, shares
 from operators.rewrites.triton.source import (
-    LaunchSite,
     TritonKernel,
     TritonModule,
     called,
@@ -54,13 +53,11 @@ class SplitK:
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
         """One per kernel of that form."""
-        found = [_sum(module, kernel) for kernel in module.kernels.values()]
-        return [TritonSite(f"{one.kernel.name}: {one.total}", (one.kernel.name,)) for one in found if one is not None]
+        return [TritonSite(f"{name}: {one.total}", (name,)) for name, one in _sums(module).items()]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
         """The source with the sum in two kernels."""
-        found = _sum(module, module.kernels[str(site.detail[0])])
-        assert found is not None
+        found = _sums(module)[str(site.detail[0])]
         kernel, loop = found.kernel, found.loop
         names = CombinerNames(
             *(fresh_in(kernel.node, name) for name in ("partial", "split", "splits", "shares", "PART"))
@@ -85,6 +82,12 @@ class SplitK:
         share = f"tl.store({names.shares} + {names.split} * {found.size}, {found.total})"
         edits.replace_lines(found.finish[0], found.finish[-1], [*shares(found, names), share])
         return edits.result()
+
+
+def _sums(module: TritonModule) -> dict[str, SharedSum]:
+    """The sums that can be shared out, by the name of their kernel."""
+    found = {kernel.name: _sum(module, kernel) for kernel in module.kernels.values()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
@@ -175,7 +178,7 @@ def _launch_twice(edits: SpanEdits, found: SharedSum, combine: ast.FunctionDef, 
     wanted = ("tile_count", "programs", names.count, names.partial, "part")
     tiles, programs, count, partial, part = (fresh_in(module.run, name) for name in wanted)
     device = f"{device_tensor(module, kernel, launch)}.device"
-    blocks = [module.grouped(_argument(module, launch, size)) for size in found.shape]
+    blocks = [module.grouped(module.passed(launch, size)) for size in found.shape]
     share = edits.add_constant("SPLIT_PER_SM", 2, (1, 2, 3, 4, 6))
     most = [f"{programs} // {tiles}", *_rounds(module, found), str(MOST)]
     lines = [
@@ -192,8 +195,7 @@ def _launch_twice(edits: SpanEdits, found: SharedSum, combine: ast.FunctionDef, 
     edits.insert_before(module.statement_of(launch.grid), lines)
     own = {names.partial: partial, names.count: count, names.part: part}
     passed = [
-        own.get(argument.arg) or module.segment(_argument(module, launch, argument.arg))
-        for argument in combine.args.args
+        own.get(argument.arg) or module.segment(module.passed(launch, argument.arg)) for argument in combine.args.args
     ]
     grid = f"({', '.join(adding)}{',' if len(adding) == 1 else ''})"
     call = f"{combine.name}[{grid}]({', '.join([*passed, 'num_warps=4', 'num_stages=1'])})"
@@ -208,9 +210,3 @@ def _rounds(module: TritonModule, found: SharedSum) -> list[str]:
     if high is None or step is None or "triton" not in names_in(module.run):
         return []
     return [f"triton.cdiv({high}, {step})"]
-
-
-def _argument(module: TritonModule, launch: LaunchSite, param: str) -> ast.expr:
-    argument = module.argument_of(launch, param)
-    assert argument is not None
-    return argument

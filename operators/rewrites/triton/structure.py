@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from operators.rewrites.triton.analysis import base_pointer, pointer
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted, fresh
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted, end_of, fresh
 from operators.rewrites.triton.span_edits import SpanEdits
 
 _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "device_print", "device_assert", "inline")
@@ -15,9 +15,8 @@ _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "de
 
 def lines_of(module: TritonModule, first: ast.stmt, last: ast.stmt) -> list[str]:
     """The text from one statement to another of its block, comments included, without the block's indentation."""
-    assert last.end_lineno is not None
     indent = module.indent(first)
-    lines = module.text.split("\n")[first.lineno - 1 : last.end_lineno]
+    lines = module.text.split("\n")[first.lineno - 1 : end_of(last)[0]]
     return [line.removeprefix(indent) if line.startswith(indent) else line.lstrip() for line in lines]
 
 

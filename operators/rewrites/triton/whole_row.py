@@ -42,6 +42,8 @@ class _Rows:
     region: Sequence[ast.stmt]
     loops: Sequence[ast.For]
     bound: ast.expr
+    length: str
+    """The bound, as `run` would write it at the launch."""
     block: str
 
 
@@ -65,11 +67,8 @@ class WholeRow:
         """The source with both ways through the row."""
         kernel = module.kernels[str(site.detail[0])]
         rows = list(_rows(module, kernel))[int(site.detail[1])]
-        launch = only_launch(module, kernel)
-        assert launch is not None
-        bound, tunable = launched(module, launch, rows.bound), module.argument_of(launch, rows.block)
-        assert bound is not None
-        assert tunable is not None
+        (launch,) = module.launches_of(kernel)
+        bound, tunable = rows.length, module.passed(launch, rows.block)
         edits = SpanEdits(module)
         name = fresh_in(module.run, "block")
         flag = edits.add_parameter(kernel, "ONE_BLOCK", constexpr=True, argument=f"{bound} <= {name}")
@@ -98,8 +97,12 @@ def _rows(module: TritonModule, kernel: TritonKernel) -> Iterator[_Rows]:
                 found.setdefault((ast.dump(over[0]), over[1]), []).append(stmt)
         for loops in found.values():
             bound, size = _row_loop(kernel, loops[0]) or (None, "")
-            if bound is not None and _host_decides(module, launch, bound, size) and not _is_fallback(module, loops[0]):
-                yield _Rows(block[block.index(loops[0]) : block.index(loops[-1]) + 1], loops, bound, size)
+            length = launched(module, launch, bound) if bound is not None else None
+            if bound is None or length is None or _is_fallback(module, loops[0]):
+                continue
+            if _host_decides(module, launch, bound, size, length=length):
+                region = block[block.index(loops[0]) : block.index(loops[-1]) + 1]
+                yield _Rows(region, loops, bound, length, size)
 
 
 def _row_loop(kernel: TritonKernel, stmt: ast.stmt) -> tuple[ast.expr, str] | None:
@@ -117,7 +120,7 @@ def _row_loop(kernel: TritonKernel, stmt: ast.stmt) -> tuple[ast.expr, str] | No
     return bounds.high, size
 
 
-def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, block: str) -> bool:
+def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, block: str, *, length: str) -> bool:
     """Whether `run` can choose the block by the bound: it passes a constant that nothing else depends on."""
     argument = module.argument_of(launch, block)
     if not isinstance(argument, ast.Name) or argument.id not in module.constants:
@@ -125,9 +128,8 @@ def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, blo
     everywhere = sum(isinstance(node, ast.Name) and node.id == argument.id for node in ast.walk(module.run))
     inside = module.kernels[launch.kernel]
     free = not names_in(bound) & bound_names(inside.node).keys() and not any(map(_is_call, ast.walk(bound)))
-    text = launched(module, launch, bound)
     alone = everywhere == len(_uses(launch, argument.id))
-    return alone and free and text is not None and argument.id not in names_in(ast.parse(text))
+    return alone and free and argument.id not in names_in(ast.parse(length))
 
 
 def _uses(launch: LaunchSite, name: str) -> list[ast.Name]:

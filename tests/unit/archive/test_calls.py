@@ -107,7 +107,7 @@ def test_open_calls_count_with_what_was_reserved(path):
 def test_a_step_is_charged_once(store):
     store.calls.end(store.calls.begin(make_call(1)), ended("x", tokens=(3, 1), cost_usd=0.25))
     propose(store, 1, usage=Usage("m", 3, 1, 0.25))
-    store.record_barren(NoCandidate(2, "mutate", "main", 0, "unusable: no code", usage=Usage("m", 5, 2, 0.5)))
+    store.record_no_candidate(NoCandidate(2, "mutate", "main", 0, "unusable: no code", usage=Usage("m", 5, 2, 0.5)))
     propose(store, 3, usage=Usage("free", 7, 1))
     spent = store.spent()
     assert (spent.calls, spent.tokens, spent.cost_usd) == (1, 4 + 7 + 8, 0.75)
@@ -125,7 +125,7 @@ def test_steps_with_a_reply_and_nothing_made_of_it_are_taken_up_again(path):
     with Store.open(path, write=True) as store:
         assert store.calls.interrupted() == [Origin(2, "main", "old"), again.origin]
         assert (store.missing_steps(), store.next_step()) == ([2, 3, 4, 5, 7], 8)
-        store.record_barren(NoCandidate(5, "mutate", "main", 1, "unusable: no code", exhausted=False))
+        store.record_no_candidate(NoCandidate(5, "mutate", "main", 1, "unusable: no code", exhausted=False))
         assert [origin.step for origin in store.calls.interrupted()] == [2]
 
 

@@ -21,7 +21,7 @@ def run(path):
     with Store.open(path, write=True) as store:
         store.begin_run(IDENTITY)
         result(store, 1)
-        store.record_barren(NoCandidate(2, "tune", "main", 1))
+        store.record_no_candidate(NoCandidate(2, "tune", "main", 1))
         result(store, 3, 0.1, usage=Usage("m", cost_usd=1.0))
         result(store, 4, 0.2, parents=(ident(1),), inspirations=(ident(3),), asked_seq=3)
         store.propose(proposal(5, "twin", parents=(ident(4),), asked_seq=4), program_hash="p3", skeleton="s")

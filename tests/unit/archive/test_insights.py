@@ -22,8 +22,8 @@ def filled(path):
     with Store.open(path, write=True) as store:
         result(store, 1)
         store.record_insight(NoCandidate(2, "plan", "main", 1, parents=(parent,), usage=Usage("m", 1, 2, 0.5)), PLAN)
-        store.record_barren(NoCandidate(3, "rewrite", "main", 2, "nothing left"))
-        store.record_barren(NoCandidate(4, "mutate", "main", 2, "unusable: no code", exhausted=False))
+        store.record_no_candidate(NoCandidate(3, "rewrite", "main", 2, "nothing left"))
+        store.record_no_candidate(NoCandidate(4, "mutate", "main", 2, "unusable: no code", exhausted=False))
         diagnosis = Insight(InsightKind.DIAGNOSIS, "spills", "It spills.", parent, sources=(2,))
         store.record_insight(NoCandidate(5, "diagnose", "main", 4, parents=(parent,)), diagnosis)
         result(store, 6, 0.5, parents=(parent,), insights=(5, 2))

@@ -34,7 +34,7 @@ def test_every_kind_of_fact_comes_back_in_order(store, path):
     barren = NoCandidate(
         2, "rewrite", "main", 1, "nothing left", parents=(making.candidate(1).id,), usage=Usage("m", 1, 2, 0.5)
     )
-    assert store.record_barren(barren) == 2
+    assert store.record_no_candidate(barren) == 2
     final = good(1, budget=Fidelity.FINAL)
     assert store.add_evaluation(final) == 3
     Store.inbox_put(path, "hint", {"text": "try 8×8"}, author="me")
@@ -85,7 +85,7 @@ def test_our_own_faults_are_never_used_again(store):
     "act",
     [
         lambda store: propose(store, 1),
-        lambda store: store.record_barren(NoCandidate(1, "tune", "main", 0)),
+        lambda store: store.record_no_candidate(NoCandidate(1, "tune", "main", 0)),
         lambda store: propose(store, 9, parents=("0123456789abcdef",)),
         lambda store: store.commit(1, good(1)),
         lambda store: store.commit(5, good(5)),
@@ -138,7 +138,7 @@ def test_spending_adds_up_over_sessions(path):
         store.heartbeat(7.0)  # and is killed
     with Store.open(path, write=True) as store:
         store.session_start()
-        store.record_barren(
+        store.record_no_candidate(
             NoCandidate(2, "llm", "main", 1, "no code in the reply", usage=Usage("model", cost_usd=0.5))
         )
         store.heartbeat(5.0)
@@ -202,7 +202,7 @@ def test_counts(store):
     propose(store, 2, operator="blend", island="b")
     store.commit(2, bad(2))
     propose(store, 3)
-    store.record_barren(NoCandidate(4, "graft", "main", 2))
+    store.record_no_candidate(NoCandidate(4, "graft", "main", 2))
     counts = store.counts()
     assert counts.by_status == {"numerical": 1, "ok": 1}
     assert counts.by_operator == {"blend": 1, "tune": 1}
@@ -274,7 +274,7 @@ def test_set_aside_moves_the_file_with_its_log(path):
         ("DELETE FROM results WHERE seq = 2", "fact 2 has no content"),
         ("DELETE FROM journal WHERE seq = 2", "skips from fact 2"),
         ("DELETE FROM leases", "step 4 has neither"),
-        ("INSERT INTO leases VALUES (1, NULL, 0)", "step 1 has a result and a lease"),
+        ("INSERT INTO leases VALUES (1, NULL, 0, x'')", "step 1 has a result and a lease"),
         ("UPDATE results SET evaluation = 1 WHERE step = 2", "another program"),
         ("UPDATE results SET evaluation = 3 WHERE step = 2", "came later"),
         ("UPDATE results SET evaluation = NULL WHERE step = 2", "no evaluation"),

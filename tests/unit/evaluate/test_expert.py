@@ -9,8 +9,8 @@ import torch
 from evokernel.errors import ConfigError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.evaluations import identify
-from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.expert import read_expert
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
 from evokernel.records.evaluation import Fidelity
 from evokernel.task import Role, Scalar, Signature, Tensor
@@ -30,10 +30,7 @@ def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract
     (folder / "mine.cpp").write_text(source, encoding="utf-8")
     settings = contract.SETTINGS.model_copy(update={"expert": str(folder / "mine.cpp")})
     language = local_language("cpp", settings)
-    expert = read_expert(settings, device="cpu", threads=1, limits=None)
-    return contract.EvaluatorDriver(
-        LocalEvaluator(str(task), language, settings=settings, threads=1, expert=expert), language
-    )
+    return contract.EvaluatorDriver(open_evaluator(str(task), language, settings=settings), language)
 
 
 @pytest.fixture(scope="module")
@@ -90,21 +87,13 @@ def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None
     ids=["wrong", "not compiling", "crashing"],
 )
 def test_a_wrong_one_is_refused_before_anything_is_searched(tmp_path: Path, source: str, said: str) -> None:
-    driver = evaluator(tmp_path, source)
-    try:
-        with pytest.raises(ConfigError, match=said):
-            driver.runner.run(driver.evaluator.start())
-    finally:
-        driver.close()
+    with pytest.raises(ConfigError, match=said):
+        evaluator(tmp_path, source)
 
 
 def test_two_baselines_cannot_have_one_name(tmp_path: Path) -> None:
-    driver = evaluator(tmp_path, contract.kernel(), baseline=EXPERT)
-    try:
-        with pytest.raises(ConfigError, match="has a baseline called 'expert' already"):
-            driver.runner.run(driver.evaluator.start())
-    finally:
-        driver.close()
+    with pytest.raises(ConfigError, match="has a baseline called 'expert' already"):
+        evaluator(tmp_path, contract.kernel(), baseline=EXPERT)
 
 
 @pytest.mark.parametrize(

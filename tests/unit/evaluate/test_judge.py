@@ -14,8 +14,8 @@ import pytest
 
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
+from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.wire import PhaseVerdict
@@ -33,7 +33,7 @@ kernel, SETTINGS = contract.kernel, contract.SETTINGS
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     language = local_language("cpp", SETTINGS)
     task = contract.write_task(tmp_path_factory.mktemp("task"))
-    found = contract.EvaluatorDriver(LocalEvaluator(task, language, settings=SETTINGS, threads=1), language)
+    found = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
     yield found
     found.close()
 
@@ -57,7 +57,7 @@ def unlike_others(number: int) -> str:
 
 def with_client(work: Callable[[JudgeClient], Any]) -> Any:
     async def story() -> Any:
-        client = JudgeClient(60.0)
+        client = await JudgeClient.launch(60.0)
         try:
             return await work(client)
         finally:
@@ -70,13 +70,13 @@ def test_a_task_that_cannot_be_judged_is_a_clear_error(tmp_path: Path):
     path = tmp_path / "bad.py"
     path.write_text(contract.TASK.replace("return a @ b", "return (a @ b) * 0").replace("FLOPS", "2 * M * N * K"))
     with pytest.raises(TaskError, match="small"):
-        with_client(lambda client: client.start(setup(str(path))))
+        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
 
 
 def test_a_faulty_start_is_a_harness_error(tmp_path: Path):
     task = contract.write_task(tmp_path)
     with pytest.raises(HarnessError, match="cores"):
-        with_client(lambda client: client.start(setup(task, cores=[4095])))
+        with_client(lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
 
 
 def test_questions_out_of_turn_are_refused():
@@ -86,7 +86,7 @@ def test_questions_out_of_turn_are_refused():
 
 async def _unstarted(client: JudgeClient) -> None:
     with pytest.raises(JudgeLost, match="unknown question"):
-        await client.start({"op": "sing"})
+        await client.ask({"op": "sing"})
     await client.ask({"op": "check", "source": ""}, [b"x"])
 
 
@@ -99,7 +99,6 @@ def test_a_stateful_cheat_is_found_in_timed_calls(driver: Any):
 
 
 def test_kernels_that_die_in_timed_calls_cost_no_judge(driver: Any):
-    driver.runner.run(driver.evaluator.start())
     before = _judges()
     for number in range(6):  # each dies before its baseline's batch, or after it, as is drawn
         dying = kernel(f"static int calls = 0; calls += M == 64; if (calls > {30 + number}) __builtin_trap();")
@@ -110,7 +109,6 @@ def test_kernels_that_die_in_timed_calls_cost_no_judge(driver: Any):
 
 def test_a_killed_judge_is_replaced(driver: Any):
     async def story() -> Any:
-        await driver.evaluator.start()
         before = _judges()
         os.kill(before[0], signal.SIGKILL)
         return await driver.evaluator.evaluate(driver.request(unlike_others(1), Fidelity.QUICK))
@@ -133,7 +131,7 @@ def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
 def test_faster_than_the_device_is_impossible(tmp_path: Path):
     language = local_language("cpp", SETTINGS)
     task = contract.write_task(tmp_path, flops="2000000 * M * N * K")
-    impossible = contract.EvaluatorDriver(LocalEvaluator(task, language, settings=SETTINGS, threads=1), language)
+    impossible = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
     try:
         (found,) = impossible.evaluate(kernel())
     finally:
@@ -146,13 +144,12 @@ def test_nothing_outlives_a_killed_engine(tmp_path: Path):
         "import asyncio, sys\n"
         "from evokernel.config.run import EvaluationConfig\n"
         "from evokernel.evaluate.build.confined_compilers import local_language\n"
-        "from evokernel.evaluate.client.evaluator import LocalEvaluator\n"
+        "from evokernel.evaluate.client.open_evaluator import open_evaluator\n"
         "async def main():\n"
         "    settings = EvaluationConfig()\n"
-        "    evaluator = LocalEvaluator(sys.argv[1], local_language('cpp', settings), settings=settings, threads=1)\n"
-        "    await evaluator.start()\n"
-        "    print('ready', flush=True)\n"
-        "    await asyncio.sleep(60)\n"
+        "    async with open_evaluator(sys.argv[1], local_language('cpp', settings), settings=settings):\n"
+        "        print('ready', flush=True)\n"
+        "        await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
     others = descendants()

@@ -10,6 +10,8 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.errors import HarnessError
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.judge_process import JudgeLost
+from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.evaluate.device.device_class import Machine
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, Status
@@ -25,18 +27,16 @@ def tell(
     """Run a story with an evaluator on so many GPUs."""
 
     async def whole() -> Any:
-        evaluator = LocalEvaluator(
+        first, *others = gpus(count)
+        opening = open_evaluator(
             *("softmax", language or ShapedLanguage()),
             settings=SETTINGS,
-            threads=1,
-            gpus=gpus(count),
+            machine=Machine(first, triton=True, others=tuple(others)),
             profiled=profiled,
             start=judges,
         )
-        try:
+        async with opening as evaluator:
             return await story(evaluator)
-        finally:
-            await evaluator.close()
 
     found = asyncio.run(whole())
     assert not judges.alive
@@ -51,7 +51,6 @@ def judging(*sources: str, budget: Fidelity = Fidelity.QUICK) -> Story:
     """Judge sources at the same time."""
 
     async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
-        await evaluator.start()
         return await asyncio.gather(*(evaluator.evaluate(request(source, budget)) for source in sources))
 
     return story
@@ -121,7 +120,6 @@ def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere(caplog: pyt
 
 def test_the_others_go_on_while_a_judge_is_being_replaced():
     async def story(evaluator: LocalEvaluator) -> list[str]:
-        await evaluator.start()
         order: list[str] = []
 
         async def one(source: str) -> None:
@@ -178,7 +176,6 @@ def test_the_last_gpu_is_never_given_up():
     judges = Judges(refuse=lambda gpu: "" if not judges.started or not failing else "no memory")
 
     async def story(evaluator: LocalEvaluator) -> Evaluation:
-        await evaluator.start()
         await judges.started[0].close()
         for source in "ab":
             with pytest.raises(HarnessError, match="no memory"):
@@ -251,7 +248,7 @@ def in_worker_mode(judge: Judge, message: Any) -> PhaseVerdict | None:
 @pytest.mark.parametrize("budget", [Fidelity.QUICK, Fidelity.FINAL])
 def test_an_evaluation_says_how_its_candidate_was_run(budget: Fidelity):
     async def story(evaluator: LocalEvaluator) -> Any:
-        identity = await evaluator.start()
+        identity = evaluator.identity
         return identity, [await evaluator.evaluate(request(source, budget)) for source in ("plain", "strided")]
 
     identity, (plain, strided) = tell(Judges(in_worker_mode), story, count=1)

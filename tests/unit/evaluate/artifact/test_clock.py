@@ -262,10 +262,9 @@ def ground():
 def clock_for(ground, runner, *, busy=False):
     runner.bind(ground)
     bench = SimpleNamespace(
-        timed_share=1.0,
         rng=np.random.default_rng(1),
         settings=SimpleNamespace(timeout_s=1.0),
-        left_running=lambda: busy,
+        device=SimpleNamespace(left_running=lambda: busy),
     )
     fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
     return ArtifactClock(
@@ -396,7 +395,7 @@ def test_contents_of_in_out_tensors_are_written_again_between_the_two():
     made.calls = CALLS
     runner = Grow()
     runner.bind(made)
-    bench = SimpleNamespace(timed_share=1.0, rng=np.random.default_rng(1), settings=SimpleNamespace(timeout_s=1.0))
+    bench = SimpleNamespace(rng=np.random.default_rng(1), settings=SimpleNamespace(timeout_s=1.0))
     fresh = FreshInputs(task, WORKLOAD, np.random.default_rng(2))
     clock = ArtifactClock(
         bench,

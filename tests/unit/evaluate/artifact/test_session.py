@@ -76,16 +76,16 @@ def session(instrument: Instrument) -> Iterator[ArtifactSession]:
     cubins = {str(number) * 64: b"code %d" % number for number in range(len(kinds))}
     runner = SimpleNamespace(load=lambda *_, **__: None)
     bench: Any = SimpleNamespace(
-        runners=SimpleNamespace(take=lambda: runner),
         settings=SimpleNamespace(timeout_s=1.0),
         grounds=grounds,
         probes=grounds[: len(HIDDEN)],
         task=TASK,
-        device_class="cuda",
-        profiler=instrument,
-        sanitizer=instrument,
+        device=SimpleNamespace(device_class="cuda"),
     )
-    yield ArtifactSession(bench, CheckedBuild(LaunchPlans("", tuple(plans)), cubins, stateful=False))
+    tools: Any = SimpleNamespace(
+        runners=SimpleNamespace(take=lambda: runner), profiler=instrument, sanitizer=instrument
+    )
+    yield ArtifactSession(bench, tools, CheckedBuild(LaunchPlans("", tuple(plans)), cubins, stateful=False))
     for ground in grounds:
         ground.close()
 

@@ -1,0 +1,90 @@
+"""Groundwork of a bench: cores, task and sandbox, and the workloads with their buffers."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from evokernel.errors import HarnessError
+from evokernel.evaluate.bench.admission import admit
+from evokernel.evaluate.bench.setup import BenchSetup
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import Arena
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads, probes_again
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.sandbox.levels import Sandbox
+from evokernel.task import Task, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Groundwork:
+    """What a judge of any device class begins with."""
+
+    task: Task
+    """For the device class."""
+    device_class: str
+    """`cpu` or `cuda`."""
+    sandbox: Sandbox
+    """What candidates are confined in."""
+    rng: np.random.Generator
+    """Drawn anew in each process; a secret of the judge."""
+
+    def fresh_inputs(self, ground: BoundWorkload) -> FreshInputs:
+        """Return what fills the buffers of a workload anew."""
+        return FreshInputs(self.task, ground.workload, self.rng, device=self.device_class)
+
+
+def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_class: str) -> Groundwork:
+    """Admit the task, where the setup says so. Raises `TaskError` where it is not fit to judge candidates."""
+    rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
+    if setup.admit:
+        admit(task, device_class, rng=rng, device=device_class)
+    return Groundwork(task, device_class, sandbox, rng)
+
+
+def keep_to(cores: Iterable[int]) -> None:
+    """Keep this thread, and those that it starts, on some cores. Raises `HarnessError` where there are none such."""
+    torch.set_num_threads(1)  # more would disturb the timed cores, or wait for each other on the one that is left
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        raise HarnessError(f"the cores {list(cores)} cannot be used here: {error}") from None
+
+
+def bind_workloads(
+    setup: BenchSetup,
+    groundwork: Groundwork,
+    *,
+    make_arena: Callable[[Workload, int], Arena],
+    sets: int,
+    stack: ExitStack,
+) -> tuple[BoundWorkload, ...]:
+    """Return all workloads with their buffers, hidden ones first; the stack gives the buffers back.
+
+    `make_arena` returns the buffers of a workload, so many sets of them.
+    """
+    task, rng = groundwork.task, groundwork.rng
+    workloads = task.workloads[groundwork.device_class]
+    hidden = probes_again(setup.probes) if setup.probes else probe_workloads(workloads, rng)
+    groups = {WorkloadPurpose.PROBE: hidden, WorkloadPurpose.SEARCH: workloads.search}
+    if setup.final:
+        groups[WorkloadPurpose.HOLDOUT] = workloads.holdout
+    grounds = []
+    for kind, members in groups.items():
+        for workload in members:
+            ground = BoundWorkload(task, workload, kind, rng, make_arena=partial(make_arena, workload), sets=sets)
+            stack.callback(ground.close)
+            if kind is WorkloadPurpose.SEARCH:
+                times: Mapping[str, float] = setup.baseline_us.get(workload.name, {})
+                ground.chosen = min(times, key=lambda name: times[name], default="")
+            grounds.append(ground)
+    return tuple(grounds)
+
+
+def timed(grounds: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
+    """Return the workloads that are timed: search ones, and held-out ones for a winner."""
+    return tuple(ground for ground in grounds if ground.kind is not WorkloadPurpose.PROBE)

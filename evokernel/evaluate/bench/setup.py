@@ -1,0 +1,50 @@
+"""Setup of a bench, as the engine sends it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from evokernel.config.run import EvaluationConfig
+from evokernel.evaluate.device.cores import Cores
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSetup:
+    """How a judge sets its bench up."""
+
+    task_spec: str
+    """What `evokernel.tasks.load_task` takes."""
+    settings: EvaluationConfig
+    """Limits and times, resolved for the device class."""
+    threads: int
+    """Threads that a candidate may use on a processor."""
+    cores: Cores
+    """Who runs where."""
+    admit: bool
+    """Whether the task is admitted first."""
+    final: bool
+    """Whether a winner is measured, on held-out workloads too."""
+    sheet: Mapping[str, float]
+    """The device sheet of the run; empty where it is to be measured."""
+    probes: Sequence[Mapping[str, int]]
+    """Hidden shapes to take over; none where they are to be drawn."""
+    baseline_us: Mapping[str, Mapping[str, float]]
+    """Times of the baselines in us, by search workload and name, by which the run has chosen one for each workload."""
+    expert: str
+    """The file of a kernel that is one of the baselines; empty where there is none."""
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Self:
+        """Return the setup in a message of the engine."""
+        return cls(
+            task_spec=message["task"],
+            settings=EvaluationConfig(**message["settings"]),
+            threads=message["threads"],
+            cores=Cores(**{name: tuple(cores) for name, cores in message["cores"].items()}),
+            admit=message["admit"],
+            final=message["final"],
+            sheet=message.get("sheet") or {},
+            probes=message.get("probes") or (),
+            baseline_us=message.get("baseline_us", {}),
+            expert=message.get("expert", ""),
+        )

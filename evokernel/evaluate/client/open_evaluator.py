@@ -1,0 +1,133 @@
+"""Evaluators of this machine that are ready to judge: first judge up, task admitted, device and baselines measured."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from evokernel.config.run import DEVICE_OF, EvaluationConfig
+from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
+from evokernel.evaluate.client.builds import Builder
+from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, StartJudge, start_judge
+from evokernel.evaluate.client.evaluations import identify
+from evokernel.evaluate.client.evaluator import LocalEvaluator
+from evokernel.evaluate.client.expert import ExpertKernel, expert_baseline, read_expert
+from evokernel.evaluate.client.judge_setup import JudgeSetup
+from evokernel.evaluate.device.cores import Cores, share_out
+from evokernel.evaluate.device.device_class import Machine, this_machine
+from evokernel.evaluate.device.nvml import GpuFacts, gpu_count
+from evokernel.evaluate.wire import Message
+from evokernel.protocols import Language
+from evokernel.task import Task
+from evokernel.tasks import load_task, task_path
+
+_CORES = tuple(sorted(os.sched_getaffinity(0)))
+"""Taken before any evaluator keeps its thread off some of them."""
+
+
+def open_evaluator(
+    task_spec: str,
+    language: Language,
+    *,
+    settings: EvaluationConfig,
+    threads: int = 1,
+    machine: Machine | None = None,
+    profiled: bool = False,
+    start: StartJudge = start_judge,
+) -> AbstractAsyncContextManager[LocalEvaluator]:
+    """Return a context in which an evaluator is ready; what the settings name is looked at now, before anything starts.
+
+    Each GPU has a judge of its own, started when there is a candidate for it. The first judge admits the task and says
+    who the evaluator is; it also draws the hidden shapes of the run, which all others take over, so that one build
+    fits every judge. Those that measure a winner draw their own.
+
+    As long as the context is entered, the calling thread keeps off the cores that the judges and the timed processes
+    use, where other cores remain. Every process that was started ends with it.
+
+    Args:
+        task_spec: what `evokernel.tasks.load_task` takes.
+        language: how candidates are compiled.
+        settings: how to judge, resolved for the device class.
+        threads: threads a candidate may use on a processor.
+        machine: whose GPUs are used, as many of them as the settings say; this machine if left out.
+        profiled: whether what limits a GPU kernel is named where it is timed precisely; somebody should read that.
+        start: how a judge is started.
+
+    Raises:
+        ConfigError: the expert cannot be read; on entering, it is not right.
+        TaskError: on entering, the task cannot be loaded or is not fit to judge candidates.
+        HarnessError: on entering, the machinery failed.
+    """
+    machine, device = machine or this_machine(), DEVICE_OF[language.name]
+    gpus = machine.gpus(device, wanted=settings.gpus)
+    expert = read_expert(settings, device=device, threads=threads, limits=machine.limits(device))
+    indices = [gpu.index for gpu in gpus]
+    cores = share_out(_CORES, device=device, threads=threads, gpus=indices or [0], machine=gpu_count() if gpus else 0)
+    return _opened(
+        JudgeSetup(str(task_path(task_spec)), device, threads, settings, profiled and device == "cuda"),
+        language,
+        cores=cores,
+        gpus=gpus,
+        expert=expert,
+        start=start,
+    )
+
+
+@asynccontextmanager
+async def _opened(
+    setup: JudgeSetup,
+    language: Language,
+    *,
+    cores: Sequence[Cores],
+    gpus: Sequence[GpuFacts],
+    expert: ExpertKernel | None,
+    start: StartJudge,
+) -> AsyncIterator[LocalEvaluator]:
+    gate = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
+    seats = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
+    async with AsyncExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, _CORES)
+        stack.push_async_callback(seats.close)
+        os.sched_setaffinity(0, cores[0].engine)
+        async with seats.take() as seat:
+            task, (judge, hello) = await _open_first(seat, setup, gate)
+            task = task.on(setup.device_class)
+            file = ""
+            if expert is not None:
+                added = expert_baseline(expert, judge, task, gate=gate, cores=cores[0].compilers)
+                file, baseline_us = await stack.enter_async_context(added)
+                hello |= {"baseline_us": baseline_us}
+        builder = Builder(language, gate, cores[0].compilers)
+        stack.push_async_callback(builder.close)
+        identity = identify(
+            hello,
+            setup.task_spec,
+            language=language,
+            settings=setup.settings,
+            threads=setup.threads,
+            device=setup.device_class,
+            expert=expert.candidate.id if expert else "",
+        )
+        yield LocalEvaluator(
+            identity,
+            task,
+            language=language,
+            setup=setup,
+            expert=file,
+            hidden=judge.hidden,
+            seats=seats,
+            builder=builder,
+        )
+
+
+async def _open_first(
+    seat: DeviceSlot, setup: JudgeSetup, gate: BuildLock | NoBuildLock
+) -> tuple[Task, tuple[SearchJudge, Message]]:
+    """Return the task and its first judge, with what that says of itself."""
+    async with gate.alone():
+        opening = asyncio.create_task(seat.open(setup.first()))
+        try:
+            return await asyncio.gather(asyncio.to_thread(load_task, setup.task_spec), opening)
+        finally:
+            opening.cancel()  # where the task cannot be loaded; nothing is left of what had begun
+            await asyncio.wait([opening])

@@ -1,0 +1,129 @@
+"""Times of baselines on a GPU, and from them how many calls a batch has."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
+from evokernel.evaluate.bench.groundwork import keep_to
+from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.device.cores import Cores
+from evokernel.evaluate.device.neighbours import NeighbourWatch
+from evokernel.evaluate.judge.gpu_workers import GpuWorkers
+from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
+from evokernel.task import Signature
+
+_BATCH_NS, _FINAL_BATCH_NS = 0.8e6, 2.4e6
+_TRIAL_CALLS, _TRIAL_NS = 16, 1e8
+_TRIALS = 3
+_LEAST_CALLS, _MOST_CALLS, _MOST_FINAL_CALLS = 4, 64, 192
+_OVER_CACHE = 2
+"""A batch goes through this many times what the second-level cache holds, so that no call finds its inputs there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the batches of one workload have to fit in, and to fill."""
+
+    size_bytes: int
+    """Device memory for all copies of its buffers."""
+    cache_bytes: int
+    """What the second-level cache holds."""
+    least_sets: int
+    """How many copies of its buffers there are at least."""
+    final: bool
+    """Whether a winner is measured, in longer batches."""
+
+    def calls(self, set_bytes: int, call_ns: float) -> int:
+        """Return how many calls a batch has, of buffers of so many bytes and so many ns each."""
+        batch_ns, most = (_FINAL_BATCH_NS, _MOST_FINAL_CALLS) if self.final else (_BATCH_NS, _MOST_CALLS)
+        wanted = max(batch_ns / call_ns, _OVER_CACHE * self.cache_bytes / set_bytes, _LEAST_CALLS)
+        room = self.size_bytes // set_bytes
+        while room > 2 and room + spares(room) > self.size_bytes // set_bytes:
+            room -= 1
+        return max(1, min(round(wanted), most, room))
+
+
+class DeviceAnchors:
+    """Times baselines in the judge's own context; see `BaselineAnchors`.
+
+    Args:
+        baselines: on the buffers of the judge's workloads.
+        workers: have to know a user's kernel, too.
+        watch: learns from trusted work.
+        cores: who runs where.
+        room: what batches have to fit in.
+        signature: of the task.
+    """
+
+    def __init__(
+        self,
+        baselines: DeviceBaselines,
+        workers: GpuWorkers,
+        watch: NeighbourWatch,
+        *,
+        cores: Cores,
+        room: Room,
+        signature: Signature,
+    ) -> None:
+        self._baselines = baselines
+        self._workers = workers
+        self._watch = watch
+        self._cores = cores
+        self._room = room
+        self._signature = signature
+
+    def load_expert(self, expert: str) -> None:
+        """Load a user's kernel from a Python file."""
+        self._workers.load_expert(expert)
+        self._baselines.add(EXPERT, python_baseline(expert, self._signature))
+
+    def anchor(
+        self,
+        grounds: Sequence[BoundWorkload],
+        fresh_inputs: Callable[[BoundWorkload], FreshInputs],
+        *,
+        panel: Sequence[str],
+    ) -> None:
+        """Let the baselines compile on all cores: times are the device's own, and nothing else is timed yet."""
+        keep_to(self._cores.everyone)
+        for ground in grounds:
+            self._anchor(ground, fresh_inputs(ground), panel)
+        keep_to(self._cores.judge)
+
+    def _anchor(self, ground: BoundWorkload, fresh: FreshInputs, panel: Sequence[str]) -> None:
+        """Time the baselines, and have as many copies of the buffers as a batch has calls, and some to spare.
+
+        The spare ones look like the others to a kernel, and must be left alone.
+        """
+        _fill(ground, fresh)
+        first_ns = min(self._least_ns(ground, name, calls=1) for name in panel)
+        if first_ns * _TRIAL_CALLS < _TRIAL_NS:
+            first_ns = min(self._least_ns(ground, name, calls=_TRIAL_CALLS) for name in panel)
+        ground.calls = self._room.calls(ground.set_bytes, first_ns)
+        ground.resize(max(self._room.least_sets, ground.calls + spares(ground.calls)))
+        _fill(ground, fresh)
+        ground.baseline_us = {name: self._least_ns(ground, name, calls=ground.calls) / 1e3 for name in panel}
+        torch.cuda.empty_cache()
+
+    def _least_ns(self, ground: BoundWorkload, name: str, *, calls: int) -> float:
+        """Return the least time of one call in ns: a busy machine can only make it look slower."""
+        batch, times = self._baselines.trial(ground, name, calls=calls), []
+        for _ in range(_TRIALS):
+            times.append(batch.run_ns() / calls)
+            self._watch.learn()  # what a look at the GPU says right after trusted work
+        return min(times)
+
+
+def spares(calls: int) -> int:
+    """Return how many copies of the buffers there are beside those of a batch's calls."""
+    return max(2, calls // 4)
+
+
+def _fill(ground: BoundWorkload, fresh: FreshInputs) -> None:
+    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
+    ground.poison_all(ground.sets)
+    settle(ground.device)
