@@ -10,30 +10,19 @@ from evokernel.records.fitness import Fitness
 if TYPE_CHECKING:
     import networkx as nx
 
-_UP = "SELECT e.candidate, {} FROM reached JOIN candidates c ON c.id = reached.id JOIN parents e ON e.step = c.born"
-_DOWN = "SELECT c.id, {} FROM reached JOIN parents e ON e.candidate = reached.id JOIN candidates c ON c.born = e.step"
-
 
 def ancestors(store: Store, candidate_id: str, *, depth: int | None = None, inspirations: bool = False) -> set[str]:
     """Return the ids of all ancestors, or of those up to a depth in generations, without the candidate itself."""
-    return _reached(store, candidate_id, _UP, depth=depth, inspirations=inspirations)
-
-
-def descendants(store: Store, candidate_id: str, *, depth: int | None = None, inspirations: bool = False) -> set[str]:
-    """Return the ids of all descendants, or of those up to a depth in generations, without the candidate itself."""
-    return _reached(store, candidate_id, _DOWN, depth=depth, inspirations=inspirations)
-
-
-def _reached(store: Store, start: str, edge: str, *, depth: int | None, inspirations: bool) -> set[str]:
     # Without a limit the generation stays 0, so that UNION visits every candidate once.
     generation = "0" if depth is None else "reached.generation + 1"
     kinds = "('parent', 'inspiration')" if inspirations else "('parent')"
     rows = store.database.rows(
-        f"WITH RECURSIVE reached(id, generation) AS (VALUES (?, 0) UNION {edge.format(generation)} "
+        f"WITH RECURSIVE reached(id, generation) AS (VALUES (?, 0) UNION SELECT e.candidate, {generation} "
+        "FROM reached JOIN candidates c ON c.id = reached.id JOIN parents e ON e.step = c.born "
         f"WHERE e.kind IN {kinds} AND reached.generation < ?) SELECT DISTINCT id FROM reached",
-        (start, 1 if depth is None else depth),
+        (candidate_id, 1 if depth is None else depth),
     )
-    return {row["id"] for row in rows} - {start}
+    return {row["id"] for row in rows} - {candidate_id}
 
 
 def main_line(store: Store, candidate_id: str) -> list[str]:

@@ -101,11 +101,6 @@ class Store:
         """Set a named value, such as the resolved config or the device sheet."""
         identities.write_meta(self.database, key, value)
 
-    def config_edit(self, key: str, old: Any, new: Any) -> int:
-        """Store that a setting changed between sessions (JSON values) and return the seq."""
-        with self.database.transaction():
-            return writing.edit_row(self.database, key, old, new, session=self._session)
-
     def edit_config(self, edits: Sequence[tuple[str, Any, Any]], *, config: str) -> None:
         """Store every changed setting (key, old, new) and the resolved config they lead to, all or nothing."""
         with self.database.transaction():

@@ -24,8 +24,8 @@ from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
 from operators import OPERATORS
 from operators.llm.templates import load_templates
-from operators.rewrites.cpp import REWRITES
-from operators.rewrites.triton import REWRITES as TRITON_REWRITES
+from operators.rewrites.cpp import CPP_REWRITES
+from operators.rewrites.triton import TRITON_REWRITES
 
 HERE = Path(__file__).parent
 MARK = "<!-- Below this line: made from the code by `make docs`. -->"
@@ -206,9 +206,9 @@ def names() -> Iterator[str]:
     asking = {name: template.settings for name, template in load_templates().items()}
     roles = [(f"`{name}`", each.about, f"`{each.role}`") for name, each in asking.items()]
     yield f"## Operators that ask a model\n\n{table(('`operators`', 'what it does', 'role it asks'), roles)}"
-    yield _named("What `rewrite` does to C++", "rewrite", "what it does", REWRITES, partial(_move, REWRITES))
-    triton = partial(_move, TRITON_REWRITES)
-    yield _named("What `rewrite` does to Triton", "rewrite", "what it does", TRITON_REWRITES, triton)
+    cpp, triton = CPP_REWRITES.by_name, TRITON_REWRITES.by_name
+    yield _named("What `rewrite` does to C++", "rewrite", "what it does", cpp, partial(_move, cpp))
+    yield _named("What `rewrite` does to Triton", "rewrite", "what it does", triton, partial(_move, triton))
     yield _named("Selectors", "`selector.kind`", "how a parent is picked", SELECTORS, _documented(SELECTORS))
     yield _named("Choosers", "`choose`", "how an operator is chosen", CHOOSERS, _documented(CHOOSERS))
     yield _named("Topologies", "`topology`", "who sends elites to whom", TOPOLOGIES, _documented(TOPOLOGIES))

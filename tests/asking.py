@@ -8,9 +8,9 @@ from typing import Any
 from archive.store import Store
 from evokernel.engine.model_gate import ModelMissing
 from evokernel.engine.search import Search
-from evokernel.llm.scripted import Script, ScriptedTransport
 from evokernel.protocols import LanguageModel, Operator
 from evokernel.records.llm import ModelRequest
+from evokernel.testing.scripted import Script, ScriptedTransport
 from tests.engine import Heard, replayed, toy_config, toy_search
 from tests.fakes import TOY, InstantEvaluator
 from tests.model_operators import ToyModelOperator

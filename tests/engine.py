@@ -11,13 +11,14 @@ from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
-from evokernel.engine.state import SearchState, replay_store
+from evokernel.engine.state import SearchState
 from evokernel.engine.stoppers import stopper_from
 from evokernel.protocols import Language, LanguageModel, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.events import Event, Notice, ResultCommitted
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.testing.replay import replay_store
 from tests.fakes import TOY, InstantEvaluator, ToyLanguage
 
 ASKING = 2

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
-from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.inbox import AnsweredPrompt, Submission, read_answer, read_insight, read_source, read_text
 from evokernel.engine.progress import RunProgress
@@ -284,10 +282,3 @@ def _without_candidate(seq: int, no_candidate: NoCandidate, insight: Insight | N
         insight=insight,
         usage=no_candidate.usage,
     )
-
-
-def replay_store(path: Path, state: SearchState) -> SearchState:
-    """Fold the facts of a store file into a fresh state and return it."""
-    with Store.open(path, write=False) as store:
-        state.replay(store.facts())
-    return state

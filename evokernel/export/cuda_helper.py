@@ -6,20 +6,32 @@ import textwrap
 from types import ModuleType
 
 from evokernel.errors import LanguageError
-from evokernel.evaluate.inside.driver import cuda_module, nvrtc
+from evokernel.evaluate.inside.driver import cuda_driver, cuda_module, nvrtc
 from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
 
 _TEMPLATE = '''\
-def _nvrtc() -> tuple[object, object]:
+def _nvrtc() -> tuple[object, ...]:
     """Finds NVRTC and compiles with it; part of evokernel (Apache-2.0), as what follows."""
 {nvrtc}
 
-    return find_nvrtc, target_of
+    return {of_nvrtc}
+
+
+def _cuda_driver() -> tuple[object, ...]:
+    """Calls the CUDA driver."""
+{cuda_driver}
+
+    return (
+        {of_cuda_driver}
+    )
 
 
 def _cuda_helper() -> type:
     """Launches CUDA C++ that is in a string through the CUDA driver."""
-    find_nvrtc, target_of = _nvrtc()
+    {of_nvrtc} = _nvrtc()
+    (
+        {of_cuda_driver}
+    ) = _cuda_driver()
 {cuda_module}
 
     return Module
@@ -46,16 +58,29 @@ def with_helper(source: str) -> str:
 
 def helper_text() -> str:
     """Return a definition of `Module` that needs nothing of evokernel."""
-    return _TEMPLATE.format(nvrtc=_body(nvrtc), cuda_module=_body(cuda_module))
+    imported = {
+        node.module: [each.name for each in node.names] for node in _imports_of_ours(inspect.getsource(cuda_module))
+    }
+    return _TEMPLATE.format(
+        nvrtc=_body(nvrtc),
+        cuda_driver=_body(cuda_driver),
+        cuda_module=_body(cuda_module),
+        of_nvrtc=", ".join(imported["nvrtc"]),
+        of_cuda_driver=textwrap.fill(", ".join(imported["cuda_driver"]), 110, subsequent_indent="        "),
+    )
+
+
+def _imports_of_ours(text: str) -> list[ast.ImportFrom]:
+    return [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom) and node.level > 0]
 
 
 def _body(module: ModuleType) -> str:
     """Return a module's text as the body of a function, without its docstring and its imports of modules of ours."""
     text = inspect.getsource(module)
-    left_out: set[int] = set()
-    for place, node in enumerate(ast.parse(text).body):
-        ours = isinstance(node, ast.ImportFrom) and node.level > 0
-        if ours or (place == 0 and isinstance(node, ast.Expr)):
-            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    left_out = {
+        number
+        for node in (ast.parse(text).body[0], *_imports_of_ours(text))
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
     kept = [line for number, line in enumerate(text.splitlines(), start=1) if number not in left_out]
     return textwrap.indent("\n".join(kept).strip("\n"), "    ")

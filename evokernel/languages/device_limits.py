@@ -54,8 +54,3 @@ class DeviceLimits:
             warps=self.multiprocessor_threads // WARP // num_warps,
             slots=self.multiprocessor_blocks,
         )
-
-    def occupancy(self, *, num_warps: int, registers: int, shared_bytes: int) -> float:
-        """Return the share of a multiprocessor's warps that run at once, 0 to 1; arguments as of `residency`."""
-        found = self.residency(num_warps=num_warps, registers=registers, shared_bytes=shared_bytes)
-        return found.blocks * num_warps * WARP / self.multiprocessor_threads

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evokernel.errors import LanguageError
+from evokernel.languages.capped_pipes import OUTPUT_LIMIT_BYTES, CappedPipes
+from evokernel.records.process_exit import ProcessExit
 
-OUTPUT_LIMIT_BYTES = 256 * 1024
 _PR_SET_PDEATHSIG = 1
 _PROGRAMS = Path(__file__).parents[1] / "evaluate"  # the package `inside`, which imports nothing of ours
 _FORGE_MEMORY_BYTES = 64 << 30  # addresses; torch alone reserves several GiB
@@ -30,22 +31,6 @@ pathlib.Path("answer.json").write_text(json.dumps(answer))
 pathlib.Path("blob").write_bytes(blob)
 """
 _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be imported
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessExit:
-    """How a process ended: `exit_code`, or the `signal` that killed it. Output is capped and decoded leniently."""
-
-    exit_code: int | None
-    signal: int | None
-    stdout: str
-    stderr: str
-    timed_out: bool
-
-    @property
-    def ok(self) -> bool:
-        """Ended by itself with exit code 0."""
-        return self.exit_code == 0 and not self.timed_out
 
 
 class CompilerRunner(Protocol):
@@ -66,6 +51,7 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
         LanguageError: the command cannot be started.
     """
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(workdir), "TMPDIR": str(workdir)}
+    start = time.monotonic()
     try:
         process = subprocess.Popen(
             list(argv),
@@ -88,9 +74,10 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
     return ProcessExit(
         exit_code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
-        stdout=stdout.decode(errors="replace"),
-        stderr=stderr.decode(errors="replace"),
+        stdout=stdout,
+        stderr=stderr,
         timed_out=timed_out,
+        duration_s=time.monotonic() - start,
     )
 
 
@@ -151,45 +138,16 @@ def _kill_group(group: int) -> None:
         return
 
 
-def _watch(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, bytes, bool]:
-    """Drain both pipes until the process ends; keep the first part of each. Returns stdout, stderr, timed out."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+def _watch(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[str, str, bool]:
+    """Read both pipes until the process ends, whoever else has them open. Returns stdout, stderr, timed out."""
     deadline = time.monotonic() + timeout_s
     end = os.pidfd_open(process.pid)
     try:
         with selectors.DefaultSelector() as selector:
+            pipes = CappedPipes(process, selector, limit_bytes=OUTPUT_LIMIT_BYTES)
             selector.register(end, selectors.EVENT_READ)
-            for pipe in kept:
-                os.set_blocking(pipe, False)
-                selector.register(pipe, selectors.EVENT_READ)
-            running = True
-            while running:
-                events = selector.select(max(0.0, deadline - time.monotonic()))
-                if not events or time.monotonic() > deadline:
-                    break
-                for key, _ in events:
-                    if key.fd == end:
-                        running = False
-                    elif not _drain(key.fd, kept[key.fd]):
-                        selector.unregister(key.fd)
+            while (ended := pipes.wait(deadline)) == []:
+                pass
+            return *pipes.texts(), ended is None
     finally:
         os.close(end)
-    for pipe, buffer in kept.items():
-        _drain(pipe, buffer)
-    stdout, stderr = kept.values()
-    return bytes(stdout), bytes(stderr), running
-
-
-def _drain(pipe: int, buffer: bytearray) -> bool:
-    """Read what is there, keep it up to the limit; say whether the pipe is still open."""
-    for _ in range(64):  # a writer that never pauses must not keep us from the clock
-        try:
-            block = os.read(pipe, 65536)
-        except BlockingIOError:
-            return True
-        if not block:
-            return False
-        buffer += block[: max(0, OUTPUT_LIMIT_BYTES - len(buffer))]
-    return True

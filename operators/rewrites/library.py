@@ -1,11 +1,46 @@
-"""What every library of source rewrites offers to the operator `rewrite`: moves, and applying one."""
+"""Libraries of source rewrites: which moves are legal on a source, and applying one.
+
+A language declares how a source is read and written, and its rewrites. Order matters to a search that picks early moves
+more often, so the strong rewrites come first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
 
 from evokernel.task import Task
+
+
+class RewriteSite(Protocol):
+    """A place where a rewrite is legal."""
+
+    @property
+    def label(self) -> str:
+        """Words for people."""
+
+
+ReadT = TypeVar("ReadT")
+SiteT = TypeVar("SiteT", bound=RewriteSite)
+WrittenT = TypeVar("WrittenT")
+_ReadIn = TypeVar("_ReadIn", contravariant=True)
+_WrittenOut = TypeVar("_WrittenOut", covariant=True)
+
+
+class SourceRewrite(Protocol[_ReadIn, SiteT, _WrittenOut]):
+    """A source transformation."""
+
+    @property
+    def name(self) -> str:
+        """The word a search knows it by."""
+
+    def sites(self, source: _ReadIn, /) -> list[SiteT]:
+        """The places where the rewrite is legal, best first."""
+
+    def apply(self, source: _ReadIn, site: SiteT, /) -> _WrittenOut:
+        """The source rewritten at one of its sites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +52,78 @@ class RewriteMove:
     index: int
 
 
-class RewriteLibrary(Protocol):
-    """Rewrites of one language; a package with these two functions is one."""
+def nothing(task: Task) -> frozenset[str]:
+    """The kinds that the sizes of a task call for: none more than the order says."""
+    del task
+    return frozenset()
+
+
+class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
+    """The rewrites of one language."""
+
+    def __init__(
+        self,
+        rewrites: Sequence[SourceRewrite[ReadT, SiteT, WrittenT]],
+        *,
+        read: Callable[[str], ReadT],
+        write: Callable[[WrittenT], str],
+        unreadable: tuple[type[Exception], ...],
+        favoured: Callable[[Task], frozenset[str]] = nothing,
+        need_threads: Collection[str] = (),
+    ) -> None:
+        """Take rewrites, strong ones first.
+
+        Args:
+            rewrites: the transformations.
+            read: makes of a text what they work on.
+            write: makes a text of what they return.
+            unreadable: errors of `read` and of `sites` for a text that is no kernel of the language.
+            favoured: returns the kinds of rewrites that the sizes of a task call for.
+            need_threads: names of those that are offered for more than one thread only.
+        """
+        self.by_name = {rewrite.name: rewrite for rewrite in rewrites}
+        self.favoured = favoured
+        self._read, self._write, self._unreadable = read, write, unreadable
+        self._need_threads = frozenset(need_threads)
+        self._all_moves = lru_cache(maxsize=256)(self._find)
 
     def moves(self, source: str, *, threads: int = 1) -> tuple[RewriteMove, ...]:
-        """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel."""
+        """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel.
 
-    def favoured(self, task: Task) -> frozenset[str]:
-        """The kinds of rewrites that the sizes of a task call for."""
+        `threads` counts those of the host that a kernel may use.
+        """
+        found = self._all_moves(source)
+        return tuple(move for move in found if threads > 1 or move.rewrite not in self._need_threads)
 
     def apply(self, source: str, move: RewriteMove) -> str:
-        """The source after a move. Raises `ValueError` where it is not one of this source's."""
+        """The source after a move.
+
+        Raises:
+            ValueError: the move is not one of this source's.
+        """
+        if move not in self._all_moves(source):
+            raise ValueError(f"no move {move.rewrite!r} at {move.label!r} in this source")
+        parsed, rewrite = self._read(source), self.by_name[move.rewrite]
+        return self._write(rewrite.apply(parsed, rewrite.sites(parsed)[move.index]))
+
+    def _find(self, source: str) -> tuple[RewriteMove, ...]:
+        try:
+            parsed = self._read(source)
+            return tuple(
+                RewriteMove(name, site.label, index)
+                for name, rewrite in self.by_name.items()
+                for index, site in enumerate(rewrite.sites(parsed))
+            )
+        except self._unreadable:
+            return ()
+
+
+AnyRewriteLibrary = RewriteLibrary[Any, Any, Any]
+
+
+def unused_name(name: str, used: Collection[str]) -> str:
+    """The name, with a number behind it if it is used already."""
+    candidate, number = name, 2
+    while candidate in used:
+        candidate, number = f"{name}{number}", number + 1
+    return candidate

@@ -10,10 +10,11 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
 from evokernel.source.regions import only_whole
-from operators.rewrites import cpp, triton
-from operators.rewrites.library import RewriteLibrary, RewriteMove
+from operators.rewrites.cpp import CPP_REWRITES
+from operators.rewrites.library import AnyRewriteLibrary, RewriteMove
+from operators.rewrites.triton import TRITON_REWRITES
 
-LIBRARIES: Mapping[str, RewriteLibrary] = {"cpp": cpp, "triton": triton}
+LIBRARIES: Mapping[str, AnyRewriteLibrary] = {"cpp": CPP_REWRITES, "triton": TRITON_REWRITES}
 """The rewrites of each language that has some."""
 
 DECAY = 0.88

@@ -1,67 +1,8 @@
-"""What every archive of elites must keep to; subclass `ArchiveContract` for a new one."""
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from archive.grid import GridArchive
 from evokernel.protocols import Archive
-from evokernel.records.candidate import Candidate
-from evokernel.records.fitness import Elite, Fitness
-
-OFFERS = st.lists(
-    st.tuples(st.floats(-5, 5), st.dictionaries(st.sampled_from(["vector_bits", "spills"]), st.floats(0, 600))),
-    max_size=30,
-)
-
-
-def elites(offers: list[tuple[float, dict[str, float]]]) -> list[Elite]:
-    return [
-        Elite(Candidate(f"// {number}", "cpp"), Fitness(fitness, fitness), descriptor, number, str(number), "s")
-        for number, (fitness, descriptor) in enumerate(offers)
-    ]
-
-
-class ArchiveContract:
-    """Tests for one archive."""
-
-    @pytest.fixture
-    def archive(self) -> Archive:
-        raise NotImplementedError
-
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(OFFERS)
-    def test_the_best_offer_is_always_held(
-        self, archive: Archive, offers: list[tuple[float, dict[str, float]]]
-    ) -> None:
-        archive.clear()
-        for one in elites(offers):
-            taken = archive.add(one)
-            assert taken == (one in archive.elites())
-        held = [one.fitness.value for one in archive.elites()]
-        assert max(held, default=None) == max((fitness for fitness, _ in offers), default=None)
-        assert len(archive) == len(held) == len({one.candidate.id for one in archive.elites()})
-
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(OFFERS)
-    def test_the_same_offers_give_the_same_elites_in_the_same_order(
-        self, archive: Archive, offers: list[tuple[float, dict[str, float]]]
-    ) -> None:
-        orders = []
-        for _ in range(2):
-            archive.clear()
-            for one in elites(offers):
-                archive.add(one)
-            orders.append(list(archive.elites()))
-        assert orders[0] == orders[1]
-
-    def test_an_elite_can_be_removed_and_its_place_taken_again(self, archive: Archive) -> None:
-        strong, weak = elites([(2.0, {}), (1.0, {})])
-        archive.add(strong)
-        archive.remove(strong.candidate.id)
-        archive.remove("unknown")
-        assert len(archive) == 0
-        assert archive.add(weak)
+from evokernel.testing.archive import ArchiveContract
 
 
 class TestGridArchive(ArchiveContract):

@@ -1,221 +1,34 @@
-"""What every evaluator must do; a new one subclasses `EvaluatorContract` and gives the fixture `evaluator`."""
-
-import asyncio
 import os
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
-from evokernel.protocols import Evaluator, Language
-from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    Mode,
-    Stage,
-    Status,
-    Verdict,
-)
+from evokernel.records.evaluation import Fidelity, Stage, Status
+from evokernel.testing.evaluator import SETTINGS, EvaluatorContract, EvaluatorDriver, kernel, write_task
 from tests.processes import descendants
-
-TASK = """
-import torch
-from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
-
-def reference(a, b, **_):
-    return a @ b
-
-def size(m, n, k):
-    return Workload(f"{m}x{n}x{k}", {"M": m, "N": n, "K": k})
-
-task = Task(
-    name="small", reference=reference,
-    signature=Signature(
-        inputs=(Tensor("a", ("M", "K")), Tensor("b", ("K", "N"))),
-        scalars=(Scalar("M"), Scalar("N"), Scalar("K")),
-        outputs=(Tensor("c", ("M", "N"), role=Role.OUTPUT),),
-    ),
-    workloads={"cpu": WorkloadSet(
-        search=(size(64, 64, 64), size(48, 80, 32)), holdout=(size(56, 72, 40),),
-        probe={"M": (1, 9), "N": (1, 17), "K": (1, 33)}, probes=2,
-    )},
-    flops="FLOPS", precision=Precision(reduction="K", exact_on_integers=True),
-    distributions=("normal", "integers01"),
-)
-"""
-KERNEL = """#include <cstdint>
-#include <cmath>
-extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {
-    BEFORE
-    for (int64_t i = 0; i < M; ++i) {
-        for (int64_t j = 0; j < N; ++j) c[i * N + j] = 0.0f;
-        for (int64_t k = 0; k < K; ++k)
-            for (int64_t j = 0; j < N; ++j) c[i * N + j] += a[i * K + k] * b[k * N + j];
-    }
-    AFTER
-}
-"""
-REMEMBER = "static int n = 0; if (n++ / 2 % 2 && c[0] != std::rint(c[0])) c[0] = std::nextafter(c[0], 1e9f);"
-SETTINGS = EvaluationConfig(quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2)
-
-
-def write_task(folder: Path, flops: str = "2 * M * N * K") -> str:
-    path = folder / "small.py"
-    path.write_text(TASK.replace("FLOPS", flops))
-    return str(path)
-
-
-def kernel(before: str = "", after: str = "") -> str:
-    return KERNEL.replace("BEFORE", before).replace("AFTER", after)
-
-
-class Driver:
-    """Runs one evaluator on a loop of its own."""
-
-    def __init__(self, opening: AbstractAsyncContextManager[Evaluator], language: Language) -> None:
-        self.language = language
-        self.runner = asyncio.Runner()
-        self._opening = opening
-        try:
-            self.evaluator = self.runner.run(opening.__aenter__())
-        except BaseException:
-            self.runner.close()
-            raise
-
-    def evaluate(
-        self, *sources: str, budget: Fidelity = Fidelity.QUICK, incumbent: dict[str, float] | None = None
-    ) -> list[Evaluation]:
-        async def together() -> list[Evaluation]:
-            return await asyncio.gather(*(self.evaluator.evaluate(self.request(s, budget, incumbent)) for s in sources))
-
-        return self.runner.run(together())
-
-    def request(self, source: str, budget: Fidelity, incumbent: dict[str, float] | None = None) -> EvaluationRequest:
-        candidate = Candidate(source, self.language.name)
-        return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent or {})
-
-    @property
-    def identity(self) -> EvaluatorIdentity:
-        return self.evaluator.identity
-
-    def close(self) -> None:
-        self.runner.run(self._opening.__aexit__(None, None, None))
-        self.runner.close()
-
-
-class EvaluatorContract:
-    BAD: ClassVar[dict[str, tuple[str, Status]]] = {
-        "wrong": (kernel(after="c[0] += 1.0f;"), Status.NUMERICAL),
-        "not finite": (kernel(after="c[M * N - 1] = std::log(-1.0f - a[0] * a[0]);"), Status.NONFINITE),
-        "crashing": (kernel("*(volatile int*)8 = 1;"), Status.WORKER_DIED),
-        "leaving": (kernel('asm("syscall" : : "a"(231), "D"(0) : "rcx", "r11");'), Status.WORKER_DIED),
-        "hanging": (kernel("for (volatile int x = 0; x >= 0;) x = 0;"), Status.TIMEOUT),
-        "not compiling": (kernel("int x = nobody;"), Status.COMPILE_ERROR),
-        "unwritten": (kernel("if (M * N > 4) return;"), Status.UNWRITTEN_OUTPUT),
-        "writing past the end": (kernel(after="c[M * N] = 1.0f;"), Status.OUT_OF_BOUNDS),
-        "writing an input": (kernel("const_cast<float*>(a)[0] += 1.0f;"), Status.WORKER_DIED),
-        "remembering": (kernel(after=REMEMBER), Status.NONDETERMINISTIC),
-        "no run": ("int walk() { return 1; }\n", Status.STATIC_REJECT),
-    }
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def driver(cls) -> Iterator[Driver]:
-        raise NotImplementedError
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def verdicts(cls, driver: Driver) -> dict[str, Evaluation]:
-        found = driver.evaluate(*(source for source, _ in cls.BAD.values()))
-        return dict(zip(cls.BAD, found, strict=True))
-
-    def test_a_right_kernel_is_measured(self, driver: Driver):
-        (found,) = driver.evaluate(kernel())
-        assert found.status is Status.OK, found.feedback
-        assert found.stage is Stage.QUICK
-        assert [timing.workload for timing in found.timings] == ["64x64x64", "48x80x32"]
-        for timing in found.timings:
-            assert timing.pairs >= 4
-            assert timing.speedup.low <= timing.speedup.value <= timing.speedup.high
-            assert timing.verdict in Verdict
-        assert found.artifact_hash
-        assert found.feedback
-        assert found.duration_s > 0
-        assert found.sandbox
-
-    @pytest.mark.parametrize("name", list(BAD))
-    def test_a_bad_kernel_gets_its_status(self, verdicts: dict[str, Evaluation], name: str):
-        found, expected = verdicts[name], self.BAD[name][1]
-        assert found.status is expected, found.feedback
-        assert not found.timings
-        assert 0 < len(found.feedback.splitlines()) <= 60
-
-    def test_a_crash_names_its_signal(self, verdicts: dict[str, Evaluation]):
-        assert "SIGSEGV" in verdicts["crashing"].feedback
-
-    def test_equal_programs_have_equal_keys(self, driver: Driver):
-        one, two = driver.evaluate(kernel(), kernel("// a comment"))
-        assert one.key == two.key
-        assert one.candidate_id != two.candidate_id
-        identity = driver.identity
-        assert one.key == identity.key(one.key.program_hash, Fidelity.QUICK)
-        assert identity.mode in Mode
-        assert identity.device_sheet
-        assert set(identity.baseline_us) == {"64x64x64", "48x80x32"}
-
-    def test_a_larger_budget_is_another_key(self, driver: Driver):
-        (precise,) = driver.evaluate(kernel(), budget=Fidelity.PRECISE)
-        assert precise.ok
-        assert precise.stage is Stage.PRECISE
-        assert precise.key.budget is Fidelity.PRECISE
-
-    def test_the_far_slower_is_left_early(self, driver: Driver):
-        slow = kernel("for (volatile int x = 0; x < 200000;) x = x + 1;")
-        (found,) = driver.evaluate(slow, incumbent={"64x64x64": 1.0, "48x80x32": 1.0})
-        assert found.ok
-        assert found.stopped_early
-
-    def test_a_winner_is_measured_on_held_out_workloads(self, driver: Driver):
-        (found,) = driver.evaluate(kernel(), budget=Fidelity.FINAL)
-        assert found.status is Status.OK, found.feedback
-        assert found.stage is Stage.FINAL
-        assert [timing.workload for timing in found.timings] == ["64x64x64", "48x80x32"]
-        assert found.metrics["holdout_speedup_low"] <= found.metrics["holdout_speedup"]
-        assert set(found.panel) == {"reference"}
-
-    def test_failing_held_out_inputs_says_only_that(self, driver: Driver):
-        (found,) = driver.evaluate(kernel(after="if (M == 56) c[5] += 1.0f;"), budget=Fidelity.FINAL)
-        assert found.status is Status.HOLDOUT_FAILED
-        assert found.feedback == "failed on held-out inputs"
 
 
 class TestLocalEvaluator(EvaluatorContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def driver(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    def driver(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EvaluatorDriver]:
         language = local_language("cpp", SETTINGS)
         task = write_task(tmp_path_factory.mktemp("task"))
         cores, before = os.sched_getaffinity(0), descendants()
-        driver = Driver(open_evaluator(task, language, settings=SETTINGS), language)
+        driver = EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
         yield driver
         driver.close()
         assert descendants() <= before
         assert os.sched_getaffinity(0) == cores
 
-    def test_reading_past_the_end_is_found_by_the_sanitizer(self, driver: Driver):
+    def test_reading_past_the_end_is_found_by_the_sanitizer(self, driver: EvaluatorDriver):
         (found,) = driver.evaluate(kernel(after="volatile float x = a[M * K]; (void)x;"))
         assert found.status is Status.SANITIZER, found.feedback
         assert found.stage is Stage.SANITIZER
 
-    def test_one_measurement_serves_all_that_compile_to_the_same(self, driver: Driver):
+    def test_one_measurement_serves_all_that_compile_to_the_same(self, driver: EvaluatorDriver):
         source = kernel("volatile int twin = 5; (void)twin;")
         renamed = source.replace("twin", "brother")
         (first,) = driver.evaluate(source)
@@ -229,7 +42,7 @@ class TestLocalEvaluator(EvaluatorContract):
         said = f"compiled to the same as {first.candidate_id}, whose times these are\n"
         assert second.feedback == said + first.feedback
 
-    def test_a_larger_budget_measures_a_twin_anew(self, driver: Driver):
+    def test_a_larger_budget_measures_a_twin_anew(self, driver: EvaluatorDriver):
         source = kernel("volatile int mark = 7; (void)mark;")
         (quick,) = driver.evaluate(source)
         (precise,) = driver.evaluate(source.replace("mark", "sign"), budget=Fidelity.PRECISE)
@@ -237,7 +50,7 @@ class TestLocalEvaluator(EvaluatorContract):
         assert precise.stage is Stage.PRECISE
         assert precise.timings != quick.timings
 
-    def test_the_verdict_on_a_wrong_kernel_is_never_shared(self, driver: Driver):
+    def test_the_verdict_on_a_wrong_kernel_is_never_shared(self, driver: EvaluatorDriver):
         source = kernel("float shift = 2.0f;", "c[0] += shift;")
         for text in (source, source.replace("shift", "drift")):
             (found,) = driver.evaluate(text)

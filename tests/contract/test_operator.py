@@ -1,103 +1,13 @@
-"""What every operator must keep to; subclass `OperatorContract` for a new one."""
-
-import asyncio
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from evokernel.languages.cpp.static_check import static_check
 from evokernel.protocols import Operator
-from evokernel.records.candidate import Candidate
-from evokernel.records.fitness import Elite, Fitness
-from evokernel.records.step import Context, Draft, Sibling
-from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
-from operators.rewrites.cpp import apply, moves
+from evokernel.records.fitness import Elite
+from evokernel.testing.operator import OperatorContract, elite
 from operators.rules.blend import Blend
 from operators.rules.graft import Graft
 from operators.rules.rewrite import Rewrite
 from operators.rules.tune import Tune
-from tests.engine import TASK
 from tests.skeletons import ROWS, SPLIT
-
-SEEDS = Path(__file__).parents[2] / "evokernel" / "tasks"
-
-
-def tiled() -> str:
-    """A kernel with tunables, made by the rules themselves."""
-    source = (SEEDS / "gemm" / "seeds" / "naive.cpp").read_text()
-    return apply(source, next(move for move in moves(source) if move.rewrite == "register_tile"))
-
-
-def elite(source: str, fitness: float = 0.0) -> Elite:
-    candidate = Candidate(source, "cpp")
-    return Elite(candidate, Fitness(fitness, fitness), {}, 1, candidate.id, skeleton_hash(candidate.source))
-
-
-class OperatorContract:
-    """Tests for one operator."""
-
-    @pytest.fixture
-    def operator(self) -> Operator:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def parents(self) -> tuple[Elite, ...]:
-        source = tiled()
-        values = read_tunables(source).values
-        return elite(source), elite(with_values(source, {name: _other(source, name) for name in values}), 0.1)
-
-    @pytest.fixture
-    def context(self, parents: tuple[Elite, ...]) -> Context:
-        measured = [read_tunables(parent.candidate.source).values for parent in parents]
-        return Context(
-            step=3,
-            seed=1,
-            island="one",
-            task=TASK,
-            language="cpp",
-            threads=1,
-            parents=parents,
-            siblings=(Sibling(measured[0], 0.0), Sibling(measured[1], 0.1)),
-            known=frozenset(parent.candidate.id for parent in parents),
-            tried=frozenset(),
-            credit={},
-            device_sheet={},
-        )
-
-    def propose(self, operator: Operator, context: Context) -> Draft | None:
-        return asyncio.run(operator.propose(context))
-
-    def test_the_same_context_gives_the_same_draft(self, operator: Operator, context: Context) -> None:
-        assert self.propose(operator, context) == self.propose(operator, context)
-
-    def test_a_draft_is_new_legal_and_names_its_parents_and_its_reason(
-        self, operator: Operator, context: Context
-    ) -> None:
-        seen = set(context.known)
-        for step in range(20):
-            draft = self.propose(operator, replace(context, step=step, known=frozenset(seen)))
-            if draft is None:
-                break
-            assert Candidate(draft.source, "cpp").id not in seen
-            assert static_check(draft.source) is None
-            assert set(draft.parents) <= {parent.candidate.id for parent in context.parents}
-            assert draft.parents
-            assert draft.rationale.partition(": ")[0].isidentifier()
-            assert draft.predicted_speedup is None or draft.predicted_speedup > 0
-            seen.add(Candidate(draft.source, "cpp").id)
-        assert len(seen) > len(context.known)
-
-    def test_an_exhausted_operator_says_so(self, operator: Operator, context: Context) -> None:
-        known, tried = set(context.known), set(context.tried)
-        for step in range(2000):
-            asked = replace(context, step=step, known=frozenset(known), tried=frozenset(tried))
-            draft = self.propose(operator, asked)
-            if draft is None:
-                return
-            known.add(Candidate(draft.source, "cpp").id)
-            tried.add(draft.rationale)
-        pytest.fail("it never came to an end on one parent")
 
 
 class TestTune(OperatorContract):
@@ -126,8 +36,3 @@ class TestGraft(OperatorContract):
     @pytest.fixture
     def parents(self) -> tuple[Elite, ...]:
         return elite(SPLIT), elite(ROWS, 0.1)
-
-
-def _other(source: str, name: str) -> int:
-    tunable = next(tunable for tunable in read_tunables(source).tunables if tunable.name == name)
-    return min(choice for choice in tunable.choices if choice != tunable.value)

@@ -14,10 +14,11 @@ from archive.journal import EvaluationEntry, Fact, ResultEntry
 from archive.store import Store
 from evokernel.config.run import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.state import SearchState, replay_store
+from evokernel.engine.state import SearchState
 from evokernel.errors import StoreError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.evaluation import Status
+from evokernel.testing.replay import replay_store
 from tests.e2e.kill_and_resume import children, kill_group, log_of, start, wait_for_no_children, write_config
 from tests.processes import take_orphans
 

@@ -17,9 +17,10 @@ from archive.journal import Fact, ResultEntry
 from archive.store import Store
 from evokernel.config.run import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.state import SearchState, replay_store
+from evokernel.engine.state import SearchState
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.llm import CallStatus, Spending, StoredCall
+from evokernel.testing.replay import replay_store
 from operators.llm.operator import GO_ON
 from tests.e2e.kill_and_resume import kill_group, log_of, start
 from tests.unit.llm.endpoint import Endpoint, Handler, endpoint, says

@@ -8,7 +8,7 @@ import torch
 
 from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.numerics.arrays import identical
-from evokernel.evaluate.numerics.canary import draw_poison, fill_poison, poison_like
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.references import native_answer
@@ -17,6 +17,7 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS
 from evokernel.tasks import load_task
+from tests.unit.evaluate.kernels import fill_poison
 
 DEVICE = "cuda"
 POISON = draw_poison(np.random.default_rng(0))

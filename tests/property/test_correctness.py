@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.evaluate.numerics.arrays import store
-from evokernel.evaluate.numerics.canary import fill_poison
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.unit.evaluate.kernels import fill_poison
 
 POISON = 0x7FF97FCA7FD37FE5
 REFERENCES = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from operators.rewrites.cpp import apply, moves
+from operators.rewrites.cpp import CPP_REWRITES
 from operators.rewrites.cpp.ir.reader import read
 from operators.rewrites.cpp.ir.syntax import (
     Assign,
@@ -66,8 +66,8 @@ def test_what_is_written_reads_back(body: tuple[For | If | Assign, ...]) -> None
 @given(st.text(max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_no_text_raises(text: str) -> None:
-    assert moves(text) == ()
-    moves(f'extern "C" void run(const float* a, float* b, int64_t N) {{ {text} }}')
+    assert CPP_REWRITES.moves(text) == ()
+    CPP_REWRITES.moves(f'extern "C" void run(const float* a, float* b, int64_t N) {{ {text} }}')
 
 
 @pytest.mark.parametrize("nest", NESTS, ids=lambda n: n.name)
@@ -75,9 +75,9 @@ def test_random_chains_keep_results(nest: Nest, tmp_path: Path) -> None:
     rng = random.Random(nest.name)
     source = nest.source
     for _ in range(rng.randint(3, 5)):
-        offered = moves(source)
+        offered = CPP_REWRITES.moves(source)
         if offered:
-            source = apply(source, rng.choice(offered))
+            source = CPP_REWRITES.apply(source, rng.choice(offered))
     assert check(nest, compiled(source, tmp_path, "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")) == ""
 
 
@@ -91,5 +91,5 @@ def test_damaged_kernels_have_moves_that_apply(nest: Nest, gone: int, copied: in
     words = re.findall(r"\w+|\s+|[^\w\s]", nest.source)
     words[gone % len(words)] = words[copied % len(words)]
     source = "".join(words)
-    for move in moves(source, threads=2):
-        assert apply(source, move) != source
+    for move in CPP_REWRITES.moves(source, threads=2):
+        assert CPP_REWRITES.apply(source, move) != source

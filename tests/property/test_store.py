@@ -137,7 +137,7 @@ def test_any_text_can_be_stored(text):
             Store.inbox_put(path, text, {text: text}, author=text)
             (entry,) = store.take_inbox()
             assert entry.payload == {text: text}
-            store.config_edit(text, text, text)
+            store.edit_config([(text, text, text)], config=text)
             store.set_meta("x", text)
             store.session_start()
             store.session_end(text)
@@ -210,7 +210,7 @@ def apply(store, path, model, operation, n):
         (entry,) = store.take_inbox()
         model.facts.append(InboxEntry(seq, 0.0, number, "hint", n, "me", entry.created))
     elif operation == "edit":
-        store.config_edit("x", None, n)
+        store.edit_config([("x", None, n)], config="{}")
         model.facts.append(ConfigEntry(seq, 0.0, "x", None, n))
     elif operation == "stop":
         store.session_start()

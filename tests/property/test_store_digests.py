@@ -36,7 +36,7 @@ def fill(path: Path) -> str:
         builder.call(status=None)
         builder.say("hint", {"text": "taken"})
         Store.inbox_put(path, "hint", {"text": "waits"})
-        store.config_edit("budget", 1, 2)
+        store.edit_config([("budget", 1, 2)], config="{}")
         store.remarks.add(RemarkKind.NOTE, "a remark", step=1, candidate=seed, why="to be changed")
         store.session_end("enough", seconds=7.0)
         store.session_start()
@@ -104,7 +104,7 @@ def test_the_first_changed_fact_is_named(tmp_path: Path) -> None:
         store.database.execute("UPDATE journal SET at = at + 1 WHERE seq >= 3")
         (said,) = store.verify()
         assert said.startswith("the chain breaks at fact 3: ")
-        store.config_edit("budget", 2, 3)  # facts that come later change nothing about it
+        store.edit_config([("budget", 2, 3)], config="{}")  # facts that come later change nothing about it
         assert store.verify() == [said]
 
 
@@ -126,7 +126,7 @@ def test_a_fork_has_a_chain_of_its_own(tmp_path: Path) -> None:
     with Store.open(tmp_path / "new.db", write=True) as store:
         assert store.verify() == []
         assert store.remarks.all() == []
-        store.config_edit("budget", 2, 3)
+        store.edit_config([("budget", 2, 3)], config="{}")
         assert store.verify() == []
         store.database.execute("UPDATE evaluations SET feedback = 'splendid' WHERE seq = 1")
         assert [line for line in store.verify() if "the chain breaks at fact 1" in line]

@@ -15,10 +15,10 @@ from evokernel.engine.search import Parts, Search
 from evokernel.engine.stoppers import stopper_from
 from evokernel.languages import make_language
 from evokernel.languages.toolchain import run_plain
-from evokernel.llm.scripted import ScriptedTransport
 from evokernel.records.candidate import Candidate
 from evokernel.records.llm import ModelRequest
 from evokernel.tasks import load_task
+from evokernel.testing.scripted import ScriptedTransport
 from operators.llm.templates import load_templates
 from tests.fakes import InstantEvaluator
 

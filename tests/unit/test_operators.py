@@ -2,7 +2,6 @@ import asyncio
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
@@ -85,9 +84,3 @@ def test_blend_takes_every_value_from_a_parent() -> None:
 
 def test_blend_of_twins_has_nothing_to_offer() -> None:
     assert asyncio.run(Blend().propose(context(elite(TOY), elite(TOY)))) is None
-
-
-@pytest.mark.parametrize("operator", [Tune(), Blend()])
-def test_the_same_context_gives_the_same_draft(operator: Tune | Blend) -> None:
-    asked = context(elite(TOY), elite(with_values(TOY, {"A": 8, "B": 6})), step=3)
-    assert asyncio.run(operator.propose(asked)) == asyncio.run(operator.propose(asked))

@@ -17,12 +17,6 @@ def test_a_stream_is_the_one_that_numpy_makes_of_its_name(seed: int, step: int, 
     assert stream(seed, step, name).bit_generator.state == expected.bit_generator.state
 
 
-def test_each_part_of_a_name_counts():
-    streams = [(0, 0, "a"), (1, 0, "a"), (0, 1, "a"), (0, 0, "b")]
-    drawn = {stream(*each).random() for each in streams}
-    assert len(drawn) == len(streams)
-
-
 def test_a_number_below_zero_names_nothing():
     with pytest.raises(ValueError, match="not -1"):
         stream(-1, 0, "a")

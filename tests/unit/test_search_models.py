@@ -11,10 +11,10 @@ from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
 from evokernel.errors import BudgetSpent, ModelsUnavailable
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
-from evokernel.llm.scripted import ScriptedTransport
 from evokernel.protocols import LanguageModel, Operator
 from evokernel.records.llm import CallStatus, ModelRequest, Reply
 from evokernel.records.step import ContextNeed
+from evokernel.testing.scripted import ScriptedTransport
 from tests.asking import config_of, facts, mutate, run, same_after_replay, upwards
 from tests.engine import ASKING, Heard, toy_search
 from tests.fakes import TOY, InstantEvaluator

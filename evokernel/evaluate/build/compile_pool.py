@@ -28,6 +28,7 @@ from evokernel.evaluate.sandbox.fork_server import (
     ForkExit,
     ForkServer,
     ForkServerSpec,
+    package_folders,
     sealed_file,
     signal_name,
     tail_of,
@@ -40,7 +41,6 @@ from evokernel.evaluate.sandbox.levels import (
     in_system,
     python_paths,
 )
-from evokernel.evaluate.sandbox.packages import package_folders
 from evokernel.evaluate.sandbox.timed_process import KILL_TIMEOUT_S
 from evokernel.languages.toolchain import CompileAnswer
 

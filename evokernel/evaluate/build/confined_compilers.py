@@ -16,8 +16,9 @@ from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run
 from evokernel.languages import make_language
 from evokernel.languages.cpp.compilers import find_compiler, find_objdump
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.toolchain import CompilerRunner, ProcessExit
+from evokernel.languages.toolchain import CompilerRunner
 from evokernel.protocols import Language
+from evokernel.records.process_exit import ProcessExit
 
 TOOLBOXES: Mapping[str, CompilerPrograms] = {
     "triton": CompilerPrograms(
@@ -59,7 +60,7 @@ def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Comp
             raise LanguageError(f"cannot run {argv[0]!r} in the sandbox: {error}") from None
         if done.exit_code != 0 and any(words in done.stderr for words in _NO_ROOM):
             refuse_full(workdir.parent)
-        return ProcessExit(done.exit_code, done.signal, done.stdout, done.stderr, done.timed_out)
+        return done
 
     return run
 

@@ -11,7 +11,7 @@ from evokernel.evaluate.instruments.counters import METRICS, ProfiledLaunch, hot
 from evokernel.evaluate.instruments.inspection import Inspection, one_line
 from evokernel.evaluate.instruments.tool_run import OUTSIDE, RecordedCall, ToolRunner
 from evokernel.evaluate.instruments.tools import PROFILER, counters_refused, find_tool
-from evokernel.evaluate.sandbox.run_once import SandboxedExit
+from evokernel.records.process_exit import ProcessExit
 
 TIMEOUT_S = 30.0
 PREFIX = "profiled_"
@@ -85,7 +85,7 @@ class Profiler:
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
         return Inspection(complete=True, remarks=told + remark, metrics={**spent, **counters})
 
-    def _run(self, tool: Path, call: RecordedCall) -> SandboxedExit:
+    def _run(self, tool: Path, call: RecordedCall) -> ProcessExit:
         options = (*_OPTIONS, ",".join(self._asked))
         return self._toolbox.run(tool, options, call, answers=_answers, timeout_s=self._timeout_s)
 
@@ -99,16 +99,16 @@ class Profiler:
         return reason
 
 
-def _answers(done: SandboxedExit) -> bool:
+def _answers(done: ProcessExit) -> bool:
     """Say whether the profiler could do its work, or said what it will do nowhere."""
     return _is_refused(done) or bool(read_counters(done.stdout) or _unknown(done))
 
 
-def _is_refused(done: SandboxedExit) -> bool:
+def _is_refused(done: ProcessExit) -> bool:
     return _REFUSED.search(f"{done.stdout}\n{done.stderr}") is not None
 
 
-def _unknown(done: SandboxedExit) -> set[str]:
+def _unknown(done: ProcessExit) -> set[str]:
     """Return the counters that are named in a message of an error, where there are no counters."""
     if read_counters(done.stdout):
         return set()
@@ -116,7 +116,7 @@ def _unknown(done: SandboxedExit) -> set[str]:
     return {name for name in METRICS.values() if name in errors}
 
 
-def _reason(done: SandboxedExit, *, timeout_s: float) -> str:
+def _reason(done: ProcessExit, *, timeout_s: float) -> str:
     if done.timed_out:
         return f"{PROFILER} took more than {timeout_s:g} s"
     error = _ERROR.search(f"{done.stdout}\n{done.stderr}")

@@ -13,10 +13,10 @@ from evokernel.evaluate.inside.runner.replay import FAULT_EXIT
 from evokernel.evaluate.instruments.inspection import Inspection, one_line
 from evokernel.evaluate.instruments.tool_run import OUTSIDE, RecordedCall, ToolRunner
 from evokernel.evaluate.instruments.tools import SANITIZER, find_tool
-from evokernel.evaluate.sandbox.run_once import SandboxedExit
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.languages.messages import without_paths
 from evokernel.records.evaluation import Stage, Status
+from evokernel.records.process_exit import ProcessExit
 
 TIMEOUT_S = 30.0
 FOUND_EXIT = 66
@@ -183,7 +183,7 @@ def _names_by_size(call: RecordedCall) -> dict[int, str]:
     return {each.size_bytes: each.name for each in call.buffers if sizes.count(each.size_bytes) == 1}
 
 
-def _answers(done: SandboxedExit) -> bool:
+def _answers(done: ProcessExit) -> bool:
     return done.exit_code in (0, FOUND_EXIT) and any(
         _SUMMARY.match(_BAR.sub("", line)) for line in done.stdout.split("\n")
     )
@@ -204,7 +204,7 @@ def _subject(tool: Tool, call: RecordedCall) -> str:
     return f"not checked by {SANITIZER} ({tool.name}) on {call.label}"
 
 
-def _reason(tool: Tool, call: RecordedCall, done: SandboxedExit, *, timeout_s: float) -> str:
+def _reason(tool: Tool, call: RecordedCall, done: ProcessExit, *, timeout_s: float) -> str:
     what = _subject(tool, call)
     if done.timed_out:
         return f"{what}: it took more than {timeout_s:g} s"

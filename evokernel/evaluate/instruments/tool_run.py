@@ -13,8 +13,9 @@ from evokernel.evaluate.device.nodes import cuda_library_folders, nvidia_nodes
 from evokernel.evaluate.inside.runner.replay import CUBINS, INPUTS, JOB
 from evokernel.evaluate.sandbox.gpu_access import PASSED_ON
 from evokernel.evaluate.sandbox.levels import INSIDE, Sandbox, SandboxLevel, in_system
-from evokernel.evaluate.sandbox.run_once import ProcessLimits, SandboxedExit, VisiblePaths, run_confined
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
+from evokernel.records.process_exit import ProcessExit
 
 PROGRAM = "runner.replay"
 OUTSIDE = "outside of the sandbox, in which it does not work here"
@@ -89,9 +90,9 @@ class ToolRunner:
         options: Sequence[str],
         call: RecordedCall,
         *,
-        answers: Callable[[SandboxedExit], bool],
+        answers: Callable[[ProcessExit], bool],
         timeout_s: float,
-    ) -> SandboxedExit:
+    ) -> ProcessExit:
         """Run a tool on one call; `answers` says whether it worked, whatever it found. Raises `HarnessError`."""
         with laid_out(call) as folder:
             for sandbox in tuple(self._choices):
@@ -103,7 +104,7 @@ class ToolRunner:
 
     def _run(
         self, tool: Path, options: Sequence[str], folder: Path, *, sandbox: Sandbox, timeout_s: float
-    ) -> SandboxedExit:
+    ) -> ProcessExit:
         libraries = cuda_library_folders()
         read = [folder, *(path for path in (*map(Path, libraries), *_folders(tool)) if not in_system(path.resolve()))]
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}

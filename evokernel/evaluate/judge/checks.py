@@ -10,11 +10,12 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.numerics.arrays import raw_bytes
-from evokernel.evaluate.sandbox.run_once import ProcessLimits, SandboxedExit, VisiblePaths, run_confined
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
 from evokernel.records.evaluation import Stage, Status
+from evokernel.records.process_exit import ProcessExit
 
 _SANITIZED_PROBES = 3
 _CHECKS_PER_TIMEOUT = 3.0
@@ -88,7 +89,7 @@ def sanitize(bench: Bench, executable: bytes) -> tuple[PhaseVerdict | None, bool
     return None, complete
 
 
-def _run_job(bench: Bench, executable: bytes, job: bytes) -> SandboxedExit:
+def _run_job(bench: Bench, executable: bytes, job: bytes) -> ProcessExit:
     with tempfile.TemporaryDirectory(prefix="evokernel-checked-") as name:
         folder = Path(name)
         folder.chmod(0o755)

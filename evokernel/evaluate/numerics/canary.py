@@ -20,11 +20,6 @@ def poison_like(array: Array, poison: int) -> Array:
     return pattern.view(array.dtype)[: array.numel()].view(array.shape)
 
 
-def fill_poison(array: Array, *, poison: int) -> None:
-    """Overwrite an array with the pattern, whatever its dtype."""
-    bits(array).copy_(bits(poison_like(array, poison)))
-
-
 def is_poison(array: Array, poison: int) -> Array:
-    """Mark the elements of an array that hold what `fill_poison` wrote there."""
+    """Mark the elements of an array that hold the pattern."""
     return bits(array) == bits(poison_like(array, poison))

@@ -43,7 +43,7 @@ def judge_output(
     Args:
         expected: from `expect`, for the same inputs.
         actual: one array per expected output, in their order, on the device of the expected ones.
-        poison: the pattern the buffers held before the call (see `fill_poison`), a NaN in every output dtype.
+        poison: the pattern the buffers held before the call (see `poison_like`), a NaN in every output dtype.
         hidden: the shape must not be told.
 
     Raises:

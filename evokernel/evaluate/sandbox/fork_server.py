@@ -6,10 +6,12 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.errors import HarnessError
@@ -47,10 +49,9 @@ class ForkServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ForkExit:
-    """How a forked process ended: its wait status, peak memory, and how many processes it had left behind."""
+    """How a forked process ended: its wait status, and how many processes it had left behind."""
 
     status: int
-    max_rss_bytes: int
     strangers: int
 
     @property
@@ -181,7 +182,7 @@ class ForkServer:
             raise _ZygoteGone("the zygote is gone")
         report: dict[str, Any] = json.loads(message)
         if "ended" in report:
-            ending = ForkExit(report["status"], report["max_rss_kib"] * 1024, report["strangers"])
+            ending = ForkExit(report["status"], report["strangers"])
             self._endings[report["ended"]] = ending
         return report, handles
 
@@ -282,3 +283,20 @@ def tail_of(descriptor: int) -> str:
     """Return the end of a file as text; nothing of it is to be trusted."""
     start = max(0, os.fstat(descriptor).st_size - STDERR_SHOWN)
     return os.pread(descriptor, STDERR_SHOWN, start).decode(errors="replace").strip()
+
+
+def package_folders(names: Collection[str]) -> tuple[str, ...]:
+    """Return the folders on the search path that hold one of the named packages, or any installed one, in order.
+
+    A project's checkout or a home on the path is left out: nobody installed into it, so it may hold anything.
+    """
+    entries = dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path if entry)
+    return tuple(entry for entry in entries if _holds_packages(Path(entry), names))
+
+
+def _holds_packages(folder: Path, names: Collection[str]) -> bool:
+    if not folder.is_dir():  # a zip file, or nothing
+        return False
+    if any((folder / name / "__init__.py").is_file() for name in names):
+        return True
+    return next(folder.glob("*.dist-info/RECORD"), None) is not None

@@ -7,19 +7,19 @@ import selectors
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, SandboxLevel
 from evokernel.evaluate.sandbox.seccomp import Children
+from evokernel.languages.capped_pipes import OUTPUT_LIMIT_BYTES, CappedPipes
+from evokernel.records.process_exit import ProcessExit
 
-OUTPUT_LIMIT_BYTES = 256 * 1024
 GRACE_S = 3.0
 STARTED = b"started"
 ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
@@ -52,28 +52,6 @@ class ProcessLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxedExit:
-    """How a program ended. Output beyond the limit was read and dropped. `signal` is None after a plain exit.
-
-    `too_large`: it was killed since more memory was in use than `ProcessLimits.resident_bytes`.
-    """
-
-    exit_code: int | None
-    signal: int | None
-    stdout: str
-    stderr: str
-    timed_out: bool
-    duration_s: float
-    max_rss_bytes: int
-    too_large: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Exited with 0 in time."""
-        return self.exit_code == 0 and not self.timed_out
-
-
-@dataclass(frozen=True, slots=True)
 class VisiblePaths:
     """What a program sees beside the system's own folders.
 
@@ -95,39 +73,6 @@ class VisiblePaths:
         return [str(path.absolute()) for path in self.writable]
 
 
-@dataclass(slots=True)
-class _Capture:
-    """Reads two pipes to their ends, keeping the first bytes of each."""
-
-    limit: int
-    kept: dict[int, bytearray] = field(default_factory=dict)
-
-    def read(self, pipes: Sequence[int], control: socket.socket, deadline: float) -> bytes | None:
-        """Return the supervisor's report, or None when time ran out."""
-        report: bytes | None = None
-        with selectors.DefaultSelector() as selector:
-            for pipe in pipes:
-                self.kept[pipe] = bytearray()
-                selector.register(pipe, selectors.EVENT_READ)
-            selector.register(control, selectors.EVENT_READ)
-            while selector.get_map():
-                ready = selector.select(max(0.0, deadline - time.monotonic()))
-                if not ready:
-                    return report
-                for key, _ in ready:
-                    if key.fileobj is control:
-                        message = control.recv(4096)
-                        report = message or report
-                        if message == STARTED:
-                            continue
-                    elif chunk := os.read(key.fd, 65536):
-                        kept = self.kept[key.fd]
-                        kept += chunk[: self.limit - len(kept)]
-                        continue
-                    selector.unregister(key.fileobj)
-        return report
-
-
 def run_confined(
     argv: Sequence[str],
     *,
@@ -136,7 +81,7 @@ def run_confined(
     limits: ProcessLimits | None = None,
     environment: Mapping[str, str] | None = None,
     children: Children = Children.ANY,
-) -> SandboxedExit:
+) -> ProcessExit:
     """Run a program to its end in the sandbox; at the time limit all its processes are killed.
 
     Args:
@@ -192,7 +137,7 @@ def _filter(children: Children) -> bytes:
     return seccomp.program_filter(children)
 
 
-def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: ProcessLimits) -> SandboxedExit:
+def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: ProcessLimits) -> ProcessExit:
     start = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -205,19 +150,31 @@ def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, l
         start_new_session=True,
     )
     theirs.close()
-    with process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        pipes = (process.stdout.fileno(), process.stderr.fileno())
-        capture = _Capture(limits.output_bytes)
+    with process, selectors.DefaultSelector() as selector:
+        pipes = CappedPipes(process, selector, limit_bytes=limits.output_bytes)
         try:
-            report = capture.read(pipes, ours, start + limits.timeout_s)
+            report = _await_report(pipes, selector, ours, start + limits.timeout_s)
         finally:
             ours.shutdown(socket.SHUT_RDWR)  # tells the supervisor to end everything
             _await_end(process)
-    stdout, stderr = (capture.kept[pipe].decode(errors="replace") for pipe in pipes)
+        stdout, stderr = pipes.texts()
     duration_s = time.monotonic() - start
     return _completed(report, stdout, stderr, timed_out=duration_s >= limits.timeout_s, duration_s=duration_s)
+
+
+def _await_report(
+    pipes: CappedPipes, selector: selectors.BaseSelector, control: socket.socket, deadline: float
+) -> bytes | None:
+    """Return the supervisor's last word when all output is there or time ran out; None where it said nothing."""
+    selector.register(control, selectors.EVENT_READ)
+    report: bytes | None = None
+    while selector.get_map() and (ready := pipes.wait(deadline)) is not None:
+        if ready:
+            message = control.recv(4096)
+            report = message or report
+            if message != STARTED:
+                selector.unregister(control)
+    return report
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
@@ -229,16 +186,15 @@ def _await_end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: bool, duration_s: float) -> SandboxedExit:
+def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: bool, duration_s: float) -> ProcessExit:
     if report is None:
         raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
     if report == STARTED:  # killed at the limit; or it killed its own supervisor, and with it itself
-        return SandboxedExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s, 0)
+        return ProcessExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s)
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])
-    rss = facts["max_rss_kib"] * 1024
     exit_code, number = (code, None) if code >= 0 else (None, -code)
-    return SandboxedExit(exit_code, number, stdout, stderr, False, duration_s, rss, facts["too_large"])
+    return ProcessExit(exit_code, number, stdout, stderr, False, duration_s, facts["too_large"])
 
 
 def _give(path: Path, uid: int) -> None:
@@ -246,22 +202,3 @@ def _give(path: Path, uid: int) -> None:
     for folder, names, files in os.walk(path):
         for name in (*names, *files):
             os.chown(os.path.join(folder, name), uid, uid, follow_symlinks=False)
-
-
-def read_product(path: Path, *, limit_bytes: int) -> bytes:
-    """Return the bytes of a file that a confined program made; never follows a link it may have planted.
-
-    Raises:
-        HarnessError: if it is missing, no regular file, or larger than `limit_bytes`.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise HarnessError(f"cannot read {path.name}: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise HarnessError(f"{path.name} is not a regular file")
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise HarnessError(f"{path.name} is larger than {limit_bytes} bytes")
-    return data

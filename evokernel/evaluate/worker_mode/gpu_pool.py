@@ -21,11 +21,10 @@ from evokernel.evaluate.device.nvml import visible_gpu
 from evokernel.evaluate.inside.driver.virtual_memory import synchronize
 from evokernel.evaluate.inside.process.bundle import unpack
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.sandbox.fork_server import ForkServer, ForkServerSpec
+from evokernel.evaluate.sandbox.fork_server import ForkServer, ForkServerSpec, package_folders
 from evokernel.evaluate.sandbox.forked import ForkedRunner
 from evokernel.evaluate.sandbox.gpu_access import cuda_plan
 from evokernel.evaluate.sandbox.levels import Sandbox
-from evokernel.evaluate.sandbox.packages import package_folders
 from evokernel.evaluate.sandbox.standby import StandbyProcess
 from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed

@@ -1,11 +1,10 @@
-"""What the rewrites share: the interface, fresh names, tunable lines and small loop builders."""
+"""What the rewrites share: sites, fresh names, tunable lines and small loop builders."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from operators.rewrites.cpp.ir.accesses import constants
 from operators.rewrites.cpp.ir.paths import paths
@@ -23,6 +22,7 @@ from operators.rewrites.cpp.ir.syntax import (
     names_in,
     walk_stmts,
 )
+from operators.rewrites.library import unused_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,6 @@ class LoopSite:
     path: Path
     label: str
     detail: tuple[str, ...] = ()
-
-
-class CppRewrite(Protocol):
-    """A source transformation."""
-
-    name: str
-
-    def sites(self, program: Program) -> list[LoopSite]:
-        """The places where the rewrite is legal, best first."""
-
-    def apply(self, program: Program, site: LoopSite) -> Program:
-        """The program rewritten at one of its sites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +52,7 @@ def fresh(program: Program, name: str, *taken: str) -> str:
     """The name, with a number behind it if the file uses it already."""
     used = names_in(program.body) | {p.name for p in program.params} | set(taken)
     used |= set(re.findall(r"\w+", program.head + program.tail))
-    candidate, number = name, 2
-    while candidate in used:
-        candidate, number = f"{name}{number}", number + 1
-    return candidate
+    return unused_name(name, used)
 
 
 def add_tunables(program: Program, tunables: Sequence[NewTunable], *where: str) -> Program:

@@ -1,19 +1,14 @@
-"""Source transformations of Triton kernels: which ones are legal on a source, and applying one.
-
-Order matters to a search that picks early moves more often, so the strong rewrites come first.
-"""
+"""Source transformations of Triton kernels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 from evokernel.task import Role, Task, Tensor, Workload
-from operators.rewrites.library import RewriteMove
+from operators.rewrites.library import RewriteLibrary
 from operators.rewrites.triton.access_hints import CACHE_MODIFIER, EVICTION_POLICY
 from operators.rewrites.triton.advance_pointers import AdvancePointers
-from operators.rewrites.triton.base import TritonRewrite, TritonSite
 from operators.rewrites.triton.cheap_math import FAST_EXP, RECIPROCAL, DotChain
 from operators.rewrites.triton.descriptors import Descriptors
 from operators.rewrites.triton.drop_masks import DropMasks
@@ -28,45 +23,11 @@ from operators.rewrites.triton.source import TritonModule, UnreadableTriton
 from operators.rewrites.triton.split_k import SplitK
 from operators.rewrites.triton.whole_row import WholeRow
 
-__all__ = ["REWRITES", "RewriteMove", "TritonRewrite", "TritonSite", "apply", "favoured", "moves"]
-
-_ORDERED: tuple[TritonRewrite, ...] = (
-    GroupPrograms(),
-    Descriptors(),
-    WholeRow(),
-    DropMasks(),
-    Online(),
-    Persistent(),
-    STAGE_LOOP,
-    ModuloWrap(),
-    SplitK(),
-    AdvancePointers(),
-    FAST_EXP,
-    RECIPROCAL,
-    DotChain(),
-    LaunchHints(),
-    EVICTION_POLICY,
-    CACHE_MODIFIER,
-    TransposeGrid(),
-    UNROLL_LOOP,
-    FLATTEN_LOOP,
-    HintAlignment(),
-)
 FEW_RESULTS = 128 * 64 * 64
 """Elements of the largest result below which its tiles leave multiprocessors of a large GPU without work."""
-REWRITES: dict[str, TritonRewrite] = {rewrite.name: rewrite for rewrite in _ORDERED}
 
 
-def moves(source: str, *, threads: int = 1) -> tuple[RewriteMove, ...]:
-    """All legal moves on a source, in a fixed order; empty for a text that is no readable module.
-
-    `threads` counts cores of the host, which no Triton kernel runs on: any number gives the same moves.
-    """
-    del threads
-    return _moves(source)
-
-
-def favoured(task: Task) -> frozenset[str]:
+def _favoured(task: Task) -> frozenset[str]:
     """The kinds that a task calls for: sums are shared out where every workload has few results and longer inputs."""
     workloads = task.workloads["cuda"].search if "cuda" in task.workloads else ()
     tensors = (*task.signature.inputs, *task.signature.outputs)
@@ -80,27 +41,31 @@ def _longest(tensors: Sequence[Tensor], workload: Workload) -> int:
     return max(math.prod(tensor.shape_at(sizes)) for tensor in tensors)
 
 
-def apply(source: str, move: RewriteMove) -> str:
-    """The source after a move.
-
-    Raises:
-        ValueError: the move is not one of this source's.
-    """
-    if move not in _moves(source):
-        raise ValueError(f"no move {move.rewrite!r} at {move.label!r} in this source")
-    module = TritonModule.parse(source)
-    rewrite = REWRITES[move.rewrite]
-    return rewrite.apply(module, rewrite.sites(module)[move.index])
-
-
-@lru_cache(maxsize=256)
-def _moves(source: str) -> tuple[RewriteMove, ...]:
-    try:
-        module = TritonModule.parse(source)
-        return tuple(
-            RewriteMove(name, site.label, index)
-            for name, rewrite in REWRITES.items()
-            for index, site in enumerate(rewrite.sites(module))
-        )
-    except UnreadableTriton:
-        return ()
+TRITON_REWRITES = RewriteLibrary(
+    (
+        GroupPrograms(),
+        Descriptors(),
+        WholeRow(),
+        DropMasks(),
+        Online(),
+        Persistent(),
+        STAGE_LOOP,
+        ModuloWrap(),
+        SplitK(),
+        AdvancePointers(),
+        FAST_EXP,
+        RECIPROCAL,
+        DotChain(),
+        LaunchHints(),
+        EVICTION_POLICY,
+        CACHE_MODIFIER,
+        TransposeGrid(),
+        UNROLL_LOOP,
+        FLATTEN_LOOP,
+        HintAlignment(),
+    ),
+    read=TritonModule.parse,
+    write=str,
+    unreadable=(UnreadableTriton,),
+    favoured=_favoured,
+)

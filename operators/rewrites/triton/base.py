@@ -1,11 +1,8 @@
-"""What a rewrite of Triton sources is."""
+"""A site of a rewrite of Triton sources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
-
-from operators.rewrites.triton.source import TritonModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,17 +11,3 @@ class TritonSite:
 
     label: str
     detail: tuple[str | int, ...] = ()
-
-
-class TritonRewrite(Protocol):
-    """A source transformation."""
-
-    @property
-    def name(self) -> str:
-        """The word a search knows it by."""
-
-    def sites(self, module: TritonModule) -> list[TritonSite]:
-        """The places where the rewrite is legal, best first."""
-
-    def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source rewritten at one of its sites."""

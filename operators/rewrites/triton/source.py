@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from operators.rewrites.library import unused_name
+
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WORD = re.compile(r"\w+")
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
@@ -161,11 +163,7 @@ def end_of(node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]
 
 def fresh(module: TritonModule, name: str, *taken: str) -> str:
     """The name, with a number behind it if the source uses it already."""
-    used, number, candidate = module.words() | set(taken), 1, name
-    while candidate in used:
-        number += 1
-        candidate = f"{name}{number}"
-    return candidate
+    return unused_name(name, module.words() | set(taken))
 
 
 def called(node: ast.AST | None, *names: str) -> bool:

@@ -40,7 +40,7 @@ def test_every_kind_of_fact_comes_back_in_order(store, path):
     Store.inbox_put(path, "hint", {"text": "try 8×8"}, author="me")
     (entry,) = store.take_inbox()
     assert store.take_inbox() == []
-    assert store.config_edit("budget.seconds", 60, 120) == 5
+    store.edit_config([("budget.seconds", 60, 120)], config="{}")
     store.session_start()
     assert store.session_end("enough") == 6
     facts = list(store.facts())

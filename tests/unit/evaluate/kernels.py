@@ -3,7 +3,8 @@
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
-from evokernel.evaluate.numerics.canary import fill_poison, is_poison
+from evokernel.evaluate.numerics.arrays import Array, bits
+from evokernel.evaluate.numerics.canary import is_poison, poison_like
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 N = 64
@@ -103,6 +104,11 @@ def run(pool, artifacts, name, arena, timeout_s=15.0):
     with load(pool, artifacts, name, arena) as worker:
         worker.call("w", first_set=0, calls=1, timeout_s=timeout_s)
     return arena.view(0, "c")
+
+
+def fill_poison(array: Array, *, poison: int) -> None:
+    """Overwrite an array with the pattern, whatever its dtype."""
+    bits(array).copy_(bits(poison_like(array, poison)))
 
 
 def poison(arena, index):

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from evokernel.evaluate.numerics.arrays import bits, identical, raw_bytes, store, torch_dtype, widen
-from evokernel.evaluate.numerics.canary import draw_poison, fill_poison, is_poison, poison_like
+from evokernel.evaluate.numerics.canary import draw_poison, is_poison, poison_like
 from evokernel.task import DTYPES
+from tests.unit.evaluate.kernels import fill_poison
 
 FLOATS = [dtype for dtype in DTYPES if "float" in dtype]
 

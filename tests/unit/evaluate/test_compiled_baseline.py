@@ -16,7 +16,7 @@ from evokernel.evaluate.worker_mode.baseline_process import panel_functions
 from evokernel.records.evaluation import Fidelity
 from evokernel.tasks import load_task, task_hash
 from evokernel.tasks.compiled import Compiled, compiled
-from tests.contract import test_evaluator as contract
+from evokernel.testing import evaluator as contract
 
 THOROUGH = "torch.compile max-autotune"
 BASELINES = """    baselines={"torch": product, "torch.compile": compiled(product)},
@@ -105,7 +105,7 @@ def test_a_winner_meets_it_where_that_was_asked_for(tmp_path: Path) -> None:
     path.write_text(text.replace("\ntask = ", "\n" + BEFORE + "task = ", 1), encoding="utf-8")
     settings = contract.SETTINGS.model_copy(update={"max_autotune": True, "final_processes": 1})
     language = local_language("cpp", settings)
-    driver = contract.Driver(open_evaluator(str(path), language, settings=settings), language)
+    driver = contract.EvaluatorDriver(open_evaluator(str(path), language, settings=settings), language)
     try:
         assert set(driver.identity.baseline_us["64x64x64"]) == {"torch", "torch.compile"}  # a search does not wait
         (final,) = driver.evaluate(contract.kernel(), budget=Fidelity.FINAL)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from evokernel.evaluate.numerics.arrays import store
-from evokernel.evaluate.numerics.canary import fill_poison
 from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.references import native_answer
@@ -18,6 +17,7 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.tasks import load_task
+from tests.unit.evaluate.kernels import fill_poison
 
 F = torch.nn.functional
 POISON = 0x7FF97FCA7FD37FE5

@@ -14,13 +14,13 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
 from evokernel.records.evaluation import Fidelity
 from evokernel.task import Role, Scalar, Signature, Tensor
-from tests.contract import test_evaluator as contract
+from evokernel.testing import evaluator as contract
 
 SLOW = contract.kernel("for (volatile int spin = 0; spin < 1000000; spin = spin + 1);")
 BASELINES = '    baselines={"BASELINE": lambda inputs, outputs: outputs[0].copy_(inputs["a"] @ inputs["b"])},\n'
 
 
-def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract.Driver:
+def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract.EvaluatorDriver:
     """Return one whose expert is a source, in a file of that name."""
     task = Path(contract.write_task(folder))
     text = task.read_text(encoding="utf-8")
@@ -30,17 +30,17 @@ def evaluator(folder: Path, source: str, *, baseline: str = "torch") -> contract
     (folder / "mine.cpp").write_text(source, encoding="utf-8")
     settings = contract.SETTINGS.model_copy(update={"expert": str(folder / "mine.cpp")})
     language = local_language("cpp", settings)
-    return contract.Driver(open_evaluator(str(task), language, settings=settings), language)
+    return contract.EvaluatorDriver(open_evaluator(str(task), language, settings=settings), language)
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contract.Driver]:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contract.EvaluatorDriver]:
     made = evaluator(tmp_path_factory.mktemp("expert"), SLOW)
     yield made
     made.close()
 
 
-def test_its_time_is_that_of_the_kernel(driver: contract.Driver) -> None:
+def test_its_time_is_that_of_the_kernel(driver: contract.EvaluatorDriver) -> None:
     """A kernel that waits a million rounds of a loop beside a product of 64x64x64."""
     for times in driver.identity.baseline_us.values():
         assert set(times) == {"torch", EXPERT}
@@ -48,7 +48,7 @@ def test_its_time_is_that_of_the_kernel(driver: contract.Driver) -> None:
 
 
 @pytest.mark.slow
-def test_a_winner_is_paired_with_every_baseline(driver: contract.Driver) -> None:
+def test_a_winner_is_paired_with_every_baseline(driver: contract.EvaluatorDriver) -> None:
     (quick,) = driver.evaluate(contract.kernel())
     assert quick.ok, quick.feedback
     assert {timing.baseline for timing in quick.timings} == {"torch"}  # the fastest anchors the search

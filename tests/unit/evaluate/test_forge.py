@@ -17,8 +17,8 @@ from evokernel.evaluate.build.compile_pool import (
     CompilePool,
     CompilerPrograms,
 )
+from evokernel.evaluate.sandbox.fork_server import package_folders
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
-from evokernel.evaluate.sandbox.packages import package_folders
 from tests.unit.evaluate.ordinary_user import run_as_user
 
 PROGRAMS = Path(__file__).parent / "forge_programs"

@@ -1,5 +1,4 @@
 import asyncio
-import importlib.util
 import os
 import re
 import signal
@@ -9,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,22 +20,12 @@ from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Fidelity, Limit, Stage, Status, Timing, Verdict
+from evokernel.testing import evaluator as contract
 from tests.processes import descendants
 
 ROOT = Path(__file__).parents[3]
 
 
-def _contract() -> ModuleType:
-    path = ROOT / "tests" / "contract" / "test_evaluator.py"
-    spec = importlib.util.spec_from_file_location("_evaluator_contract", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-contract = _contract()
 kernel, SETTINGS = contract.kernel, contract.SETTINGS
 
 
@@ -45,7 +33,7 @@ kernel, SETTINGS = contract.kernel, contract.SETTINGS
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     language = local_language("cpp", SETTINGS)
     task = contract.write_task(tmp_path_factory.mktemp("task"))
-    found = contract.Driver(open_evaluator(task, language, settings=SETTINGS), language)
+    found = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
     yield found
     found.close()
 
@@ -143,7 +131,7 @@ def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
 def test_faster_than_the_device_is_impossible(tmp_path: Path):
     language = local_language("cpp", SETTINGS)
     task = contract.write_task(tmp_path, flops="2000000 * M * N * K")
-    impossible = contract.Driver(open_evaluator(task, language, settings=SETTINGS), language)
+    impossible = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
     try:
         (found,) = impossible.evaluate(kernel())
     finally:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from evokernel.languages.cpp.language import CppLanguage
-from evokernel.languages.toolchain import ProcessExit, run_plain
+from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure, Built
+from evokernel.records.process_exit import ProcessExit
 
 HEAD = "#include <cstdint>\n"
 ENTRY = 'extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_t K, float* c) {'

@@ -146,24 +146,19 @@ def test_targets():
     ]
 
 
-def test_a_thread_without_a_context_gets_that_of_the_device(monkeypatch: pytest.MonkeyPatch):
+def test_a_thread_without_a_context_gets_that_of_the_device():
     current, retained = [None], list[int]()
 
-    def get(context: Any) -> int:
-        context._obj.value = current[0]
-        return 0
+    def call(name: str, context: Any, *device: int) -> None:
+        if name == "cuCtxGetCurrent":
+            context._obj.value = current[0]
+        elif name == "cuDevicePrimaryCtxRetain":
+            context._obj.value = 1000 + device[0]
+            retained.extend(device)
+        else:
+            assert name == "cuCtxSetCurrent"
+            current[0] = context.value
 
-    def retain(context: Any, device: int) -> int:
-        context._obj.value = 1000 + device
-        retained.append(device)
-        return 0
-
-    def put(context: Any) -> int:
-        current[0] = context.value
-        return 0
-
-    driver = SimpleNamespace(cuCtxGetCurrent=get, cuDevicePrimaryCtxRetain=retain, cuCtxSetCurrent=put)
-    monkeypatch.setattr(cuda_module, "_driver", lambda: driver)
     for _ in range(3):
-        cuda_module.have_context(2)
+        cuda_module.have_context(2, call)
     assert (current, retained) == ([1002], [2])

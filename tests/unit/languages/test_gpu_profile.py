@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.device_limits import WARP, DeviceLimits
 from evokernel.languages.gpu.profile import read_answer
 from evokernel.languages.gpu.triton_messages import digest_failure
 
@@ -137,8 +137,8 @@ def test_any_json_is_a_failure_or_a_value_error(value: Any):
     ],
 )
 def test_occupancy_of_an_h100(num_warps: int, registers: int, shared_bytes: int, expected: float):
-    found = H100.occupancy(num_warps=num_warps, registers=registers, shared_bytes=shared_bytes)
-    assert found == expected
+    found = H100.residency(num_warps=num_warps, registers=registers, shared_bytes=shared_bytes)
+    assert found.blocks * num_warps * WARP / H100.multiprocessor_threads == expected
 
 
 def test_a_failure_shows_its_line_without_paths():

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import LanguageError
-from evokernel.languages.toolchain import OUTPUT_LIMIT_BYTES, ProcessExit, run_plain
+from evokernel.languages.capped_pipes import OUTPUT_LIMIT_BYTES
+from evokernel.languages.toolchain import run_plain
+from evokernel.records.process_exit import ProcessExit
 
 
 def shell(script: str, folder: Path, *, timeout_s: float = 20.0, memory_bytes: int = 1 << 30) -> ProcessExit:

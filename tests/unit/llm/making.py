@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evokernel.config.models import ModelConfig
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.ensemble import EarlierReplies, EnsembleSettings, ModelEnsemble
 from evokernel.llm.redact import Redactor
@@ -15,6 +14,7 @@ from evokernel.llm.transport import Price, TransportReply
 from evokernel.llm.waiting import Clock
 from evokernel.protocols import CallLog
 from evokernel.records.llm import Message, ModelRequest, Origin
+from evokernel.testing.call_log import MemoryLog
 
 
 class Time:

@@ -11,10 +11,10 @@ import evokernel
 from evokernel.config.run import RunConfig, parse_config
 from evokernel.errors import BudgetSpent, ConfigError, ModelsUnavailable
 from evokernel.llm.assemble import make_models
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.recordings import write_recording
-from evokernel.llm.scripted import ScriptedTransport
 from evokernel.records.llm import Reply
+from evokernel.testing.call_log import MemoryLog
+from evokernel.testing.scripted import ScriptedTransport
 from tests.unit.llm.endpoint import echoes_key, endpoint, says
 from tests.unit.llm.making import Time, request
 
@@ -118,7 +118,7 @@ sys.modules["litellm"] = None  # what importing a package that is not installed 
 from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError
 from evokernel.llm.assemble import make_models
-from evokernel.llm.call_log import MemoryLog
+from evokernel.testing.call_log import MemoryLog
 raw = {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "north", "operators": {"tune": 1}}]}
 def make(**model):
     make_models(parse_config({**raw, "models": [{"name": "one", **model}]}, "test"), log=MemoryLog(), notify=print)

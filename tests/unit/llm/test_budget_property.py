@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.errors import BudgetSpent, ModelsUnavailable
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.ensemble import EnsembleSettings
 from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.transport import Price, RateLimited, TemporaryFailure, TransportReply, prompt_bound_tokens
 from evokernel.records.llm import ModelCall
+from evokernel.testing.call_log import MemoryLog
 from tests.unit.llm.making import Actor, Ensemble, model, request
 
 LONGEST = 64

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from evokernel.errors import ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.ensemble import ModelEnsemble
 from evokernel.llm.litellm_transport import LitellmTransport, listed_price, load_litellm
@@ -23,6 +22,7 @@ from evokernel.llm.transport import (
     TransportReply,
 )
 from evokernel.records.llm import CallStatus, Reply
+from evokernel.testing.call_log import MemoryLog
 from tests.unit.llm.endpoint import (
     Behaviour,
     Endpoint,

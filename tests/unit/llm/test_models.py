@@ -4,7 +4,6 @@ from collections import Counter
 import pytest
 
 from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.ensemble import EnsembleSettings
 from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.transport import (
@@ -17,6 +16,7 @@ from evokernel.llm.transport import (
     prompt_bound_tokens,
 )
 from evokernel.records.llm import CallStatus, ModelRequest, Reply
+from evokernel.testing.call_log import MemoryLog
 from tests.unit.llm.making import Actor, Ensemble, model, request
 
 YES = TransportReply("yes", prompt_tokens=10, completion_tokens=5)

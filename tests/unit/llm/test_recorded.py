@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from evokernel.errors import ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.ensemble import ModelEnsemble
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording, write_recording
-from evokernel.llm.scripted import ScriptedTransport
 from evokernel.llm.transport import FREE
 from evokernel.records.candidate import Usage
 from evokernel.records.llm import CallStatus, Message, ModelCallResult, ModelRequest, Reply, StoredCall
+from evokernel.testing.call_log import MemoryLog
+from evokernel.testing.scripted import ScriptedTransport
 from tests.unit.llm.making import Time, model, request
 
 

@@ -5,11 +5,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from evokernel.llm.scripted import ScriptedTransport
 
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
 from evokernel.engine.assemble import make_island, make_operators
-from evokernel.llm.scripted import ScriptedTransport
 from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
 from evokernel.records.llm import Message
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, OperatorKind, Prompt, UnusableReply

@@ -8,11 +8,10 @@ import pytest
 from evokernel.languages.cpp.static_check import static_check
 from evokernel.records.candidate import Candidate
 from evokernel.source.regions import only_whole, read_regions
-from operators.rewrites.cpp import apply, moves
+from operators.rewrites.cpp import CPP_REWRITES
 from operators.rewrites.cpp.ir.reader import read
 from operators.rewrites.cpp.ir.writer import write
-from operators.rewrites.triton import apply as apply_triton
-from operators.rewrites.triton import moves as moves_of
+from operators.rewrites.triton import TRITON_REWRITES
 from operators.rules.rewrite import Rewrite
 from tests.skeletons import ROWS, SPLIT
 from tests.unit.operators.test_graft import context
@@ -83,8 +82,8 @@ def test_no_chain_of_rewrites_breaks_a_region_and_file_level_ones_stay(source: s
 @pytest.mark.parametrize("source", [INNER, ROW, ROWS, SPLIT])
 def test_tunables_that_a_rewrite_adds_stand_outside_of_regions(source: str) -> None:
     before = {region.name: region.text for region in read_regions(source) if not region.indent}
-    for move in moves(source):
-        made = only_whole(apply(source, move))
+    for move in CPP_REWRITES.moves(source):
+        made = only_whole(CPP_REWRITES.apply(source, move))
         after = {region.name: region.text for region in read_regions(made)}
         assert before.items() <= after.items(), move
 
@@ -93,7 +92,7 @@ def test_so_do_those_of_triton() -> None:
     lines = GEMM.split("\n")
     last = max(number for number, line in enumerate(lines) if "# tune" in line)
     marked = "\n".join([*lines[:last], "# region: numbers", lines[last], "# endregion", *lines[last + 1 :]])
-    assert moves_of(marked)
-    for move in moves_of(marked):
-        (numbers,) = read_regions(apply_triton(marked, move))
+    assert TRITON_REWRITES.moves(marked)
+    for move in TRITON_REWRITES.moves(marked):
+        (numbers,) = read_regions(TRITON_REWRITES.apply(marked, move))
         assert numbers.text == lines[last] + "\n", move

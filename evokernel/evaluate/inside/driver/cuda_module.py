@@ -2,7 +2,7 @@
 
 A module is compiled when its first kernel is launched, for the device that torch uses, and launches go to torch's
 current stream. Who compiles and launches can be replaced (`Kernel.launcher`): where there is no GPU, launches are
-written down instead. This file and `nvrtc.py` need only torch, and exports carry both.
+written down instead. This file, `cuda_driver.py` and `nvrtc.py` need only torch, and exports carry all three.
 """
 
 import ctypes
@@ -10,10 +10,20 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_void_p
+from ctypes import byref, c_void_p
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from .cuda_driver import (
+    CLUSTER,
+    LARGEST_PORTABLE_CLUSTER,
+    MAX_DYNAMIC_SHARED,
+    NON_PORTABLE_CLUSTER,
+    LaunchConfig,
+    call,
+    launch_attribute,
+    parameter_bytes,
+)
 from .nvrtc import find_nvrtc, target_of
 
 _OPTION = re.compile(
@@ -42,20 +52,11 @@ class Geometry:
     cluster: int
 
 
-class CompiledFunction(Protocol):
-    """A compiled kernel."""
-
-    @property
-    def parameter_bytes(self) -> Sequence[int]:
-        """The sizes of its parameters in order."""
-        ...
-
-
 class LaunchBackend(Protocol):
     """Compiles and launches."""
 
     def load(self, source: str, options: Sequence[str], name: str) -> Any:
-        """Return a `CompiledFunction` of a source."""
+        """Return a compiled kernel of a source; its `parameter_bytes` are the sizes of its parameters in order."""
         ...
 
     def launch(self, function: Any, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
@@ -156,66 +157,20 @@ def _text(value: float | str) -> str:
 # ------------------------------------------------------------------------------------------ on the GPU
 
 
-class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute with a value of 64 bytes, of which three words are used."""
-
-    _fields_ = (("id", c_uint32), ("pad", c_uint32), ("words", c_uint32 * 16))
-
-
-class _Config(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared_bytes", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(_Attribute)),
-        ("count", c_uint),
-    )
-
-
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "cuGetErrorString": (c_int, POINTER(c_char_p)),
-    "cuCtxGetCurrent": (POINTER(c_void_p),),
-    "cuCtxSetCurrent": (c_void_p,),
-    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
-    "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
-    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
-    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
-    "cuLaunchKernelEx": (POINTER(_Config), c_void_p, POINTER(c_void_p), c_void_p),
-}
-_INVALID_VALUE = 1
-_CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTER = 8, 14  # CU_FUNC_ATTRIBUTE_*
-_PORTABLE_CLUSTER = 8
-
-
 class _Loaded:
     """A function of a module in the current context."""
 
     def __init__(self, module: c_void_p, name: str) -> None:
         self.handle = c_void_p()
-        _call("cuModuleGetFunction", byref(self.handle), module, name.encode())
-        self.parameter_bytes = tuple(self._sizes())
-        self._allowed = {_DYNAMIC_SHARED: 0, _NON_PORTABLE_CLUSTER: 0}
+        call("cuModuleGetFunction", byref(self.handle), module, name.encode())
+        self.parameter_bytes = tuple(parameter_bytes(self.handle))
+        self._allowed = {MAX_DYNAMIC_SHARED: 0, NON_PORTABLE_CLUSTER: 0}
 
     def allow(self, attribute: int, value: int) -> None:
         """Raise a limit of the function, unless it is as high already."""
         if value > self._allowed[attribute]:
-            _call("cuFuncSetAttribute", self.handle, attribute, value)
+            call("cuFuncSetAttribute", self.handle, attribute, value)
             self._allowed[attribute] = value
-
-    def _sizes(self) -> list[int]:
-        """Ask for each parameter in turn; the driver has no other way to say how many there are."""
-        offset, size, sizes = c_size_t(), c_size_t(), list[int]()
-        while True:
-            code = _driver().cuFuncGetParamInfo(self.handle, len(sizes), byref(offset), byref(size))
-            if code == _INVALID_VALUE:
-                return sizes
-            _check("cuFuncGetParamInfo", code)
-            sizes.append(size.value)
 
 
 class Live:
@@ -238,38 +193,38 @@ class Live:
         if (*key, name) not in self._functions:
             if key not in self._modules:
                 image, module = self._image_of(source, options), c_void_p()
-                _call("cuModuleLoadData", byref(module), image)
+                call("cuModuleLoadData", byref(module), image)
                 self._modules[key] = module
             self._functions[*key, name] = _Loaded(self._modules[key], name)
         return self._functions[*key, name]
 
     def launch(self, function: _Loaded, geometry: Geometry, arguments: Sequence[tuple[str, Any]]) -> None:
         """Queue one launch."""
-        function.allow(_DYNAMIC_SHARED, geometry.shared_bytes)
-        function.allow(_NON_PORTABLE_CLUSTER, int(geometry.cluster > _PORTABLE_CLUSTER))
+        function.allow(MAX_DYNAMIC_SHARED, geometry.shared_bytes)
+        function.allow(NON_PORTABLE_CLUSTER, int(geometry.cluster > LARGEST_PORTABLE_CLUSTER))
         cells = [_C_TYPES[kind](_address(value) if kind == "ptr" else value) for kind, value in arguments]
         addresses = (c_void_p * max(len(cells), 1))(*[ctypes.addressof(cell) for cell in cells])
-        cluster = _Attribute(_CLUSTER_DIMENSION, 0, (c_uint32 * 16)(geometry.cluster, 1, 1))
+        cluster = launch_attribute(CLUSTER, geometry.cluster, 1, 1)
         stream = self._cuda.current_stream().cuda_stream
         shared_bytes, count = geometry.shared_bytes, int(geometry.cluster > 1)
-        config = _Config(geometry.grid, geometry.block, shared_bytes, stream, ctypes.pointer(cluster), count)
-        _call("cuLaunchKernelEx", byref(config), function.handle, addresses, None)
+        config = LaunchConfig(geometry.grid, geometry.block, shared_bytes, stream, ctypes.pointer(cluster), count)
+        call("cuLaunchKernelEx", byref(config), function.handle, addresses, None)
 
     def _compiled(self, source: str, options: Sequence[str]) -> bytes:
         major, minor = self._cuda.get_device_capability()
         return find_nvrtc().compile(source, options, target=target_of(10 * major + minor))
 
 
-def have_context(device: int) -> None:
-    """Give this thread the context of a device, unless it has one.
+def have_context(device: int, call: Callable[..., None] = call) -> None:
+    """Give this thread the context of a device, unless it has one. `call` calls the driver.
 
     torch leaves that to the first call of the runtime, which a thread need not have made: its memory may be cached.
     """
     context = c_void_p()
-    _call("cuCtxGetCurrent", byref(context))
+    call("cuCtxGetCurrent", byref(context))
     if not context.value:
-        _call("cuDevicePrimaryCtxRetain", byref(context), device)
-        _call("cuCtxSetCurrent", context)
+        call("cuDevicePrimaryCtxRetain", byref(context), device)
+        call("cuCtxSetCurrent", context)
 
 
 @functools.cache
@@ -279,23 +234,3 @@ def _live() -> Live:
 
 def _address(value: Any) -> int:
     return 0 if value is None else int(value.data_ptr())
-
-
-@functools.cache
-def _driver() -> ctypes.CDLL:
-    library = ctypes.CDLL("libcuda.so.1")
-    for name, arguments in _SIGNATURES.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = arguments, c_int
-    return library
-
-
-def _call(name: str, *arguments: Any) -> None:
-    _check(name, getattr(_driver(), name)(*arguments))
-
-
-def _check(name: str, code: int) -> None:
-    if code:
-        text = c_char_p()
-        _driver().cuGetErrorString(code, byref(text))
-        raise RuntimeError(f"CUDA error {code} in {name}: {(text.value or b'unknown error').decode()}")

@@ -1,45 +1,15 @@
 """Streams, events and captured graphs through the CUDA driver alone, in the context that is current."""
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ctypes import POINTER, byref, c_float, c_int, c_size_t, c_uint, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
-from functools import cache
-from typing import Any
+from ctypes import byref, c_uint64, c_void_p
 
-from .loaded_kernel import CudaLaunchError, call, declare
+from .cuda_driver import CudaLaunchError, call
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL
-_SIGNATURES: dict[str, Sequence[Any]] = {
-    "cuCtxSynchronize": (),
-    "cuStreamCreate": (POINTER(c_void_p), c_uint),
-    "cuStreamSynchronize": (c_void_p,),
-    "cuStreamBeginCapture_v2": (c_void_p, c_int),
-    "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
-    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
-    "cuGraphUpload": (c_void_p, c_void_p),
-    "cuGraphLaunch": (c_void_p, c_void_p),
-    "cuGraphExecDestroy": (c_void_p,),
-    "cuGraphDestroy": (c_void_p,),
-    "cuEventCreate": (POINTER(c_void_p), c_uint),
-    "cuEventRecordWithFlags": (c_void_p, c_void_p, c_uint),
-    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
-    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
-    "cuMemFree_v2": (c_uint64,),
-    "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, c_void_p),
-    "cuMemsetD16Async": (c_uint64, c_uint16, c_size_t, c_void_p),
-    "cuMemsetD32Async": (c_uint64, c_uint32, c_size_t, c_void_p),
-    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
-    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
-}
-
-
-@cache
-def prepare() -> None:
-    """Make the functions of this module usable, before any other is used. Raises `OSError`."""
-    declare(_SIGNATURES)
 
 
 def allocate(size_bytes: int) -> int:
@@ -131,7 +101,6 @@ class Stopwatch:
     """Two events: the device's own time between two points of a stream or of a captured graph."""
 
     def __init__(self) -> None:
-        prepare()
         self._begin, self._end = c_void_p(), c_void_p()
         for event in (self._begin, self._end):
             call("cuEventCreate", byref(event), 0)

@@ -6,9 +6,11 @@ protection, though: against hostile *host* code a read-only mapping is no wall.
 """
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
 from functools import cache
 from typing import Any
+
+from .cuda_driver import function, words_of
 
 DEVICE = 0
 PINNED = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
@@ -55,27 +57,6 @@ class MemoryAccess(ctypes.Structure):
     """CUmemAccessDesc."""
 
     _fields_ = (("location", Location), ("flags", c_int))
-
-
-# Device addresses and allocation handles are 64-bit integers; none of these calls has a second version.
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "cuGetErrorName": (c_int, POINTER(c_char_p)),
-    "cuInit": (c_uint,),
-    "cuDeviceGet": (POINTER(c_int), c_int),
-    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
-    "cuCtxSetCurrent": (c_void_p,),
-    "cuCtxSynchronize": (),
-    "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(AllocationProperties), c_int),
-    "cuMemCreate": (POINTER(c_uint64), c_size_t, POINTER(AllocationProperties), c_uint64),
-    "cuMemRelease": (c_uint64,),
-    "cuMemExportToShareableHandle": (c_void_p, c_uint64, c_int, c_uint64),
-    "cuMemImportFromShareableHandle": (POINTER(c_uint64), c_void_p, c_int),
-    "cuMemAddressReserve": (POINTER(c_uint64), c_size_t, c_size_t, c_uint64, c_uint64),
-    "cuMemAddressFree": (c_uint64, c_size_t),
-    "cuMemMap": (c_uint64, c_size_t, c_size_t, c_uint64, c_uint64),
-    "cuMemUnmap": (c_uint64, c_size_t),
-    "cuMemSetAccess": (c_uint64, c_size_t, POINTER(MemoryAccess), c_size_t),
-}
 
 
 def retain_primary_context(device: int = DEVICE) -> None:
@@ -190,21 +171,10 @@ def _primary_context(device: int) -> c_void_p:
     return context
 
 
-@cache
-def _library() -> ctypes.CDLL:
+def _call(name: str, *arguments: Any) -> None:
     try:
-        library = ctypes.CDLL("libcuda.so.1")
+        code = function(name)(*arguments)
     except OSError as error:
         raise CudaError(f"no CUDA driver: {error}") from None
-    for name, arguments in _SIGNATURES.items():
-        getattr(library, name).argtypes = arguments
-    return library
-
-
-def _call(name: str, *arguments: Any) -> None:
-    library = _library()
-    code = getattr(library, name)(*arguments)
     if code:
-        text = c_char_p()
-        library.cuGetErrorName(code, byref(text))
-        raise CudaError(f"{name}: {(text.value or b'error %d' % code).decode()}")
+        raise CudaError(f"{name}: {words_of(code, 'cuGetErrorName') or f'error {code}'}")

@@ -46,10 +46,10 @@ def main(arguments: list[str]) -> None:
     finished, too_large = _wait(poller, child, pid, spec["resident_bytes"])
     if not finished:  # the judge hung up: time is over, or it is dead
         os.kill(pid, signal.SIGKILL)
-    _, status, usage = os.wait4(pid, 0)
+    _, status = os.waitpid(pid, 0)
     end_strangers(set())
     if finished:
-        report = {"status": status, "max_rss_kib": usage.ru_maxrss, "too_large": too_large}
+        report = {"status": status, "too_large": too_large}
         control.send(json.dumps(report).encode())
     os._exit(0)
 

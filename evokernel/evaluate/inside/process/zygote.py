@@ -97,9 +97,9 @@ class Zygote:
         number, pid = self.forks.pop(handle)
         self.poller.unregister(handle)
         os.close(handle)
-        _, status, usage = os.wait4(pid, 0)
+        _, status = os.waitpid(pid, 0)
         strangers = end_strangers({pid for _, pid in self.forks.values()})
-        report = {"ended": number, "status": status, "max_rss_kib": usage.ru_maxrss, "strangers": strangers}
+        report = {"ended": number, "status": status, "strangers": strangers}
         self.control.send(json.dumps(report).encode())
 
     def _end_all(self) -> None:

@@ -14,7 +14,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from ..driver import loaded_kernel, streams, virtual_memory
+from ..driver import streams, virtual_memory
+from ..driver.cuda_driver import CudaLaunchError
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
 from ..process.descriptors import keep_only
@@ -79,7 +80,6 @@ class _Runner:
     def __init__(
         self, channel: socket.socket, flags: SharedFlags, *, prelude_bytes: int, multiprocessors: int, spin: bool
     ) -> None:
-        streams.prepare()
         self._channel = channel
         self._flags = flags
         self._spin = spin
@@ -104,7 +104,7 @@ class _Runner:
             try:
                 self._answer(request, descriptors)
             except Exception as error:  # noqa: BLE001  whatever it is, the judge must hear whose fault it looks like
-                ours = "attach" in request or not isinstance(error, loaded_kernel.CudaLaunchError)
+                ours = "attach" in request or not isinstance(error, CudaLaunchError)
                 self._channel.send(json.dumps(_fault(error, ours=ours)).encode())
                 return
 

@@ -35,7 +35,6 @@ def replay(folder: Path) -> None:
     job = json.loads((folder / JOB).read_text())
     cubins = {path.name: path.read_bytes() for path in (folder / CUBINS).iterdir()}
     virtual_memory.retain_primary_context()
-    streams.prepare()
     stream = streams.Stream()
     buffers = _buffers(job["buffers"], folder / INPUTS, stream)
     recorded = RecordedCandidate({"shapes": [job["plan"]], "stateful": False}, cubins, stream)

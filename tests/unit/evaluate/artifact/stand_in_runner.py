@@ -114,7 +114,7 @@ class StandInHost:
             code = self.processes[number].wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
-        return ForkExit(-code if code < 0 else code << 8, 0, 0)
+        return ForkExit(-code if code < 0 else code << 8, 0)
 
     def forget(self, number: int) -> ForkExit | None:
         ended = self.ending(number, PATIENCE_S)

@@ -11,7 +11,7 @@ from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.profiler import Profiler
 from evokernel.evaluate.instruments.tool_run import ToolRunner
 from evokernel.evaluate.sandbox.levels import detect_sandbox
-from evokernel.evaluate.sandbox.run_once import SandboxedExit
+from evokernel.records.process_exit import ProcessExit
 from tests.unit.evaluate.instruments.reports import REFUSED, launch, raw_page
 from tests.unit.evaluate.instruments.standins import make_tool, printing, recorded
 
@@ -60,7 +60,7 @@ class Listening(ToolRunner):
 
     printed: ClassVar[list[str]] = []
 
-    def run(self, *arguments: Any, **named: Any) -> SandboxedExit:
+    def run(self, *arguments: Any, **named: Any) -> ProcessExit:
         done = super().run(*arguments, **named)
         self.printed.append(done.stdout)
         return done

@@ -9,7 +9,7 @@ import pytest
 from evokernel.evaluate.inside.runner.replay import FAULT_EXIT
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor, ToolRunner, laid_out
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
-from evokernel.evaluate.sandbox.run_once import SandboxedExit
+from evokernel.records.process_exit import ProcessExit
 from tests.unit.evaluate.instruments.standins import PLAN, make_driver, make_tool, recorded
 
 PASS_ON = 'while [ "$1" != "--" ]; do shift; done; shift; "$@"'  # what a tool does with the command it is given
@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 FULL = detect_sandbox().level is SandboxLevel.FULL
 
 
-def works(done: SandboxedExit) -> bool:
+def works(done: ProcessExit) -> bool:
     return "wrote" in done.stdout
 
 
@@ -26,9 +26,7 @@ def driver(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(make_driver(shelf)))
 
 
-def run(
-    toolbox: ToolRunner, shelf: Path, script: str, call: RecordedCall | None = None, answers=works
-) -> SandboxedExit:
+def run(toolbox: ToolRunner, shelf: Path, script: str, call: RecordedCall | None = None, answers=works) -> ProcessExit:
     tool = make_tool(shelf, "tool", script)("tool")
     assert tool is not None
     return toolbox.run(tool, ("--",), call or recorded(), answers=answers, timeout_s=PATIENCE_S)

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evokernel.source.tunables import read_tunables
-from operators.rewrites.triton.base import TritonRewrite
+from operators.rewrites.library import SourceRewrite
 from operators.rewrites.triton.source import TritonModule
 from tests.interpret import SMALL, Case, interpret
 
 Arguments = tuple[list[Any], Callable[[list[Any]], bool]]
 
 
-def offered(rewrite: TritonRewrite, source: str) -> list[str]:
+def offered(rewrite: SourceRewrite, source: str) -> list[str]:
     """Labels of the sites of a rewrite in a source."""
     return [site.label for site in rewrite.sites(TritonModule.parse(source))]
 
 
-def rewritten(rewrite: TritonRewrite, source: str, number: int = 0) -> str:
+def rewritten(rewrite: SourceRewrite, source: str, number: int = 0) -> str:
     """The source after a rewrite at one of its sites, which is fewer afterwards; its tunables stay readable."""
     module = TritonModule.parse(source)
     sites = rewrite.sites(module)

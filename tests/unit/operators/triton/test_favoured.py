@@ -11,7 +11,7 @@ from evokernel.records.step import Context
 from evokernel.source.tunables import read_tunables, skeleton_hash
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from operators.rewrites.triton import REWRITES, favoured
+from operators.rewrites.triton import TRITON_REWRITES
 from operators.rules.rewrite import Rewrite
 from tests.unit.operators.triton.sources import GEMM
 
@@ -26,11 +26,11 @@ def context(task: Task, step: int) -> Context:
 
 @pytest.mark.parametrize(("name", "kinds"), [("gemm", set()), ("softmax", set()), ("gemm_deep", {"split_k"})])
 def test_a_long_sum_with_few_results_calls_for_shares(name: str, kinds: set[str]) -> None:
-    assert favoured(load_task(name)) == kinds <= REWRITES.keys()
+    assert TRITON_REWRITES.favoured(load_task(name)) == kinds <= TRITON_REWRITES.by_name.keys()
 
 
 def test_a_task_without_a_gpu_calls_for_nothing() -> None:
-    assert favoured(load_task("gemm").on("cpu")) == frozenset()
+    assert TRITON_REWRITES.favoured(load_task("gemm").on("cpu")) == frozenset()
 
 
 def test_the_operator_draws_them_more_often() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators.rewrites.triton import REWRITES, apply, moves
+from operators.rewrites.triton import TRITON_REWRITES
 from operators.rewrites.triton.source import TritonModule
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX, after, changed, labels, move
 
@@ -65,11 +65,11 @@ def test_a_loop_around_a_loop_can_be_flattened() -> None:
     assert not labels(SOFTMAX, "flatten_loop")
 
 
-@pytest.mark.parametrize("name", sorted(REWRITES))
+@pytest.mark.parametrize("name", sorted(TRITON_REWRITES.by_name))
 def test_a_move_is_not_offered_twice_at_its_place(name: str) -> None:
     for source in (GEMM, SOFTMAX):
         for label in labels(source, name):
-            rewritten = apply(source, move(source, name, label))
+            rewritten = TRITON_REWRITES.apply(source, move(source, name, label))
             assert rewritten != source
             TritonModule.parse(rewritten)
             assert len(labels(rewritten, name)) < len(labels(source, name)), label
@@ -120,6 +120,6 @@ def test_each_launch_passes_its_own_arguments() -> None:
 
 
 def test_texts_that_are_no_kernels_have_no_moves() -> None:
-    assert moves("def run(:") == moves("x = 1") == ()
+    assert TRITON_REWRITES.moves("def run(:") == TRITON_REWRITES.moves("x = 1") == ()
     with pytest.raises(ValueError, match="no move"):
-        apply("x = 1", move(GEMM, "group_programs"))
+        TRITON_REWRITES.apply("x = 1", move(GEMM, "group_programs"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.source.tunables import read_tunables
-from operators.rewrites.triton import apply, moves
+from operators.rewrites.triton import TRITON_REWRITES
 from operators.rewrites.triton.source import TritonModule
 from tests.interpret import SMALL, Case, gemm, interpret, softmax
 from tests.unit.operators.triton.sources import GEMM, SOFTMAX
@@ -26,9 +26,9 @@ def sequence(source: str, rng: random.Random, length: int) -> list[str]:
     """Words of random moves, the source before and after them."""
     trail = [source]
     for _ in range(length):
-        offered = moves(trail[-1])
+        offered = TRITON_REWRITES.moves(trail[-1])
         kind = rng.choice(sorted({move.rewrite for move in offered}))
-        trail.append(apply(trail[-1], rng.choice([move for move in offered if move.rewrite == kind])))
+        trail.append(TRITON_REWRITES.apply(trail[-1], rng.choice([move for move in offered if move.rewrite == kind])))
     return trail
 
 
@@ -36,11 +36,13 @@ def rewritten() -> Iterator[tuple[str, str, str]]:
     """Seed, words and text: each kind of move once per kind of place, then sequences."""
     for seed in ODD:
         kinds = {
-            (move.rewrite, move.label.split()[-1]): move for move in moves(seed) if move.rewrite != "eviction_policy"
+            (move.rewrite, move.label.split()[-1]): move
+            for move in TRITON_REWRITES.moves(seed)
+            if move.rewrite != "eviction_policy"
         }
         for move in kinds.values():
             if seed != SUMMED or move.rewrite == "dot_chain":
-                yield seed, f"{move.rewrite}: {move.label}", apply(seed, move)
+                yield seed, f"{move.rewrite}: {move.label}", TRITON_REWRITES.apply(seed, move)
         for number in range(4):
             yield seed, f"sequence {number}", sequence(seed, random.Random(number), 6)[-1]
 

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from evokernel.errors import ModelsUnavailable
-from evokernel.llm.call_log import MemoryLog
 from evokernel.llm.transport import prompt_bound_tokens
 from evokernel.protocols import CallLog
 from evokernel.records.candidate import Usage
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
+from evokernel.testing.call_log import MemoryLog
 
 Script = Callable[[ModelRequest], "str | Reply | Awaitable[str | Reply]"]
 

@@ -1,0 +1,13 @@
+"""State of a search that a store alone gives."""
+
+from pathlib import Path
+
+from archive.store import Store
+from evokernel.engine.state import SearchState
+
+
+def replay_store(path: Path, state: SearchState) -> SearchState:
+    """Fold the facts of a store file into a fresh state and return it."""
+    with Store.open(path, write=False) as store:
+        state.replay(store.facts())
+    return state
