@@ -92,15 +92,15 @@ class Search:
         self.stop_asked = ""
         self.thinking = ModelGate(parts.model, self.tell, most=parts.thinkers_at_once, clock=clock)
 
-    def stop(self, reason: str) -> None:
-        """Ask nothing more; what is in flight is finished and committed."""
-        self.stop_asked = reason
-        self.thinking.hush()
-
     @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
         return self.state.standing
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more; what is in flight is finished and committed."""
+        self.stop_asked = reason
+        self.thinking.hush()
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
