@@ -18,6 +18,7 @@ from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
+from evokernel.engine.resume import resume
 from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
@@ -120,29 +121,10 @@ class Search:
     def _begun(self, evaluator: Evaluator) -> "SearchSession":
         """Bring the state to where the store ends, and open a session of the store."""
         begin_run(self.parts.store, self.config, evaluator.identity, self.tell)
-        images = self._replayed(evaluator.identity)
+        images = resume(self.parts.store, self.state, self.config, evaluator.identity, tell=self.tell)
         surroundings = self._look_around(evaluator.identity)
         self.parts.store.session_start()
         return SearchSession(self, evaluator, images=images, surroundings=surroundings)
-
-    def _replayed(self, evaluator: EvaluatorIdentity) -> Snapshots:
-        """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
-        images = Snapshots(self.parts.store, self.state, self.config, evaluator=evaluator)
-        images.restore()
-        facts = self.parts.store.facts(after=self.state.seq)
-        self.state.replay(facts, task_hash=evaluator.task_hash, device=evaluator.device)
-        for proposal in self.parts.store.open_leases():
-            self.state.archipelago.pending(proposal)
-        if self._ended_elsewhere(images.fits):
-            self.tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
-        return images
-
-    def _ended_elsewhere(self, fits: str) -> bool:
-        """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
-        seq, noted, *under = (self.parts.store.meta("fingerprint") or "0 none").split()
-        store = self.parts.store
-        comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
-        return comparable and noted != self.state.fingerprint()
 
     def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
         return SearchSetting(
@@ -195,10 +177,6 @@ class SearchSession:
         """Where the run stands."""
         return self.state.standing
 
-    @property
-    def _stop_asked(self) -> str:
-        return self._search.stop_asked
-
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
         store, session = self._parts.store, self._time
@@ -206,7 +184,7 @@ class SearchSession:
         try:
             await session.during(self._seed())
             reason = await self._loop()
-            if not self._stop_asked and not self._handed_in_only:
+            if not self._search.stop_asked and not self._handed_in_only:
                 await session.during(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
             self._images.take(at_once=True)
@@ -256,10 +234,10 @@ class SearchSession:
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
         if self._handed_in_only:
-            return self._stop_asked
+            return self._search.stop_asked
         if self._thinking.spent:
             return self._thinking.spent
-        reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
+        reason = self._search.stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
             self._thinking.hush()  # it cannot go away again: nothing more is paid for
         return reason
@@ -375,7 +353,7 @@ class SearchSession:
         contenders = crown.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
-            if self._stop_asked:
+            if self._search.stop_asked:
                 return
             try:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
