@@ -19,13 +19,13 @@ from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.rejudging import rejudge_leaders
+from evokernel.engine.resume import resume
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
 from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchSetting, SearchState
 from evokernel.engine.stoppers import FirstOf
-from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, asks_model
@@ -94,15 +94,15 @@ class Search:
         self.stop_asked = ""
         self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, clock=clock)
 
-    def stop(self, reason: str) -> None:
-        """Ask nothing more; what is in flight is finished and committed."""
-        self.stop_asked = reason
-        self.gate.stop_new_calls()
-
     @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
         return self.state.standing
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more; what is in flight is finished and committed."""
+        self.stop_asked = reason
+        self.gate.stop_new_calls()
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason.
@@ -131,7 +131,8 @@ class Search:
                     store, self.state, evaluator, evaluator.identity, notify=self.notify, at_once=self.in_flight
                 )
             )
-            images, surroundings = self._replayed(evaluator.identity), self._look_around(evaluator.identity)
+            images = resume(store, self.state, self.config, evaluator.identity, notify=self.notify)
+            surroundings = self._look_around(evaluator.identity)
             session = SearchSession(self, evaluator, clock=clock, images=images, surroundings=surroundings)
             reason = await session.run()
         except asyncio.CancelledError:
@@ -141,27 +142,6 @@ class Search:
             clock.note()
             store.session_end(reason)
         return reason
-
-    def _replayed(self, evaluator: EvaluatorIdentity) -> Snapshots:
-        """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
-        self.state.verdict_filter = verdict_filter_of(self.parts.store, evaluator)
-        images = Snapshots(self.parts.store, self.state, self.config, evaluator=evaluator)
-        images.restore()
-        facts = self.parts.store.facts(after=self.state.seq)
-        self.state.replay(facts)
-        for proposal in self.parts.store.open_leases():
-            self.state.archipelago.pending(proposal)
-        if self._ended_elsewhere(images.fits):
-            text = "replaying the store gave another state than the last session ended in"
-            self.notify(Notice(text, warning=True, kind=RemarkKind.FAULT))
-        return images
-
-    def _ended_elsewhere(self, fits: str) -> bool:
-        """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
-        seq, noted, *under = (self.parts.store.meta("fingerprint") or "0 none").split()
-        store = self.parts.store
-        comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
-        return comparable and noted != self.state.fingerprint()
 
     def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
         return SearchSetting(
@@ -221,16 +201,12 @@ class SearchSession:
         """Where the run stands."""
         return self.state.standing
 
-    @property
-    def _stop_asked(self) -> str:
-        return self._search.stop_asked
-
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
         try:
             await self._clock.during(self._seed())
             reason = await self._loop()
-            if not self._stop_asked and not self._handed_in_only:
+            if not self._search.stop_asked and not self._handed_in_only:
                 await self._clock.during(self._measure_finals())
             self._parts.store.set_meta("fingerprint", self._fingerprint())
             self._images.take(at_once=True)
@@ -275,10 +251,10 @@ class SearchSession:
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
         if self._handed_in_only:
-            return self._stop_asked
+            return self._search.stop_asked
         if self._gate.spent:
             return self._gate.spent
-        reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
+        reason = self._search.stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
             self._gate.stop_new_calls()  # it cannot go away again: nothing more is paid for
         return reason
@@ -394,7 +370,7 @@ class SearchSession:
         contenders = finals.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
-            if self._stop_asked:
+            if self._search.stop_asked:
                 return
             try:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
