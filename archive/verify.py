@@ -88,7 +88,9 @@ def _calls(database: Database) -> list[str]:
 
 def _texts(database: Database) -> list[str]:
     found, last = [], ""
-    while page := database.rows("SELECT hash, size_bytes, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)):
+    while page := database.rows(
+        "SELECT hash, size_bytes, body FROM texts WHERE hash > ? ORDER BY hash LIMIT 200", (last,)
+    ):
         for row in page:
             try:
                 data = unpack(row["body"]).encode()
