@@ -189,10 +189,7 @@ class Store:
 
     def put_image(self, body: bytes, *, fits: str, seq: int) -> None:
         """Keep an image of the state after a fact in place of the last one; `fits` says what it may be used for."""
-        sql = "INSERT INTO images VALUES ('state', ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "
-        self.database.execute(
-            f"{sql} seq = excluded.seq, fits = excluded.fits, body = excluded.body", (seq, fits, body)
-        )
+        self.database.execute("INSERT OR REPLACE INTO images VALUES ('state', ?, ?, ?)", (seq, fits, body))
 
     def image(self, *, fits: str) -> bytes | None:
         """Return the image of the state, if there is one that fits."""
