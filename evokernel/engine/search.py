@@ -14,7 +14,9 @@ from typing import TypeVar
 from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
+from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
+from evokernel.engine.fold import FactFold
 from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
@@ -23,7 +25,7 @@ from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
 from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
-from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.state import SearchState
 from evokernel.engine.stoppers import FirstOf
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
@@ -88,7 +90,7 @@ class Search:
         self._seeds = seeds
         self._in_flight = in_flight
         self._handed_in_only = handed_in_only
-        self.state = SearchState(parts.archipelago, parts.language)
+        self._fold = FactFold(parts.archipelago, parts.language)
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._thinking = ModelGate(parts.model, self._tell, most=parts.thinkers_at_once, clock=clock)
@@ -96,12 +98,17 @@ class Search:
         self._appraiser: PromotionPolicy | None = None
         self._surroundings: SearchSetting | None = None
         self._time: RunClock | None = None
-        self._images: Snapshots | None = None
+        self._snapshots: Snapshots | None = None
+
+    @property
+    def state(self) -> SearchState:
+        """The state after the facts so far; only looked at."""
+        return self._fold.state
 
     @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
-        return self.state.standing
+        return self.state.progress
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
@@ -141,7 +148,7 @@ class Search:
             if not self._stop_asked and not self._handed_in_only:
                 await session.during(self._crown())
             store.set_meta("fingerprint", self._fingerprint())
-            _started(self._images).take(at_once=True)
+            _started(self._snapshots).take(at_once=True)
         except asyncio.CancelledError:
             reason = "stopped at once"
             raise
@@ -152,15 +159,14 @@ class Search:
         return reason
 
     def replay(self) -> None:
-        """Apply every committed fact that no image holds, and compare with the state the last session ended in."""
-        started = _started(self._evaluator_identity)
-        images = self._images = Snapshots(self._parts.store, self.state, self._config, evaluator=started)
-        images.restore()
-        facts = self._parts.store.facts(after=self.state.seq)
-        self.state.replay(facts, task_hash=started.task_hash, device=started.device)
-        for proposal in self._parts.store.open_leases():
-            self.state.archipelago.pending(proposal)
-        if self._ended_elsewhere(images.fits):
+        """Apply every committed fact that no snapshot holds, and compare with the state the last session ended in."""
+        started, store = _started(self._evaluator_identity), self._parts.store
+        snapshots = self._snapshots = Snapshots(store, self._fold, self._config, evaluator=started)
+        snapshots.restore()
+        self._fold.replay(store.facts(after=self.state.seq), task_hash=started.task_hash, device=started.device)
+        for proposal in store.open_leases():
+            self._fold.pending(proposal)
+        if self._ended_elsewhere(snapshots.fits):
             self._tell(Notice("replaying the store gave another state than the last session ended in", warning=True))
 
     def _ended_elsewhere(self, fits: str) -> bool:
@@ -176,7 +182,7 @@ class Search:
         leases = list(self._parts.store.open_leases())
         agenda = StepScheduler(
             self._parts.store,
-            self.state,
+            self._fold,
             self._thinking,
             tell=self._tell,
             handed_in_only=self._handed_in_only,
@@ -184,7 +190,7 @@ class Search:
         )
         while True:
             for entry in self._parts.store.take_inbox():
-                self._notes(self.state.apply_inbox(entry))
+                self._notes(self._fold.apply_inbox(entry))
             reason, resting = self._reason(), self._thinking.resting
             while not reason and len(self._tasks) - self._thinking.count < self._in_flight:
                 if leases:
@@ -200,7 +206,7 @@ class Search:
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
-        if self._parts.model is None and self.state.archipelago.thinkers:
+        if self._parts.model is None and self._fold.archipelago.thinkers:
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
         return self._thinking.silenced or "every operator has tried everything it can"
 
@@ -251,13 +257,13 @@ class Search:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
-        context = self.state.context(selection, _started(self._surroundings))
+        context = context_for(selection, self._fold, setting=_started(self._surroundings))
         try:
             answer = await self._thinking.answer(self._parts.operators[selection.operator], context)
         except (BudgetSpent, ModelsUnavailable):
             return  # the step is left out, with what was paid for it; a later session takes it up
-        if self.state.archipelago.thinks(selection.operator):  # looked up now: others may have had the same idea
-            known = self.state.archipelago.memory.known
+        if self._fold.archipelago.thinks(selection.operator):  # looked up now: others may have had the same idea
+            known = self._fold.history.proposed
             answer = self._thinking.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
@@ -279,10 +285,10 @@ class Search:
             case InsightReply():
                 barren = barren_step(selection, asked_seq, usage=answer.usage, exhausted=False)
                 seq = self._parts.store.record_insight(barren, answer.insight)
-                self._notes(self.state.apply_insight(seq, barren, answer.insight))
+                self._notes(self._fold.apply_barren(seq, barren, insight=answer.insight))
                 self._tell(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
-                again = self.state.archipelago.thinks(selection.operator)  # a rule would say the same
+                again = self._fold.archipelago.thinks(selection.operator)  # a rule would say the same
                 self._commit_barren(
                     barren_step(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
                 )
@@ -291,20 +297,20 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.hashes(proposal.candidate).program, _started(self._appraiser)
+        program, appraiser = self._fold.hashes(proposal.candidate).program, _started(self._appraiser)
         with await appraiser.alone(program):
             evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
-            improved, notes = self.state.apply_result(seq, proposal, evaluation)
+            improved, notes = self._fold.apply_result(seq, proposal, evaluation)
             self._tell(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
-            _started(self._images).take()
+            _started(self._snapshots).take()
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
-        known, store = self.state.archipelago.memory.known, self._parts.store
+        known, store = self._fold.history.proposed, self._parts.store
         for candidate in self._seeds:
-            if candidate.id not in known or only_our_faults(store, candidate, self.state.hashes(candidate).program):
+            if candidate.id not in known or only_our_faults(store, candidate, self._fold.hashes(candidate).program):
                 step = self._parts.store.next_step()
                 self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
         for proposal in self._parts.store.open_leases():
@@ -325,7 +331,7 @@ class Search:
             self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
         )
         seed = [self.standing.seed] if self.standing.seed else []
-        contenders = crown.contenders(self.state.archipelago.memory.elites.values())
+        contenders = crown.contenders(self._fold.history.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
             if self._stop_asked:
@@ -336,23 +342,23 @@ class Search:
             except HarnessError as error:
                 self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue
-            self.state.apply_final(evaluation)
+            self._fold.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
                 return
 
     def _store_proposal(self, proposal: Proposal) -> None:
-        hashes = self.state.hashes(proposal.candidate)
+        hashes = self._fold.hashes(proposal.candidate)
         self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
-        self.state.archipelago.pending(proposal)
+        self._fold.pending(proposal)
         self._tell(ProposalCommitted(proposal))
 
     def _commit_barren(self, barren: NoCandidate) -> None:
         seq = self._parts.store.record_barren(barren)
-        self._notes(self.state.apply_barren(seq, barren))
+        self._notes(self._fold.apply_barren(seq, barren))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""
-        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._images).fits}"
+        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._snapshots).fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         paid = self._parts.store.paid()

@@ -11,7 +11,8 @@ from archive.journal import inbox_entry
 from archive.store import Store
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
-from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.context import SearchSetting, context_for
+from evokernel.engine.fold import FactFold
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.compile_kernel import TARGETS
@@ -34,7 +35,7 @@ class NextPrompts:
 
     run_id: str
     config: RunConfig
-    state: SearchState
+    fold: FactFold
     surroundings: SearchSetting
     operators: Mapping[str, Operator]
     next_step: int
@@ -71,12 +72,12 @@ def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
         raise TaskError(f"{error}{moved}") from None
     sheet = {name: float(value) for name, value in json.loads(store.meta("device_sheet") or "{}").items()}
     language, operators, foreign = _language(config, sheet), make_operators(config), foreign_kernels(config, task)
-    state = SearchState(make_archipelago(config, operators, foreign=bool(foreign)), language)
-    _replay(store, state, identity)
+    fold = FactFold(make_archipelago(config, operators, foreign=bool(foreign)), language)
+    _replay(store, fold, identity)
     return NextPrompts(
         run_id=run_id,
         config=config,
-        state=state,
+        fold=fold,
         surroundings=SearchSetting(
             task=task,
             config=config,
@@ -140,11 +141,13 @@ def prompts(outlook: NextPrompts, *, count: int, names: Collection[str] = ()) ->
 
 def _coming(outlook: NextPrompts, *, most: int, names: Collection[str]) -> Iterator[OpenPrompt]:
     for step in range(outlook.next_step, outlook.next_step + most):
-        selection = outlook.state.archipelago.ask(step, rules=False, names=frozenset(names))
+        selection = outlook.fold.archipelago.selector.select(
+            step, outlook.fold.state.archipelago, rules=False, names=frozenset(names)
+        )
         if selection is None:
             continue
         thinker = _thinkers(outlook)[selection.operator]
-        yield OpenPrompt(selection, thinker.prompt(outlook.state.context(selection, outlook.surroundings)))
+        yield OpenPrompt(selection, thinker.prompt(context_for(selection, outlook.fold, setting=outlook.surroundings)))
 
 
 def _thinkers(outlook: NextPrompts) -> dict[str, ModelOperator]:
@@ -170,12 +173,12 @@ def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
         )
 
 
-def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
-    state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
+def _replay(store: Store, fold: FactFold, identity: RunIdentity) -> None:
+    fold.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
     for proposal in store.open_leases():
-        state.archipelago.pending(proposal)
+        fold.pending(proposal)
     for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-        state.apply_inbox(inbox_entry(row, seq=state.seq, at=row["created"]))
+        fold.apply_inbox(inbox_entry(row, seq=fold.state.seq, at=row["created"]))
 
 
 def _language(config: RunConfig, sheet: Mapping[str, float]) -> Language:
