@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
@@ -22,9 +22,6 @@ from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey
 from evokernel.records.llm import Insight, Spending
 
-if TYPE_CHECKING:
-    from evokernel.number_set import NumberSet
-
 __all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
 
 
@@ -41,7 +38,7 @@ class Store:
         self._presence = None if lock is None else FileGuard(database)
         self._session: int | None = None
         self._paid: Spending | None = None
-        self._evaluated: NumberSet | None = None
+        self._evaluated: set[int] | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, write: bool) -> Self:
@@ -151,15 +148,13 @@ class Store:
         if self._lock is None:
             return True
         if self._evaluated is None:
-            from evokernel.number_set import NumberSet  # numpy takes its time, and who only reads needs none
-
-            self._evaluated = NumberSet(map(_short, queries.evaluated_programs(self.database)))
-        return _short(program_hash) in self._evaluated
+            self._evaluated = set(map(hash, queries.evaluated_programs(self.database)))
+        return hash(program_hash) in self._evaluated
 
     def _note_evaluated(self, evaluation: Evaluation) -> None:
         """Remember a program before it is written: one too many costs a look-up, one too few a second evaluation."""
         if self._evaluated is not None:
-            self._evaluated.add(_short(evaluation.key.program_hash))
+            self._evaluated.add(hash(evaluation.key.program_hash))
 
     def commit(self, step: int, evaluation: Evaluation, *, reused_from: int | None = None) -> int:
         """Store the result of a step in flight, end its lease and return the seq.
@@ -187,12 +182,12 @@ class Store:
         seq = queries.result_of(self.database, candidate_id)
         return None if seq is None else self.results([seq])[seq]
 
-    def put_image(self, body: bytes, *, fits: str, seq: int) -> None:
-        """Keep an image of the state after a fact in place of the last one; `fits` says what it may be used for."""
+    def put_snapshot(self, body: bytes, *, fits: str, seq: int) -> None:
+        """Keep a snapshot of the state after a fact in place of the last one; `fits` says what it may be used for."""
         self.database.execute("INSERT OR REPLACE INTO images VALUES ('state', ?, ?, ?)", (seq, fits, body))
 
-    def image(self, *, fits: str) -> bytes | None:
-        """Return the image of the state, if there is one that fits."""
+    def snapshot(self, *, fits: str) -> bytes | None:
+        """Return the snapshot of the state, if there is one that fits."""
         row = self.database.row("SELECT body FROM images WHERE name = 'state' AND fits = ?", (fits,))
         return None if row is None else bytes(row["body"])
 
@@ -325,10 +320,6 @@ class Store:
     def verify(self) -> list[str]:
         """Return what is wrong with the store, one line each; nothing for a sound one."""
         return verify(self.database)
-
-
-def _short(program_hash: str) -> int:
-    return hash(program_hash) % 2**64
 
 
 def _for_reading(path: Path) -> Database:

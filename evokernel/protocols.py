@@ -175,26 +175,13 @@ class CallLog(Protocol):
 
 
 class Archive(Protocol):
-    """The elites of one island, one per niche."""
+    """Decides which elites an island keeps."""
 
-    def add(self, elite: Elite) -> bool:
-        """Take the elite in if it is the best of its niche; say whether it was taken."""
-        ...
+    def add(self, elite: Elite, elites: list[Elite]) -> bool:
+        """Take the elite into those of an island if it is the best of its niche; say whether it was taken.
 
-    def elites(self) -> Sequence[Elite]:
-        """Return all elites in a fixed order."""
-        ...
-
-    def remove(self, candidate_id: str) -> None:
-        """Drop a candidate if it is an elite here."""
-        ...
-
-    def clear(self) -> None:
-        """Forget every elite."""
-        ...
-
-    def __len__(self) -> int:
-        """Return the number of occupied niches."""
+        The same offers give the same list in the same order. The best elite of all is always in it.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
-"""What an operator that asks a model is given to work on: parents from anywhere, a failure, strategies, lessons."""
+"""Work for an operator that asks a model: parents from anywhere, a failure, strategies, lessons."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +9,8 @@ import numpy as np
 from evokernel.protocols import ModelOperator
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import KnownInsight
-from evokernel.records.step import ContextNeed, Selection
+from evokernel.records.step import ContextNeed, Failure, Selection
 from islands.history import History
-from islands.island import Island
 
 RUNG = 0.05
 """How much faster each parent of a ladder is than the one before, as a natural logarithm."""
@@ -19,25 +18,29 @@ TWINS = 0.7
 """From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
 BY_RANK = 0.7
 """How much less likely each stranger is to be a partner than the one that is next better."""
+INSPIRATIONS = 3
 FRESH_FAILURES = 3
 """Repairs are drawn from so many of the newest failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a step works on, as in `evokernel.records.step.Selection`."""
+    """The work of one step, as in `evokernel.records.step.Selection`."""
 
     parents: tuple[Elite, ...] = ()
-    broken: str = ""
+    failed: str = ""
+    """Id of a failed candidate to repair; empty without one."""
     insights: tuple[int, ...] = ()
+    """Seqs of what earlier replies left."""
 
 
-def matter_for(
+def assignment_for(
     operator: ModelOperator,
-    island: Island,
     first: Elite | None,
     *,
-    memory: History,
+    island: str,
+    history: History,
+    repairable: Sequence[Failure],
     rng: np.random.Generator,
     running: Sequence[Selection] = (),
 ) -> Assignment | None:
@@ -45,62 +48,72 @@ def matter_for(
 
     Args:
         operator: what will be asked.
-        island: for whom.
         first: the first parent, as the island picked it; None where it has no elites.
-        memory: all that was tried.
+        island: the name of the island it works for.
+        history: all that was tried.
+        repairable: failures that may be repaired, newest first.
         rng: for every choice here.
-        running: what others are at: a failure or a strategy among it is left to them.
+        running: steps at work: a failure or a strategy among them is left to them.
     """
-    held = {selection.broken for selection in running}
     if ContextNeed.BROKEN in operator.needs:
-        open_ones = [failure for failure in memory.broken.open() if failure.candidate.id not in held][:FRESH_FAILURES]
+        taken_ids = {selection.broken for selection in running}
+        open_ones = [failure for failure in repairable if failure.candidate.id not in taken_ids][:FRESH_FAILURES]
         if not open_ones:
             return None
         name = open_ones[int(rng.integers(len(open_ones)))].candidate.id
-        return Assignment(broken=name, insights=_told(memory, island, name))
+        return Assignment(failed=name, insights=_told(history, island, name))
     if operator.parents == 0:
-        return Assignment(insights=_told(memory, island, ""))
+        return Assignment(insights=_told(history, island, ""))
     if first is None:
         return None
     strategies: tuple[int, ...] = ()
     if ContextNeed.STRATEGY in operator.needs:
         taken = {seq for selection in running for seq in selection.insights}
-        waiting = memory.insights.open_strategies(island.name)
-        open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, memory=memory)]
+        waiting = history.insights.open_strategies(island)
+        open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, history=history)]
         if not open_strategies:
             return None
         strategy = open_strategies[0]
         strategies = (strategy.seq,)
-        about = memory.elites.get(strategy.insight.candidate, first)
-        first = about if memory.near([about]) else first
+        about = history.elites.get(strategy.insight.candidate, first)
+        first = about if history.near([about]) else first
     elif ContextNeed.STRATEGIES in operator.needs:
-        known_ones = memory.insights.strategies(island.name)
-        strategies = tuple(known.seq for known in known_ones if _promises(known, first, memory=memory))[:2]
-    parents = _parents(operator, first, memory=memory, rng=rng)
-    return Assignment(parents, insights=(*strategies, *_told(memory, island, first.candidate.id))) if parents else None
+        known_ones = history.insights.strategies(island)
+        strategies = tuple(known.seq for known in known_ones if _promises(known, first, history=history))[:2]
+    parents = _parents(operator, first, history=history, rng=rng)
+    return Assignment(parents, insights=(*strategies, *_told(history, island, first.candidate.id))) if parents else None
 
 
-def _promises(known: KnownInsight, first: Elite, *, memory: History) -> bool:
+def inspirations(elites: Iterable[Elite], parents: Sequence[Elite], *, history: History) -> tuple[Elite, ...]:
+    """Return good ones of these elites, each another idea than the parents and each other, best first."""
+    shown, found = list(parents), list[Elite]()
+    for elite in sorted(history.near(list(elites)), key=lambda e: (-e.fitness.value, e.seq)):
+        if len(found) < INSPIRATIONS and all(likeness(elite, other) < TWINS for other in (*shown, *found)):
+            found.append(elite)
+    return tuple(found)
+
+
+def _promises(known: KnownInsight, first: Elite, *, history: History) -> bool:
     """Say whether a strategy would lead beyond a kernel: one for a far slower kernel may have been overtaken."""
-    about = memory.elites.get(known.insight.candidate)
+    about = history.elites.get(known.insight.candidate)
     predicted = known.insight.predicted_speedup or 0.0
     if about is None or not predicted > 0:
         return True
     return about.fitness.value + math.log(predicted) > first.fitness.value
 
 
-def _told(memory: History, island: Island, candidate: str) -> tuple[int, ...]:
+def _told(history: History, island: str, candidate: str) -> tuple[int, ...]:
     """Return what goes with the kernel that is worked on: its diagnosis, and the lessons of the island."""
-    return tuple(known.seq for known in memory.insights.told(island.name, candidate))
+    return tuple(known.seq for known in history.insights.told(island, candidate))
 
 
-def _parents(operator: ModelOperator, first: Elite, *, memory: History, rng: np.random.Generator) -> tuple[Elite, ...]:
+def _parents(operator: ModelOperator, first: Elite, *, history: History, rng: np.random.Generator) -> tuple[Elite, ...]:
     if operator.parents == 1:
         return (first,)
     if ContextNeed.LADDER in operator.needs:
-        return ladder(list(memory.elites.values()), first, length=operator.parents)
-    others = [elite for elite in memory.elites.values() if elite.skeleton != first.skeleton]
-    strangers = [elite for elite in memory.near(others) if likeness(elite, first) < TWINS]
+        return ladder(list(history.elites.values()), first, length=operator.parents)
+    others = [elite for elite in history.elites.values() if elite.skeleton != first.skeleton]
+    strangers = [elite for elite in history.near(others) if likeness(elite, first) < TWINS]
     best = {elite.skeleton: elite for elite in sorted(strangers, key=lambda e: (e.fitness.value, -e.seq))}
     ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
     if len(ranked) < operator.parents - 1:

@@ -1,68 +1,55 @@
 """Failed candidates: what is left to repair, and what prompts warn of."""
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from evokernel.records.step import Failure
-from islands.image import FailuresSnapshot
 
 KEPT = 64
 TOLD = 8
 
 
+@dataclass(slots=True)
 class FailureLog:
-    """The latest failures. Only those of `sources` (operators by name) may be repaired, `repairs` times in a line."""
+    """The latest failures."""
 
-    def __init__(self, sources: Collection[str] = (), *, repairs: int = 0) -> None:
-        self._sources = sources
-        self._repairs = repairs
-        self._failures: OrderedDict[str, Failure] = OrderedDict()
-        self._taken: set[str] = set()
+    by_id: dict[str, Failure] = field(default_factory=dict)
+    """By id of the candidate, oldest first."""
+    in_repair: set[str] = field(default_factory=set)
+    """Ids of those that a proposal on its way repairs."""
 
     def add(self, failure: Failure) -> None:
-        """Take in a failed candidate; one that was to mend another has had one try more than that."""
-        before = [self._failures[parent].tries + 1 for parent in failure.parents if parent in self._failures]
-        self._failures[failure.candidate.id] = replace(failure, tries=max(before, default=0))
-        while len(self._failures) > KEPT:
-            self._taken.discard(self._failures.popitem(last=False)[0])
+        """Take in a failed candidate; one that was to repair another has had one try more than that."""
+        before = [self.by_id[parent].tries + 1 for parent in failure.parents if parent in self.by_id]
+        self.by_id[failure.candidate.id] = replace(failure, tries=max(before, default=0))
+        while len(self.by_id) > KEPT:
+            oldest = next(iter(self.by_id))
+            del self.by_id[oldest]
+            self.in_repair.discard(oldest)
 
-    def take(self, parents: Sequence[str]) -> None:
-        """Note that something is on its way that mends these: it goes on from there."""
-        self._taken.update(parent for parent in parents if parent in self._failures)
+    def begin_repair(self, parents: Sequence[str]) -> None:
+        """Note that a proposal on its way repairs these: the next repair starts from there."""
+        self.in_repair.update(parent for parent in parents if parent in self.by_id)
 
-    def tried(self, parents: Sequence[str]) -> None:
-        """Note an attempt to mend these that came to nothing."""
+    def count_try(self, parents: Sequence[str]) -> None:
+        """Note an attempt to repair these that came to nothing."""
         for parent in parents:
-            if parent in self._failures:
-                self._failures[parent] = replace(self._failures[parent], tries=self._failures[parent].tries + 1)
+            if parent in self.by_id:
+                self.by_id[parent] = replace(self.by_id[parent], tries=self.by_id[parent].tries + 1)
 
-    def open(self) -> list[Failure]:
-        """Return what may be repaired, newest first."""
+    def repairable(self, operators: Collection[str], *, repairs: int) -> list[Failure]:
+        """Return what may be repaired, newest first: failures of these operators with fewer than `repairs` tries."""
         return [
             failure
-            for name, failure in reversed(self._failures.items())
-            if name not in self._taken and failure.operator in self._sources and failure.tries < self._repairs
+            for name, failure in reversed(self.by_id.items())
+            if name not in self.in_repair and failure.operator in operators and failure.tries < repairs
         ]
 
     def get(self, candidate_id: str) -> Failure | None:
         """Return a failure by the id of the candidate, while it is remembered."""
-        return self._failures.get(candidate_id)
+        return self.by_id.get(candidate_id)
 
     def warnings(self, parents: Collection[str]) -> tuple[Failure, ...]:
         """Return the latest failures, oldest first, those of these parents last: nearest to where they are read."""
-        ranked = sorted(self._failures.values(), key=lambda failure: bool(set(failure.parents) & set(parents)))
+        ranked = sorted(self.by_id.values(), key=lambda failure: bool(set(failure.parents) & set(parents)))
         return tuple(ranked[-TOLD:])
-
-    def image(self) -> FailuresSnapshot:
-        """Return all that counts as plain values."""
-        return FailuresSnapshot(tuple(self._failures.values()), tuple(sorted(self._taken)))
-
-    def restore(self, image: FailuresSnapshot) -> None:
-        """Become what an image was taken of."""
-        self._failures = OrderedDict((failure.candidate.id, failure) for failure in image.failures)
-        self._taken = set(image.taken)
-
-    def fingerprint(self) -> list[object]:
-        """Return all that counts, in a fixed order."""
-        return [[(name, failure.tries) for name, failure in self._failures.items()], sorted(self._taken)]

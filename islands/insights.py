@@ -1,7 +1,7 @@
 """Words of models that are kept while they pay: strategies to implement, diagnoses, lessons of an island."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from evokernel.records.llm import Insight, InsightKind, KnownInsight
 
@@ -12,11 +12,12 @@ STRATEGY_TRIES = 3
 LESSONS_TOLD = 3
 
 
+@dataclass(slots=True)
 class Insights:
-    """What is known of every insight of a run, by seq."""
+    """Every insight of a run, with what was gained by it."""
 
-    def __init__(self) -> None:
-        self.all: dict[int, KnownInsight] = {}
+    all: dict[int, KnownInsight] = field(default_factory=dict)
+    """By seq."""
 
     def add(self, seq: int, insight: Insight, *, island: str) -> None:
         """Take in a new one."""
@@ -48,10 +49,6 @@ class Insights:
         own = [known for known in diagnoses if known.insight.candidate == candidate]
         lessons = [known for known in self._of(InsightKind.LESSON, island) if holds(known)]
         return [*own[-1:], *lessons[-LESSONS_TOLD:]]
-
-    def fingerprint(self) -> list[object]:
-        """Return all that counts, in a fixed order."""
-        return [(seq, known.island, known.insight, known.gains) for seq, known in sorted(self.all.items())]
 
     def _of(self, kind: InsightKind, island: str) -> Sequence[KnownInsight]:
         return [known for known in self.all.values() if known.insight.kind is kind and known.island in (island, "*")]

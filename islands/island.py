@@ -1,59 +1,57 @@
-"""One population: its archive, its selector, its operators, and how it has been doing."""
+"""One island: the policies of a population, and the population itself."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evokernel.protocols import Archive, Chooser, Selector
 from evokernel.records.fitness import Elite
-from islands.image import Find, IslandSnapshot
 from islands.operator_choice import ByShares
+from islands.references import EliteRef
 
 
 @dataclass(slots=True)
-class Island:
-    """A population. `operators` are shares by name, `chooser` is how one is chosen for a step.
+class Population:
+    """The state of one island."""
 
-    `stale` counts its results since its best elite improved.
-    """
+    elites: list[EliteRef] = field(default_factory=list)
+    """What the archive keeps, in its order."""
+    stale: int = 0
+    """Results since the best elite improved."""
+    picks: Counter[str] = field(default_factory=Counter)
+    """How often each candidate was a parent here, by id."""
+
+    @property
+    def best(self) -> float:
+        """The fitness of the best elite; minus infinity without one."""
+        return max((elite.fitness.value for elite in self.elites), default=float("-inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """The policies of one island."""
 
     name: str
     operators: Mapping[str, float]
+    """Shares by name."""
     archive: Archive
+    """Decides which elites are kept."""
     selector: Selector
+    """Picks parents."""
     chooser: Chooser = field(default_factory=ByShares)
-    best: float = float("-inf")
-    stale: int = 0
-    picks: Counter[str] = field(default_factory=Counter)
+    """Orders the operators for a step."""
 
-    def take(self, elite: Elite) -> bool:
-        """Offer an elite to the archive; say whether it became the island's best."""
-        self.archive.add(elite)
-        if elite.fitness.value <= self.best:
+    def take(self, elite: Elite, population: Population) -> bool:
+        """Offer an elite to the archive; say whether it became the best of the population."""
+        before = population.best
+        self.archive.add(elite, population.elites)
+        if elite.fitness.value <= before:
             return False
-        self.best = elite.fitness.value
-        self.stale = 0
+        population.stale = 0
         return True
 
-    def image(self) -> IslandSnapshot:
-        """Return what it holds as plain values."""
-        best = None if math.isinf(self.best) else self.best
-        return IslandSnapshot(tuple(elite.seq for elite in self.archive.elites()), best, self.stale, dict(self.picks))
-
-    def restore(self, image: IslandSnapshot, *, find: Find) -> None:
-        """Become what an image was taken of."""
-        self.archive.clear()
-        for seq in image.elites:
-            self.archive.add(find(seq))
-        self.best = float("-inf") if image.best is None else image.best
-        self.stale = image.stale
-        self.picks = Counter(image.picks)
-
-    def restart(self, survivor: Elite) -> None:
-        """Forget the population and go on from one survivor."""
-        self.archive.clear()
-        self.picks.clear()
-        self.best = float("-inf")
-        self.take(survivor)
-        self.stale = 0
+    def restart(self, population: Population, *, survivor: Elite) -> None:
+        """Empty the population and go on from one survivor."""
+        population.elites.clear()
+        population.picks.clear()
+        self.take(survivor, population)

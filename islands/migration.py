@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping
 
-from islands.island import Island
+from islands.island import Island, Population
 from islands.topology import Graph
 
 
-def migrate(islands: Mapping[str, Island], graph: Graph, *, count: int) -> int:
+def migrate(islands: Mapping[str, Island], populations: Mapping[str, Population], *, graph: Graph, count: int) -> int:
     """Exchange `count` elites along every edge; return how many an archive took. All leave before any arrive."""
     travellers = {
-        name: sorted(island.archive.elites(), key=lambda e: (-e.fitness.value, e.seq))[:count]
-        for name, island in islands.items()
+        name: sorted(population.elites, key=lambda e: (-e.fitness.value, e.seq))[:count]
+        for name, population in populations.items()
     }
     taken = 0
     for source, target in sorted(graph.edges):
+        population = populations[target]
         for elite in travellers[source]:
-            if elite not in islands[target].archive.elites():
-                islands[target].take(elite)
-                taken += elite in islands[target].archive.elites()
+            if elite in population.elites:
+                continue
+            islands[target].take(elite, population)
+            if elite in population.elites:
+                taken += 1
     return taken

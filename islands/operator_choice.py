@@ -16,7 +16,7 @@ class ByShares:
     """Draws by the configured shares."""
 
     def order(
-        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
+        self, shares: Mapping[str, float], records: Mapping[str, OperatorRecord], rng: np.random.Generator
     ) -> Sequence[str]:
         """Return the names as drawn, without replacement (by exponential clocks: Efraimidis and Spirakis 2006)."""
         waits = {
@@ -34,26 +34,26 @@ class ByGain:
     """
 
     def order(
-        self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: np.random.Generator
+        self, shares: Mapping[str, float], records: Mapping[str, OperatorRecord], rng: np.random.Generator
     ) -> Sequence[str]:
         """Return the names, the most promising first."""
-        drawn = ByShares().order(shares, accounts, rng)
+        drawn = ByShares().order(shares, records, rng)
         if rng.random() < EXPLORE:
             return drawn
-        total = sum(accounts.get(name, OperatorRecord()).count for name in shares)
-        ratios = {name: ratio(accounts.get(name, OperatorRecord())) for name in shares}
+        total = sum(records.get(name, OperatorRecord()).count for name in shares)
+        ratios = {name: ratio(records.get(name, OperatorRecord())) for name in shares}
         scale = max(ratios.values(), default=0.0) or 1.0
 
         def bound(name: str) -> float:
-            count = accounts.get(name, OperatorRecord()).count
+            count = records.get(name, OperatorRecord()).count
             return math.inf if count == 0 else ratios[name] + scale * math.sqrt(math.log(total) / (2 * count))
 
         return sorted(drawn, key=bound, reverse=True)
 
 
-def ratio(account: OperatorRecord) -> float:
+def ratio(record: OperatorRecord) -> float:
     """Return the gain for a dollar; 0 where there is none."""
-    return account.gain / account.cost_usd if account.cost_usd > 0 else 0.0
+    return record.gain / record.cost_usd if record.cost_usd > 0 else 0.0
 
 
 CHOOSERS: Mapping[str, type[Chooser]] = {"shares": ByShares, "ucb": ByGain}

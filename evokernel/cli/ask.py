@@ -45,7 +45,7 @@ def command(place: Path, count: int, out: Path, operators: tuple[str, ...], forc
         click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")
         return
     run = outlook.surroundings
-    manifest = FolderManifest(outlook.run_id, run.task.name, outlook.config.language, outlook.state.seq, ())
+    manifest = FolderManifest(outlook.run_id, run.task.name, outlook.config.language, outlook.fold.state.seq, ())
     asked = [(prompt.selection.origin, prompt.messages, prompt.repeats) for prompt in found]
     made = write_questions(out, manifest, asked, force=force)
     shown = table("prompt", "operator", "island", "about")

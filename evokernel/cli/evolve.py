@@ -78,7 +78,7 @@ async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
             watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
             ended = await run_session(engine, view, watch.snapshot)
         best, run, spent = find_best(store), run_facts(store), store.spent()
-    judged = engine.state.standing.results
+    judged = engine.state.progress.results
     summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
     if ended.hung_up:
         let_go_of_stdout()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status, floor_share
 from evokernel.records.fitness import Elite
+from islands.references import EliteRef
 
 
 @dataclass(slots=True)
@@ -20,10 +21,10 @@ class RunProgress:
     copied: int = 0
     correct: int = 0
     since_improvement: int = 0
-    best: Elite | None = None
+    best: EliteRef | None = None
     best_by_workload: dict[str, float] = field(default_factory=dict)
     roofline_share: float | None = None
-    seed: Elite | None = None
+    seed: EliteRef | None = None
     last_failure: Evaluation | None = field(default=None, repr=False)
 
     def take(self, proposal: Proposal, evaluation: Evaluation, elite: Elite | None, *, barred: bool = False) -> bool:

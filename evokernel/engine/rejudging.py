@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from archive.identity import JUDGED_BY
 from archive.queries import judged_by_another
 from archive.store import Store
-from evokernel.engine.snapshot import image_of, restore
+from evokernel.engine.fold import FactFold
 from evokernel.engine.state import SearchState
 from evokernel.engine.verdict_filter import VerdictFilter, verdict_filter_of
 from evokernel.errors import HarnessError
@@ -25,7 +25,7 @@ LEADERS = 32
 
 async def rejudge_leaders(
     store: Store,
-    state: SearchState,
+    fold: FactFold,
     evaluator: Evaluator,
     identity: EvaluatorIdentity,
     *,
@@ -36,7 +36,7 @@ async def rejudge_leaders(
 
     Args:
         store: of the run; what is judged is written there at once, so that a killed session loses none of it.
-        state: fresh; it is fresh again at the end.
+        fold: with a fresh state, which it leaves as it is.
         evaluator: started already.
         identity: what it said of itself.
         notify: hears how many there are.
@@ -46,7 +46,7 @@ async def rejudge_leaders(
     if store.meta(JUDGED_BY) == written:
         return  # once: what leads now was judged by this evaluator, or beaten by what was
     if judged_by_another(store.database, task_hash=now.task_hash, device=now.device, version=now.version):
-        kernels = [each for name, each in _leading(store, state, now).items() if name not in now.again]
+        kernels = [each for name, each in _leading(store, fold, now).items() if name not in now.again]
         notify(
             Notice(
                 f"the evaluator or the text of the task has changed: {len(kernels)} leading kernels are judged again"
@@ -66,23 +66,18 @@ async def rejudge_leaders(
     store.set_meta(JUDGED_BY, written)
 
 
-def _leading(store: Store, state: SearchState, now: VerdictFilter) -> dict[str, Elite]:
+def _leading(store: Store, fold: FactFold, now: VerdictFilter) -> dict[str, Elite]:
     """Return the kernels that lead by the verdicts of then, by program."""
-    blank = image_of(state)
-    state.verdict_filter = VerdictFilter(now.task_hash, now.device)
-    state.replay(store.facts())
-    found = {each.program_hash: each for each in leading(state)}
-    restore(state, blank, {})
-    state.verdict_filter = now
-    return found
+    then = fold.anew(VerdictFilter(now.task_hash, now.device))
+    then.replay(store.facts())
+    return {each.program_hash: each for each in leading(then.state)}
 
 
 def leading(state: SearchState) -> Iterable[Elite]:
     """Yield the kernels that a search builds on or reports; one may come twice."""
-    memory = state.archipelago.memory
-    for island in state.archipelago.islands.values():
-        yield from island.archive.elites()
-    yield from sorted(memory.elites.values(), key=lambda elite: (-elite.fitness.value, elite.seq))[:LEADERS]
-    yield from (memory.elites[name] for name in memory.pinned if name in memory.elites)
-    if state.standing.seed is not None:
-        yield state.standing.seed
+    history = state.archipelago.history
+    yield from state.archipelago.elites()
+    yield from sorted(history.elites.values(), key=lambda elite: (-elite.fitness.value, elite.seq))[:LEADERS]
+    yield from (history.elites[name] for name in history.pinned if name in history.elites)
+    if state.progress.seed is not None:
+        yield state.progress.seed

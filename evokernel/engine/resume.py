@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from archive.store import Store
 from evokernel.config.run import RunConfig
+from evokernel.engine.fold import FactFold
 from evokernel.engine.snapshot import Snapshots
-from evokernel.engine.state import SearchState
 from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
@@ -14,35 +14,35 @@ from evokernel.records.remarks import RemarkKind
 
 def resume(
     store: Store,
-    state: SearchState,
+    fold: FactFold,
     config: RunConfig,
     evaluator: EvaluatorIdentity,
     *,
     notify: Callable[[Notice], None],
 ) -> Snapshots:
-    """Apply every committed fact that no image holds, and compare with the state the last session ended in.
+    """Apply every committed fact that no snapshot holds, and compare with the state the last session ended in.
 
     Args:
         store: of the run; open for writing.
-        state: fresh.
+        fold: with a fresh state.
         config: all of it but the budget shapes the state.
         evaluator: results of another task or device count for nothing.
         notify: hears of a state that is another one.
     """
-    state.verdict_filter = verdict_filter_of(store, evaluator)
-    images = Snapshots(store, state, config, evaluator=evaluator)
-    images.restore()
-    state.replay(store.facts(after=state.seq))
+    fold.verdict_filter = verdict_filter_of(store, evaluator)
+    snapshots = Snapshots(store, fold, config, evaluator=evaluator)
+    snapshots.restore()
+    fold.replay(store.facts(after=fold.state.seq))
     for proposal in store.open_leases():
-        state.archipelago.pending(proposal)
-    if _ended_elsewhere(store, state, fits=images.fits):
+        fold.pending(proposal)
+    if _ended_elsewhere(store, fold.state.fingerprint(), fits=snapshots.fits):
         text = "replaying the store gave another state than the last session ended in"
         notify(Notice(text, warning=True, kind=RemarkKind.FAULT))
-    return images
+    return snapshots
 
 
-def _ended_elsewhere(store: Store, state: SearchState, *, fits: str) -> bool:
-    """Whether the last session, under the same rules and settings, ended in another state of the same facts."""
+def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
+    """Say whether the last session, under the same rules and settings, ended in another state of the same facts."""
     seq, noted, *under = (store.meta("fingerprint") or "0 none").split()
     comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
-    return comparable and noted != state.fingerprint()
+    return comparable and noted != fingerprint

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from archive.store import Store
+from evokernel.engine.context import selection_again
+from evokernel.engine.fold import FactFold
 from evokernel.engine.inbox import Submission
 from evokernel.engine.model_gate import ModelGate, record_answer
-from evokernel.engine.state import SearchState
 from evokernel.protocols import asks_model
 from evokernel.records.candidate import Proposal
 from evokernel.records.events import Notice
@@ -42,7 +43,7 @@ class StepScheduler:
 
     Args:
         store: where the numbers and the calls of earlier sessions are.
-        state: of the search, replayed.
+        fold: with the state of the search, replayed.
         gate: says whether another model may be asked.
         notify: hears what is left alone.
         handed_in_only: give out nothing but what others have handed in.
@@ -52,7 +53,7 @@ class StepScheduler:
     def __init__(
         self,
         store: Store,
-        state: SearchState,
+        fold: FactFold,
         gate: ModelGate,
         *,
         notify: Callable[[Notice], None],
@@ -61,7 +62,7 @@ class StepScheduler:
     ) -> None:
         self._store = store
         self._calls = store.calls
-        self._state = state
+        self._fold = fold
         self._gate = gate
         self._notify = notify
         self._handed_in_only = handed_in_only
@@ -91,22 +92,22 @@ class StepScheduler:
         return self._taken_up(origin) if origin is not None else None
 
     def _taken_up(self, origin: Origin) -> Selection | None:
-        return self._state.taken_up(origin, recall=self._recall)
+        return selection_again(origin, self._fold, recall=self._recall)
 
     def _recall(self, name: str) -> Elite | None:
         result = self._store.result_of(name)
         if result is None:
             return None
-        now = replace(result, evaluation=self._state.verdict_filter.current(result.evaluation))
+        now = replace(result, evaluation=self._fold.verdict_filter.current(result.evaluation))
         return now.elite() if now.evaluation.ok else None
 
     def _answered(self, step: int) -> Selection | None:
         """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""
-        for entry, answer in self._state.answers.items():
+        for entry, answer in self._fold.state.answers.items():
             if entry in self._told:
                 continue
             self._told.add(entry)
-            operator = self._state.archipelago.operators.get(answer.operator)
+            operator = self._fold.archipelago.operators.get(answer.operator)
             selection = self._taken_up(answer.origin(step))
             if operator is not None and asks_model(operator) and selection is not None:
                 record_answer(self._calls, answer, step, role=operator.role)
@@ -121,7 +122,7 @@ class StepScheduler:
         recorded = self._replayed.get(step)
         if recorded is None or not self._gate.room:
             return None
-        by_title = {known.insight.title: seq for seq, known in self._state.archipelago.memory.insights.all.items()}
+        by_title = {known.insight.title: seq for seq, known in self._fold.history.insights.all.items()}
         if any(title not in by_title for title in recorded.insights):
             return None
         insights = tuple(by_title[title] for title in recorded.insights)
@@ -129,28 +130,34 @@ class StepScheduler:
         return self._taken_up(origin)
 
     def _handed_in(self, step: int) -> Proposal | None:
-        handed_in = self._state.next_injected()
+        handed_in = self._fold.next_injected()
         return None if handed_in is None else self._proposal(handed_in, step)
 
     def _asked(self, step: int) -> Selection | None:
         if self._handed_in_only:
             return None
         gate = self._gate
-        return self._state.archipelago.ask(step, models=gate.room, may_ask=gate.may_ask, running=tuple(gate.running))
+        return self._fold.archipelago.selector.select(
+            step,
+            self._fold.state.archipelago,
+            models=gate.room,
+            may_ask=gate.may_ask,
+            running=tuple(gate.running),
+        )
 
     def _proposal(self, handed_in: Submission, step: int) -> Proposal:
         """Return the proposal of a source that was handed in; of its lineage, what the run knows."""
-        memory = self._state.archipelago.memory
+        history = self._fold.history
         return Proposal(
             candidate=handed_in.candidate,
             step=step,
             island=handed_in.island,
             operator=handed_in.operator,
-            asked_seq=self._state.seq,
-            parents=tuple(name for name in handed_in.parents if name in memory.known),
-            inspirations=tuple(name for name in handed_in.inspirations if name in memory.known),
+            asked_seq=self._fold.state.seq,
+            parents=tuple(name for name in handed_in.parents if name in history.proposed),
+            inspirations=tuple(name for name in handed_in.inspirations if name in history.proposed),
             rationale=handed_in.rationale,
             predicted_speedup=handed_in.predicted_speedup,
             usage=handed_in.usage,
-            insights=tuple(seq for seq in handed_in.insights if seq in memory.insights.all),
+            insights=tuple(seq for seq in handed_in.insights if seq in history.insights.all),
         )

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
+from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
+from evokernel.engine.fold import FactFold
 from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
 from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
@@ -24,7 +26,7 @@ from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
 from evokernel.engine.session import begin_run
 from evokernel.engine.snapshot import Snapshots
-from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.state import SearchState
 from evokernel.engine.stoppers import FirstOf
 from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
@@ -90,14 +92,19 @@ class Search:
         self.seeds = seeds
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
-        self.state = SearchState(parts.archipelago, parts.language)
+        self.fold = FactFold(parts.archipelago, parts.language)
         self.stop_asked = ""
         self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, clock=clock)
 
     @property
+    def state(self) -> SearchState:
+        """The state after the facts so far; only looked at."""
+        return self.fold.state
+
+    @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
-        return self.state.standing
+        return self.state.progress
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
@@ -128,12 +135,12 @@ class Search:
         try:
             await clock.during(
                 rejudge_leaders(
-                    store, self.state, evaluator, evaluator.identity, notify=self.notify, at_once=self.in_flight
+                    store, self.fold, evaluator, evaluator.identity, notify=self.notify, at_once=self.in_flight
                 )
             )
-            images = resume(store, self.state, self.config, evaluator.identity, notify=self.notify)
-            surroundings = self._look_around(evaluator.identity)
-            session = SearchSession(self, evaluator, clock=clock, images=images, surroundings=surroundings)
+            snapshots = resume(store, self.fold, self.config, evaluator.identity, notify=self.notify)
+            setting = self._setting(evaluator.identity)
+            session = SearchSession(self, evaluator, clock=clock, snapshots=snapshots, setting=setting)
             reason = await session.run()
         except asyncio.CancelledError:
             reason = "stopped at once"
@@ -143,7 +150,7 @@ class Search:
             store.session_end(reason)
         return reason
 
-    def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:
+    def _setting(self, evaluator: EvaluatorIdentity) -> SearchSetting:
         return SearchSetting(
             task=self.parts.task,
             config=self.config,
@@ -167,8 +174,8 @@ class SearchSession:
         search: what it works for, and who asks it to stop.
         evaluator: judges candidates.
         clock: of the session of the store.
-        images: of the state, restored from already.
-        surroundings: what operators see beside the state.
+        snapshots: of the state, restored from already.
+        setting: what operators see beside the state.
     """
 
     def __init__(
@@ -177,8 +184,8 @@ class SearchSession:
         evaluator: Evaluator,
         *,
         clock: RunClock,
-        images: Snapshots,
-        surroundings: SearchSetting,
+        snapshots: Snapshots,
+        setting: SearchSetting,
     ) -> None:
         self._search = search
         self._parts = search.parts
@@ -188,18 +195,23 @@ class SearchSession:
         self._handed_in_only = search.handed_in_only
         self._gate = search.gate
         self._notify = search.notify
-        self.state = search.state
+        self._fold = search.fold
         self._verdicts = Verdicts(self._parts.store, evaluator, evaluator.identity)
         self._promotion = PromotionPolicy(self._verdicts, standing=self.standing, notify=self._notify)
-        self._images = images
-        self._surroundings = surroundings
+        self._snapshots = snapshots
+        self._setting = setting
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
+    def state(self) -> SearchState:
+        """The state after the facts so far; only looked at."""
+        return self._fold.state
+
+    @property
     def standing(self) -> RunProgress:
         """Where the run stands."""
-        return self.state.standing
+        return self.state.progress
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
@@ -209,7 +221,7 @@ class SearchSession:
             if not self._search.stop_asked and not self._handed_in_only:
                 await self._clock.during(self._measure_finals())
             self._parts.store.set_meta("fingerprint", self._fingerprint())
-            self._images.take(at_once=True)
+            self._snapshots.take(at_once=True)
         finally:
             await self._drop_tasks()
         return reason
@@ -220,7 +232,7 @@ class SearchSession:
         leases = list(self._parts.store.open_leases())
         agenda = StepScheduler(
             self._parts.store,
-            self.state,
+            self._fold,
             self._gate,
             notify=self._notify,
             handed_in_only=self._handed_in_only,
@@ -228,7 +240,7 @@ class SearchSession:
         )
         while True:
             for entry in self._parts.store.take_inbox():
-                self._notes(self.state.apply_inbox(entry))
+                self._notes(self._fold.apply_inbox(entry))
             reason, resting = self._reason(), self._gate.resting
             while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
@@ -244,7 +256,7 @@ class SearchSession:
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
-        if self._parts.model is None and any(map(asks_model, self.state.archipelago.operators.values())):
+        if self._parts.model is None and any(map(asks_model, self._fold.archipelago.operators.values())):
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
         return self._gate.silenced or "every operator has tried everything it can"
 
@@ -295,14 +307,14 @@ class SearchSession:
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Let the operator propose and judge what it proposes."""
-        operator = self.state.archipelago.operators[selection.operator]
-        context = self.state.context(selection, self._surroundings)
+        operator = self._fold.archipelago.operators[selection.operator]
+        context = context_for(selection, self._fold, setting=self._setting)
         try:
             answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
             return  # the step is left out, with what was paid for it; a later session takes it up
         if asks_model(operator):  # looked up now: others may have had the same idea
-            known = self.state.archipelago.memory.known
+            known = self._fold.history.proposed
             answer = self._gate.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
@@ -324,7 +336,7 @@ class SearchSession:
             case InsightReply():
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
                 seq = self._parts.store.record_insight(record, answer.insight)
-                self._notes(self.state.apply_insight(seq, record, answer.insight))
+                self._notes(self._fold.apply_no_candidate(seq, record, insight=answer.insight))
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
                 again = asks_model(operator)  # a rule would say the same
@@ -336,20 +348,20 @@ class SearchSession:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, promotion = self.state.hashes(proposal.candidate).program, self._promotion
+        program, promotion = self._fold.hashes(proposal.candidate).program, self._promotion
         with await promotion.alone(program):
             evaluation, reused_from = await promotion.verdict(proposal.candidate, program)
             seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
-            improved, notes = self.state.apply_result(seq, proposal, evaluation)
+            improved, notes = self._fold.apply_result(seq, proposal, evaluation)
             self._notify(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
             self._notes(notes)
-            self._images.take()
+            self._snapshots.take()
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
-        known, store = self.state.archipelago.memory.known, self._parts.store
+        known, store = self._fold.history.proposed, self._parts.store
         for candidate in self._seeds:
-            if candidate.id not in known or only_our_faults(store, candidate, self.state.hashes(candidate).program):
+            if candidate.id not in known or only_our_faults(store, candidate, self._fold.hashes(candidate).program):
                 step = self._parts.store.next_step()
                 self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
         for proposal in self._parts.store.open_leases():
@@ -362,12 +374,12 @@ class SearchSession:
 
     def _can_draft(self) -> bool:
         """Whether some operator makes a kernel from nothing."""
-        return any(map(is_drafter, self.state.archipelago.operators.values()))
+        return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
         finals = FinalMeasurements(self._verdicts, self._notify)
         seed = [self.standing.seed] if self.standing.seed else []
-        contenders = finals.contenders(self.state.archipelago.memory.elites.values())
+        contenders = finals.contenders(self._fold.history.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
             if self._search.stop_asked:
@@ -379,23 +391,23 @@ class SearchSession:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
                 self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
-            self.state.apply_final(evaluation)
+            self._fold.apply_final(evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
                 return
 
     def _store_proposal(self, proposal: Proposal) -> None:
-        hashes = self.state.hashes(proposal.candidate)
+        hashes = self._fold.hashes(proposal.candidate)
         self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
-        self.state.archipelago.pending(proposal)
+        self._fold.pending(proposal)
         self._notify(ProposalCommitted(proposal))
 
     def _commit_no_candidate(self, record: NoCandidate) -> None:
         seq = self._parts.store.record_no_candidate(record)
-        self._notes(self.state.apply_no_candidate(seq, record))
+        self._notes(self._fold.apply_no_candidate(seq, record))
 
     def _fingerprint(self) -> str:
         """Return the newest fact that the state has taken in, its hash, and what shaped it."""
-        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._images.fits}"
+        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._snapshots.fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         paid = self._parts.store.paid()

@@ -1,162 +1,130 @@
-"""A disposable copy of the state of a search, so that a long run is gone on with in a second.
+"""A disposable copy of the state of a search in its store, so that a long run resumes in a second.
 
-The store stays the only truth: an image that does not fit the config, the task or this code is left alone, and so is
-one that cannot be read or that does not give the state it was taken of; then every fact is replayed, as without it.
+The store stays the only truth. A snapshot that does not fit the config, the task or this code is left alone, and so is
+one that cannot be read or that does not give the state it was taken of. Then every fact is replayed.
 """
 
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import zstandard
 
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.run import BudgetConfig, RunConfig, dump_config
-from evokernel.engine.inbox import AnsweredPrompt, Submission
-from evokernel.engine.state import SearchState
+from evokernel.engine.fold import FactFold
+from evokernel.engine.state import SearchState, fingerprint_of, from_plain, to_plain
+from evokernel.engine.verdict_filter import ANY_VERDICT, VerdictFilter
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity
-from islands.image import ArchipelagoSnapshot
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from evokernel.records.fitness import Elite
 
 logger = logging.getLogger(__name__)
 
 SHAPING = (
-    "engine/state",
-    "engine/snapshot",
-    "engine/progress",
-    "engine/inbox",
-    "engine/verdict_filter",
-    "records/fitness",
-    "records/step",
-    "source/tunables",
+    "archive/grid",
+    "evokernel/engine/fold",
+    "evokernel/engine/inbox",
+    "evokernel/engine/progress",
+    "evokernel/engine/snapshot",
+    "evokernel/engine/state",
+    "evokernel/engine/verdict_filter",
+    "evokernel/records/fitness",
+    "evokernel/records/step",
+    "evokernel/source/tunables",
 )
 """Modules that a state depends on, beside the islands."""
 UNLIMITED = BudgetConfig(evaluations=1)
 """In the place of any budget: none of them shapes the state."""
 EVERY = 5000
-"""Facts after which another image is taken: replaying so many takes a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressSnapshot:
-    """What `Standing` holds; kernels are named by the seq of their result."""
-
-    results: int
-    copied: int
-    correct: int
-    since_improvement: int
-    best: int | None
-    best_by_workload: dict[str, float]
-    roofline_share: float | None
-    seed: int | None
-    last_failure: Evaluation | None
-
-
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
-    """What `SearchState` holds, after the fact `seq`."""
-
-    seq: int
-    archipelago: ArchipelagoSnapshot
-    standing: ProgressSnapshot
-    answers: tuple[AnsweredPrompt, ...]
-    injected: tuple[Submission, ...]
-
-    def seqs(self) -> set[int]:
-        """Return the seqs of all results whose elites are needed to restore this."""
-        own = (self.standing.best, self.standing.seed)
-        return self.archipelago.seqs() | {seq for seq in own if seq is not None}
+"""Facts after which another snapshot is taken: replaying so many takes a second."""
 
 
 class Snapshots:
-    """Takes images of a search's state into its store, and restores the state from the latest.
+    """Puts snapshots of a search's state into its store, and restores the state from the latest.
 
     Args:
         store: of the run; open for writing.
-        state: the state; fresh, to be restored.
+        fold: with the state; fresh, to be restored.
         config: all of it but the budget shapes the state.
         evaluator: results of another task or device count for nothing.
 
     `fits` names what shapes a state: the rules, the config, task and device.
     """
 
-    def __init__(self, store: Store, state: SearchState, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
+    def __init__(self, store: Store, fold: FactFold, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
         self._store = store
-        self._state = state
+        self._fold = fold
         self.fits = _fits(config, evaluator)
         self._seq = 0
 
     def restore(self) -> None:
-        """Bring the state to where the latest image was taken, if there is one that fits; else leave it as it is."""
-        found = self._store.image(fits=self.fits)
+        """Restore the state of the latest snapshot, if there is one that fits; else leave the state as it is."""
+        found = self._store.snapshot(fits=self.fits)
         if found is None:
             return
-        blank = image_of(self._state)
         try:
-            image, fingerprint = _unpack(found)
-            restore(self._state, image, self._store.results(image.seqs()))
-            if self._state.fingerprint() != fingerprint:
-                raise ValueError("it gives another state than it was taken of")
+            self._fold.state = unpack(found, self._store, self._fold.verdict_filter)
         except (ValueError, TypeError, LookupError, AttributeError, StoreError, zstandard.ZstdError) as error:
-            logger.info("an image of the state is not used: %s", error)
-            restore(self._state, blank, {})
-        self._seq = self._state.seq
+            logger.info("a snapshot of the state is not used: %s", error)
+        self._seq = self._fold.state.seq
 
     def take(self, *, at_once: bool = False) -> None:
-        """Take an image if enough was committed since the last one; `at_once` if anything much was."""
-        if self._state.seq - self._seq >= (EVERY // 10 if at_once else EVERY):
-            self._seq = self._state.seq
+        """Take a snapshot if enough was committed since the last one; `at_once` if anything much was."""
+        state = self._fold.state
+        if state.seq - self._seq >= (EVERY // 10 if at_once else EVERY):
+            self._seq = state.seq
             try:
-                self._store.put_image(_pack(self._state), fits=self.fits, seq=self._state.seq)
+                self._store.put_snapshot(pack(state), fits=self.fits, seq=state.seq)
             except StoreError as error:  # facts must be stored, this need not: the next commit tells of a full disk
-                logger.info("no image of the state was taken: %s", error)
+                logger.info("no snapshot of the state was taken: %s", error)
 
 
-def image_of(state: SearchState) -> StateSnapshot:
-    """Return an image of a state."""
-    standing = state.standing
-    return StateSnapshot(
-        state.seq,
-        state.archipelago.image(),
-        ProgressSnapshot(
-            results=standing.results,
-            copied=standing.copied,
-            correct=standing.correct,
-            since_improvement=standing.since_improvement,
-            best=standing.best.seq if standing.best else None,
-            best_by_workload=dict(standing.best_by_workload),
-            roofline_share=standing.roofline_share,
-            seed=standing.seed.seq if standing.seed else None,
-            last_failure=standing.last_failure,
-        ),
-        tuple(state.answers.values()),
-        tuple(state.injected.values()),
-    )
+class StoredResults:
+    """Results that a snapshot names, read at once, with the verdicts that count."""
+
+    def __init__(self, results: Mapping[int, ResultEntry], verdict_filter: VerdictFilter) -> None:
+        self._results = {
+            seq: replace(result, evaluation=verdict_filter.current(result.evaluation))
+            for seq, result in results.items()
+        }
+        self._elites: dict[int, Elite] = {}
+
+    def elite(self, seq: int) -> Elite:
+        """Return the elite that a result made, the same object each time."""
+        if seq not in self._elites:
+            self._elites[seq] = self._results[seq].elite()
+        return self._elites[seq]
+
+    def evaluation(self, seq: int) -> Evaluation:
+        """Return the evaluation of a result."""
+        return self._results[seq].evaluation
 
 
-def restore(state: SearchState, image: StateSnapshot, results: dict[int, ResultEntry]) -> None:
-    """Make a state what an image was taken of. Raises `LookupError` where a result is missing."""
-    verdicts = {seq: state.verdict_filter.current(result.evaluation) for seq, result in results.items()}
-    elites = {seq: replace(result, evaluation=verdicts[seq]).elite() for seq, result in results.items()}
-    state.seq = image.seq
-    state.archipelago.restore(image.archipelago, find=elites.__getitem__, verdict=verdicts.__getitem__)
-    standing, kept = state.standing, image.standing
-    standing.results, standing.copied, standing.correct = kept.results, kept.copied, kept.correct
-    standing.since_improvement = kept.since_improvement
-    standing.best = None if kept.best is None else elites[kept.best]
-    standing.best_by_workload, standing.roofline_share = dict(kept.best_by_workload), kept.roofline_share
-    standing.seed = None if kept.seed is None else elites[kept.seed]
-    standing.last_failure = kept.last_failure
-    state.answers = {answer.entry: answer for answer in image.answers}
-    state.injected = {handed_in.candidate.id: handed_in for handed_in in image.injected}
+def pack(state: SearchState) -> bytes:
+    """Return a snapshot of a state."""
+    plain, seqs = to_plain(state)
+    text = json.dumps({"fingerprint": fingerprint_of(plain), "results": sorted(seqs), "state": plain})
+    return zstandard.ZstdCompressor().compress(text.encode())
+
+
+def unpack(body: bytes, store: Store, verdict_filter: VerdictFilter = ANY_VERDICT) -> SearchState:
+    """Return the state of a snapshot, by the verdicts that a filter lets count.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError, ZstdError: it cannot be read, or gives another state.
+        StoreError: a result that it names cannot be read.
+    """
+    read = json.loads(zstandard.ZstdDecompressor().decompress(body))
+    state = from_plain(read["state"], StoredResults(store.results(read["results"]), verdict_filter))
+    if state.fingerprint() != read["fingerprint"]:
+        raise ValueError("it gives another state than it was taken of")
+    return state
 
 
 def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
@@ -167,24 +135,7 @@ def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
 
 @cache
 def _rules() -> str:
-    """Return a hash over the code that makes a state of facts: with another, an image may be of another state."""
-    package = Path(__file__).parents[1]
-    files = [*sorted((package.parent / "islands").glob("*.py")), *(package / f"{name}.py" for name in SHAPING)]
+    """Return a hash over the code that makes a state of facts: with another, a snapshot may be of another state."""
+    root = Path(__file__).parents[2]
+    files = [*sorted((root / "islands").glob("*.py")), *(root / f"{name}.py" for name in SHAPING)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
-
-
-@cache
-def _adapter() -> "TypeAdapter[StateSnapshot]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(StateSnapshot)
-
-
-def _pack(state: SearchState) -> bytes:
-    plain = {"fingerprint": state.fingerprint(), "state": _adapter().dump_python(image_of(state), mode="json")}
-    return zstandard.ZstdCompressor().compress(json.dumps(plain).encode())
-
-
-def _unpack(body: bytes) -> tuple[StateSnapshot, str]:
-    plain: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(body))
-    return _adapter().validate_python(plain["state"]), str(plain["fingerprint"])

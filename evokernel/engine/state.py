@@ -1,284 +1,75 @@
-"""The state of a search: a fold over committed facts. A replay of the store gives the state the live run had."""
+"""State of a search as plain data: equality, snapshot, restore and fingerprint derive from its fields."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
-from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
-from archive.records import NoCandidate
-from evokernel.config.run import RunConfig
-from evokernel.engine.inbox import AnsweredPrompt, Submission, read_answer, read_insight, read_source, read_text
+from pydantic import TypeAdapter
+
+from evokernel.engine.inbox import AnsweredPrompt, Submission
 from evokernel.engine.progress import RunProgress
-from evokernel.engine.verdict_filter import VerdictFilter
-from evokernel.languages.constrained import in_words
-from evokernel.protocols import Language
-from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import Evaluation, Fidelity, Status
-from evokernel.records.events import Notice
-from evokernel.records.fitness import Elite, elite_of
-from evokernel.records.llm import Insight, Origin
-from evokernel.records.step import Context, Selection, StepResult
-from evokernel.source.tunables import skeleton_hash
-from evokernel.task import Task
-from islands.archipelago import EVERYWHERE, Archipelago
-
-REMEMBERED = 1024
-"""Candidates whose hashes are kept: more than are ever in flight."""
+from evokernel.records.candidate import clean
+from islands.references import ResultSource
+from islands.state import ArchipelagoState
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSetting:
-    """What every operator of a run sees, whatever the step: `device` is its name, `guide` the language's, and
-    `environment` says what compiles."""
-
-    task: Task
-    config: RunConfig
-    device: str
-    environment: str
-    device_sheet: Mapping[str, float]
-    guide: str
-    foreign: tuple[Candidate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Hashes:
-    """What decides whether an evaluation can be used again, and what a candidate shares with its tuned siblings."""
-
-    program: str
-    skeleton: str
-
-
+@dataclass(slots=True)
 class SearchState:
-    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in.
+    """The state after a fact."""
 
-    The `verdict_filter` is set before facts of a store are replayed.
-    """
-
-    def __init__(self, archipelago: Archipelago, language: Language) -> None:
-        self.archipelago = archipelago
-        self.standing = RunProgress()
-        self.verdict_filter = VerdictFilter()
-        self.seq = 0
-        self._language = language
-        self.answers: dict[int, AnsweredPrompt] = {}
-        """Replies to prompts that were answered elsewhere, by number in the inbox."""
-        self.injected: dict[str, Submission] = {}
-        """What was handed in and is not judged yet, by id of the candidate."""
-        self._hashes: dict[str, Hashes] = {}
-
-    def hashes(self, candidate: Candidate) -> Hashes:
-        """Return the hashes of a candidate; those of the latest ones are remembered."""
-        found = self._hashes.get(candidate.id)
-        if found is None:
-            found = Hashes(self._language.program_hash(candidate.source), skeleton_hash(candidate.source))
-            self._hashes[candidate.id] = found
-            while len(self._hashes) > REMEMBERED:
-                del self._hashes[next(iter(self._hashes))]
-        return found
-
-    def replay(self, facts: Iterable[Fact]) -> None:
-        """Apply committed facts, in seq order.
-
-        A fork may bring results of another task or device along: the candidates of such results are taken as handed in,
-        to be judged anew. What it brought counts for no plateau.
-        """
-        for fact in facts:
-            self.seq = fact.seq
-            match fact:
-                case ResultEntry() if self.verdict_filter.foreign(fact):
-                    self.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
-                case ResultEntry():
-                    self.standing.copied += bool(fact.origin)
-                    hashes = Hashes(fact.program_hash, fact.skeleton)
-                    self.apply_result(
-                        fact.seq, fact.proposal, self.verdict_filter.current(fact.evaluation), hashes=hashes
-                    )
-                    self.standing.since_improvement *= not fact.origin
-                case EmptyStep(no_candidate=no_candidate):
-                    self.apply_no_candidate(fact.seq, no_candidate)
-                case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
-                    self.apply_final(evaluation)
-                case InsightEntry(no_candidate=no_candidate, insight=insight):
-                    self.apply_insight(fact.seq, no_candidate, insight)
-                case InboxEntry():
-                    self.apply_inbox(fact)
-
-    def apply_result(
-        self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
-    ) -> tuple[bool, list[Notice]]:
-        """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
-        self.seq = seq
-        self.injected.pop(proposal.candidate.id, None)
-        hashes = hashes or self.hashes(proposal.candidate)
-        program, skeleton = hashes.program, hashes.skeleton
-        barred = program in self.archipelago.memory.barred
-        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program, skeleton=skeleton)
-        improved = self.standing.take(proposal, evaluation, elite, barred=barred)
-        outcome = StepResult(
-            seq=seq,
-            proposal=proposal,
-            step=proposal.step,
-            island=proposal.island,
-            operator=proposal.operator,
-            parents=proposal.parents,
-            evaluation=evaluation,
-            program_hash=program,
-            skeleton=skeleton,
-            elite=elite,
-        )
-        return improved, self.archipelago.tell(outcome)
-
-    def apply_no_candidate(self, seq: int, no_candidate: NoCandidate) -> list[Notice]:
-        """Take in a step whose operator had nothing to offer."""
-        self.seq = seq
-        return self.archipelago.tell(_without_candidate(seq, no_candidate, None))
-
-    def apply_insight(self, seq: int, no_candidate: NoCandidate, insight: Insight) -> list[Notice]:
-        """Take in a step that ended in words instead of a candidate."""
-        self.seq = seq
-        return self.archipelago.tell(_without_candidate(seq, no_candidate, insight))
-
-    def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
-        """Take in what somebody handed to the engine, and say what became of it.
-
-        Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
-        that a step is given to.
-        """
-        self.seq = entry.seq
-        by = f" by {entry.author}" if entry.author else ""
-        payload = entry.payload if isinstance(entry.payload, dict) else {}
-        try:
-            if entry.kind == "answer":
-                self.answers[entry.id] = read_answer(entry.id, payload)
-                return []
-            return [Notice(self._take_in(entry.kind, payload, seq=entry.seq) + by)]
-        except (ValueError, OverflowError) as error:
-            return [Notice(f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}")]
-
-    def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
-        memory = self.archipelago.memory
-        match kind:
-            case "source":
-                handed_in = read_source(payload, language=self._language.name)
-                name = handed_in.candidate.id
-                if name in memory.known:
-                    raise ValueError(f"{name} is known already")
-                self.injected[name] = handed_in
-                return f"{name} was handed in"
-            case "hint":
-                text = read_text(payload, "text")
-                memory.hint(text, island=str(payload.get("island") or EVERYWHERE))
-                return f"hint: {text}"
-            case "pin" | "unpin" | "ban":
-                return self._mark(kind, read_text(payload, "candidate"))
-            case "insight":
-                insight, island = read_insight(payload)
-                memory.insights.add(seq, insight, island=island)
-                return f"{insight.kind}: {insight.title}"
-        raise ValueError("this kind is not known")
-
-    def _mark(self, kind: str, name: str) -> str:
-        memory = self.archipelago.memory
-        elite = memory.elites.get(name)
-        if elite is None:
-            raise ValueError(f"{name} is no correct kernel of this run, or one that it has let go of as too far behind")
-        memory.pinned = [pinned for pinned in memory.pinned if pinned != name]
-        match kind:
-            case "pin":
-                memory.pinned.append(name)
-                return f"{name} is pinned: a parent more often than others"
-            case "unpin":
-                return f"{name} is pinned no more"
-        self.archipelago.bar(elite.program_hash)
-        self.standing.demote(elite.program_hash, memory.best)
-        return f"{name} is banned: never a parent again"
-
-    def next_injected(self) -> Submission | None:
-        """Return something handed in that was not proposed yet, or None."""
-        waiting = (each for name, each in self.injected.items() if name not in self.archipelago.memory.known)
-        return next(waiting, None)
-
-    def apply_final(self, evaluation: Evaluation) -> None:
-        """Take in a measurement made anew: a program that does not hold is out of the search."""
-        refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
-        if refuted and evaluation.key.budget is Fidelity.FINAL:
-            program = evaluation.key.program_hash
-            self.archipelago.bar(program)
-            self.standing.demote(program, self.archipelago.memory.best)
-
-    def context(self, selection: Selection, surroundings: SearchSetting) -> Context:
-        """Return what the operator of a step may see."""
-        memory, config, parents = self.archipelago.memory, surroundings.config, selection.parents
-        shown = tuple(elite.candidate.id for elite in parents)
-        asks = self.archipelago.asks_model(selection.operator)
-        inspirations = self.archipelago.inspirations(selection) if asks else ()
-        broken = memory.broken.get(selection.broken)
-        told = {name: memory.verdicts[name] for name in shown if name in memory.verdicts}
-        insights = tuple(memory.insights.all[seq] for seq in selection.insights if seq in memory.insights.all)
-        others = [*(e.candidate.id for e in inspirations), *(known.insight.candidate for known in insights)]
-        told |= {name: memory.verdicts[name] for name in others if name in memory.verdicts}
-        return Context(
-            step=selection.step,
-            seed=config.seed,
-            island=selection.island,
-            task=surroundings.task,
-            language=config.language,
-            threads=config.threads,
-            parents=parents,
-            siblings=tuple(memory.siblings.get(parents[0].skeleton, ())) if parents else (),
-            known=memory.known,
-            tried=frozenset(memory.tried.get(shown[0], ())) if parents else frozenset(),
-            credit=memory.credit,
-            device_sheet=surroundings.device_sheet,
-            selection=selection,
-            device=surroundings.device,
-            environment=surroundings.environment,
-            guide=surroundings.guide,
-            verdicts=told | ({broken.candidate.id: broken.evaluation} if broken else {}),
-            inspirations=inspirations,
-            broken=broken,
-            failures=memory.broken.warnings(shown) if asks else (),
-            attempts=tuple(memory.attempts) if asks else (),
-            best=memory.best,
-            insights=insights,
-            hints=memory.hints_for(selection.island),
-            constraints=in_words(config.constraints),
-            foreign=surroundings.foreign,
-        )
-
-    def taken_up(self, origin: Origin, *, recall: Callable[[str], Elite | None]) -> Selection | None:
-        """Return what a step was about that an earlier session has paid a reply for; None where that has gone.
-
-        `recall` finds a kernel that is no longer at hand because it was left behind.
-        """
-        memory = self.archipelago.memory
-        if not self.archipelago.asks_model(origin.operator) or origin.island not in self.archipelago.islands:
-            return None
-        known = [name for name in origin.parents if name in memory.known]
-        found = dict.fromkeys(origin.parents) | {name: memory.elites.get(name) or recall(name) for name in known}
-        elites = [each for each in found.values() if each is not None and each.program_hash not in memory.barred]
-        others = [name for name, each in found.items() if each not in elites]
-        if len(others) > 1 or any(memory.broken.get(name) is None for name in others):
-            return None
-        return Selection(
-            origin.step, origin.island, origin.operator, tuple(elites), "".join(others), insights=origin.insights
-        )
+    archipelago: ArchipelagoState
+    progress: RunProgress = field(default_factory=RunProgress)
+    """Where the run stands."""
+    answers: dict[int, AnsweredPrompt] = field(default_factory=dict)
+    """Replies to prompts that were answered elsewhere, by number in the inbox."""
+    injected: dict[str, Submission] = field(default_factory=dict)
+    """Sources that were handed in and are not judged yet, by id of the candidate."""
+    seq: int = field(default=0, compare=False)
+    """The last fact taken in; facts that change nothing may come after it."""
 
     def fingerprint(self) -> str:
-        """Return a hash over the whole state."""
-        return self.archipelago.fingerprint()
+        """Return a hash over all fields that are compared: equal after a replay."""
+        plain, _ = to_plain(self)
+        return fingerprint_of(plain)
 
 
-def _without_candidate(seq: int, no_candidate: NoCandidate, insight: Insight | None) -> StepResult:
-    return StepResult(
-        seq=seq,
-        proposal=None,
-        step=no_candidate.step,
-        island=no_candidate.island,
-        operator=no_candidate.operator,
-        parents=no_candidate.parents,
-        evaluation=None,
-        exhausted=no_candidate.exhausted,
-        insight=insight,
-        usage=no_candidate.usage,
-    )
+def to_plain(state: SearchState) -> tuple[dict[str, Any], set[int]]:
+    """Return the fields as values that JSON can spell, and the seqs of the results that these name."""
+    seqs: set[int] = set()
+    dumped = _adapter().dump_python(state, context=seqs)
+    return {name: _canonical(value) for name, value in dumped.items()}, seqs
+
+
+def from_plain(plain: Any, results: ResultSource) -> SearchState:
+    """Return the state of plain values. Raises `ValueError` or `LookupError` for what is none."""
+    return _adapter().validate_python(plain, context=results)
+
+
+def fingerprint_of(plain: Mapping[str, Any]) -> str:
+    """Return the fingerprint of a state from its plain values."""
+    compared = {each.name: plain[each.name] for each in fields(SearchState) if each.compare}
+    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@cache
+def _adapter() -> TypeAdapter[SearchState]:
+    return TypeAdapter(SearchState)
+
+
+def _canonical(value: Any) -> Any:
+    """Return one form of what is equal once it is stored.
+
+    Live, a measured number may be an integer where the store gives a float, and a text may hold lone surrogates.
+    """
+    if isinstance(value, str):
+        return clean(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _canonical(each) for key, each in value.items()}
+    return [_canonical(each) for each in (sorted(value) if isinstance(value, Set) else value)]

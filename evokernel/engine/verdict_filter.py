@@ -44,6 +44,10 @@ class VerdictFilter:
         return self.version, self.task_hash
 
 
+ANY_VERDICT = VerdictFilter()
+"""Lets every verdict count."""
+
+
 def verdict_filter_of(store: Store, judge: EvaluatorIdentity | RunIdentity) -> VerdictFilter:
     """Return the measure of the evaluator that judges now, or of the one that judged last in a store."""
     version = judge.evaluator_version

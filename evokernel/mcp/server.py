@@ -63,12 +63,13 @@ class RunTools:
 
     def task(self) -> str:
         """Return what a kernel must compute, on which device and inputs, and how it is written (the contract)."""
+        from evokernel.engine.context import context_for
         from evokernel.offline.prompts import look_at  # seconds, for it loads the task: only where it is asked for
 
         with contextlib.redirect_stdout(sys.stderr), self._open() as store:  # stdout belongs to the protocol
             outlook = look_at(store, self._config)
         nobody = Selection(outlook.next_step, "", "", ())
-        sections = sections_of(outlook.state.context(nobody, outlook.surroundings), frozenset())
+        sections = sections_of(context_for(nobody, outlook.fold, setting=outlook.surroundings), frozenset())
         told = [section for section in sections if section.name in _TOLD]
         present = {section.name for section in told}
         return fill("\n\n".join(place(name) for name in _TOLD if name in present), told, [], GROUPS)

@@ -11,7 +11,8 @@ from archive.journal import inbox_entry
 from archive.store import Store
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
-from evokernel.engine.state import SearchSetting, SearchState
+from evokernel.engine.context import SearchSetting, context_for
+from evokernel.engine.fold import FactFold
 from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.client.compile_kernel import TARGETS
@@ -32,7 +33,7 @@ class NextPrompts:
 
     run_id: str
     config: RunConfig
-    state: SearchState
+    fold: FactFold
     surroundings: SearchSetting
     next_step: int
 
@@ -68,17 +69,14 @@ def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
         raise TaskError(f"{error}{moved}") from None
     sheet = {name: float(value) for name, value in json.loads(store.meta("device_sheet") or "{}").items()}
     limits = limits_from(sheet) if config.device == "cuda" else None
-    language, operators, foreign = (
-        make_language_of(config, limits=limits),
-        make_operators(config),
-        foreign_kernels(config, task),
-    )
-    state = SearchState(make_archipelago(config, operators, foreign=bool(foreign)), language)
-    _replay(store, state, identity)
+    language, operators = make_language_of(config, limits=limits), make_operators(config)
+    foreign = foreign_kernels(config, task)
+    fold = FactFold(make_archipelago(config, operators, foreign=bool(foreign)), language)
+    _replay(store, fold, identity)
     return NextPrompts(
         run_id=run_id,
         config=config,
-        state=state,
+        fold=fold,
         surroundings=SearchSetting(
             task=task,
             config=config,
@@ -141,16 +139,18 @@ def prompts(outlook: NextPrompts, *, count: int, names: Collection[str] = ()) ->
 
 def _coming(outlook: NextPrompts, *, most: int, names: Collection[str]) -> Iterator[OpenPrompt]:
     for step in range(outlook.next_step, outlook.next_step + most):
-        selection = outlook.state.archipelago.ask(step, rules=False, names=frozenset(names))
+        selection = outlook.fold.archipelago.selector.select(
+            step, outlook.fold.state.archipelago, rules=False, names=frozenset(names)
+        )
         if selection is None:
             continue
         operator = _model_operators(outlook)[selection.operator]
-        prompt = operator.prompt(outlook.state.context(selection, outlook.surroundings))
+        prompt = operator.prompt(context_for(selection, outlook.fold, setting=outlook.surroundings))
         yield OpenPrompt(selection, prompt.messages)
 
 
 def _model_operators(outlook: NextPrompts) -> dict[str, ModelOperator]:
-    operators = outlook.state.archipelago.operators
+    operators = outlook.fold.archipelago.operators
     return {name: operator for name, operator in operators.items() if asks_model(operator)}
 
 
@@ -173,13 +173,13 @@ def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
         )
 
 
-def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
-    state.verdict_filter = verdict_filter_of(store, identity)
-    state.replay(store.facts())
+def _replay(store: Store, fold: FactFold, identity: RunIdentity) -> None:
+    fold.verdict_filter = verdict_filter_of(store, identity)
+    fold.replay(store.facts())
     for proposal in store.open_leases():
-        state.archipelago.pending(proposal)
+        fold.pending(proposal)
     for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-        state.apply_inbox(inbox_entry(row, seq=state.seq, at=row["created"]))
+        fold.apply_inbox(inbox_entry(row, seq=fold.state.seq, at=row["created"]))
 
 
 def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from archive.store import Store
+from evokernel.engine.fold import FactFold
 from evokernel.engine.state import SearchState
 
 
-def replay_store(path: Path, state: SearchState) -> SearchState:
+def replay_store(path: Path, fold: FactFold) -> SearchState:
     """Fold the facts of a store file into a fresh state and return it."""
     with Store.open(path, write=False) as store:
-        state.replay(store.facts())
-    return state
+        fold.replay(store.facts())
+    return fold.state

@@ -17,7 +17,7 @@ from archive.journal import Fact, ResultEntry
 from archive.store import Store
 from evokernel.config.run import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.state import SearchState
+from evokernel.engine.fold import FactFold
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.llm import CallStatus, Spending, StoredCall
 from evokernel.testing.replay import replay_store
@@ -142,7 +142,7 @@ def test_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
     no_call_was_repeated(path, asked)
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
-    state = replay_store(path, SearchState(make_archipelago(settings, make_operators(settings)), language))
+    state = replay_store(path, FactFold(make_archipelago(settings, make_operators(settings)), language))
     with Store.open(path, write=False) as store:
         assert (store.meta("fingerprint") or "").split()[1] == state.fingerprint()
 

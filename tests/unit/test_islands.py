@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from archive.grid import GridArchive
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
-from islands.island import Island
+from islands.island import Island, Population
 from islands.migration import migrate
 from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
@@ -21,10 +21,14 @@ def elite(name: str, fitness: float, **descriptor: float) -> Elite:
     )
 
 
-def island(name: str, *elites: Elite) -> Island:
-    made = Island(name, {"tune": 1.0}, GridArchive(AXES), SELECTORS["rank"](0.5))
+def island(name: str) -> Island:
+    return Island(name, {"tune": 1.0}, GridArchive(AXES), SELECTORS["rank"](0.5))
+
+
+def population(*elites: Elite) -> Population:
+    made = Population()
     for one in elites:
-        made.take(one)
+        island("any").take(one, made)
     return made
 
 
@@ -35,14 +39,14 @@ descriptors = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(st.floats(-5, 5), descriptors), max_size=40))
 def test_a_niche_never_gets_worse_and_holds_the_best_it_saw(offers: list[tuple[float, dict[str, float]]]) -> None:
-    archive, best = GridArchive(AXES), {}
+    archive, kept, best = GridArchive(AXES), list[Elite](), {}
     for index, (fitness, descriptor) in enumerate(offers):
         cell = archive.niche(descriptor)
-        taken = archive.add(elite(str(index), fitness, **descriptor))
+        taken = archive.add(elite(str(index), fitness, **descriptor), kept)
         assert taken == (cell not in best or fitness > best[cell])
         best[cell] = max(fitness, best.get(cell, float("-inf")))
-    assert {archive.niche(e.descriptor): e.fitness.value for e in archive.elites()} == best
-    assert len(archive) == len(best) <= 8
+    assert {archive.niche(e.descriptor): e.fitness.value for e in kept} == best
+    assert len(kept) == len(best) <= 8
 
 
 @pytest.mark.parametrize("kind", sorted(SELECTORS))
@@ -83,21 +87,22 @@ def test_one_island_alone_has_nobody_to_exchange_with(kind: str) -> None:
 
 def test_migration_copies_the_best_along_the_edges_only() -> None:
     best = elite("best", 3.0, vector_bits=512.0)
-    islands = {
-        "a": island("a", best, elite("weak", 1.0)),
-        "b": island("b", elite("b", 2.0)),
-        "c": island("c", elite("c", 0.5)),
+    populations = {
+        "a": population(best, elite("weak", 1.0)),
+        "b": population(elite("b", 2.0)),
+        "c": population(elite("c", 0.5)),
     }
-    assert migrate(islands, TOPOLOGIES["ring"](["a", "b", "c"]), count=1) == 2
-    assert best in islands["a"].archive.elites()
-    assert best in islands["b"].archive.elites()
-    assert best not in islands["c"].archive.elites()  # all leave before any arrive
-    assert islands["b"].best == 3.0
+    islands = {name: island(name) for name in populations}
+    assert migrate(islands, populations, graph=TOPOLOGIES["ring"](["a", "b", "c"]), count=1) == 2
+    assert best in populations["a"].elites
+    assert best in populations["b"].elites
+    assert best not in populations["c"].elites  # all leave before any arrive
+    assert populations["b"].best == 3.0
 
 
 def test_restart_goes_on_from_the_survivor_alone() -> None:
-    stagnant, survivor = island("a", elite("x", 5.0), elite("y", 1.0, spills=9.0)), elite("z", 2.0)
+    stagnant, survivor = population(elite("x", 5.0), elite("y", 1.0, spills=9.0)), elite("z", 2.0)
     stagnant.stale = 99
-    stagnant.restart(survivor)
-    assert stagnant.archive.elites() == (survivor,)
+    island("a").restart(stagnant, survivor=survivor)
+    assert stagnant.elites == [survivor]
     assert (stagnant.best, stagnant.stale) == (2.0, 0)

@@ -1,7 +1,6 @@
 """What islands do for operators that ask a model: choosing by gain, ladders, strangers, insights, repairs."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -42,31 +41,31 @@ def failure(name: str, *parents: str, operator: str = "mutate") -> Failure:
     st.integers(0, 999),
 )
 def test_every_chooser_orders_all_operators(
-    kind: str, shares: dict[str, float], accounts: dict[str, OperatorRecord], seed: int
+    kind: str, shares: dict[str, float], records: dict[str, OperatorRecord], seed: int
 ) -> None:
-    order = CHOOSERS[kind]().order(shares, accounts, np.random.default_rng(seed))
+    order = CHOOSERS[kind]().order(shares, records, np.random.default_rng(seed))
     assert sorted(order) == sorted(shares)
 
 
-def first_choices(accounts: dict[str, OperatorRecord], names: str) -> list[str]:
+def first_choices(records: dict[str, OperatorRecord], names: str) -> list[str]:
     shares = dict.fromkeys(names, 1.0)
-    return [ByGain().order(shares, accounts, np.random.default_rng(seed))[0] for seed in range(300)]
+    return [ByGain().order(shares, records, np.random.default_rng(seed))[0] for seed in range(300)]
 
 
 def test_what_gains_most_for_its_cost_is_chosen_and_others_now_and_then() -> None:
-    accounts = {
+    records = {
         "cheap": OperatorRecord(40, 2.0, 0.1),
         "dear": OperatorRecord(40, 4.0, 10.0),
         "idle": OperatorRecord(40, 0.0, 0.1),
     }
-    chosen = first_choices(accounts, ["cheap", "dear", "idle"])  # type: ignore[arg-type]
+    chosen = first_choices(records, ["cheap", "dear", "idle"])  # type: ignore[arg-type]
     assert chosen.count("cheap") > 200
     assert {"dear", "idle"} <= set(chosen)
 
 
 def test_what_was_never_asked_comes_first() -> None:
-    accounts = {"known": OperatorRecord(40, 2.0, 0.1)}
-    assert first_choices(accounts, ["known", "new"]).count("new") > 200  # type: ignore[arg-type]
+    records = {"known": OperatorRecord(40, 2.0, 0.1)}
+    assert first_choices(records, ["known", "new"]).count("new") > 200  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------ parents
@@ -130,42 +129,46 @@ def test_a_strategy_is_open_until_it_gained_or_failed_too_often() -> None:
 
 
 def test_a_line_of_repairs_ends_after_so_many_tries() -> None:
-    broken = FailureLog({"mutate", "repair"}, repairs=2)
-    broken.add(failure("first"))
-    first = broken.open()[0].candidate.id
-    broken.take([first])
-    assert broken.open() == []
-    broken.add(failure("second", first, operator="repair"))
-    second = broken.open()[0].candidate.id
-    assert broken.open()[0].tries == 1
-    broken.add(failure("third", second, operator="repair"))
-    assert [each.candidate.id for each in broken.open()] == [second]
-    broken.tried([second])
-    assert broken.open() == []
+    failures = FailureLog()
+
+    def repairable() -> list[Failure]:
+        return failures.repairable({"mutate", "repair"}, repairs=2)
+
+    failures.add(failure("first"))
+    first = repairable()[0].candidate.id
+    failures.begin_repair([first])
+    assert repairable() == []
+    failures.add(failure("second", first, operator="repair"))
+    second = repairable()[0].candidate.id
+    assert repairable()[0].tries == 1
+    failures.add(failure("third", second, operator="repair"))
+    assert [each.candidate.id for each in repairable()] == [second]
+    failures.count_try([second])
+    assert repairable() == []
 
 
 def test_failures_of_rules_are_told_and_not_repaired() -> None:
-    broken = FailureLog({"mutate"}, repairs=2)
-    broken.add(failure("by rule", "p", operator="rewrite"))
-    assert broken.open() == []
-    assert len(broken.warnings(["p"])) == 1
+    failures = FailureLog()
+    failures.add(failure("by rule", "p", operator="rewrite"))
+    assert failures.repairable({"mutate"}, repairs=2) == []
+    assert len(failures.warnings(["p"])) == 1
 
 
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))
 def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(parents: list[str]) -> None:
-    broken = FailureLog({"mutate"}, repairs=1)
+    failures = FailureLog()
     for index, parent in enumerate(parents):
-        broken.add(failure(str(index), parent))
-    warnings = broken.warnings(["p"])
+        failures.add(failure(str(index), parent))
+    warnings = failures.warnings(["p"])
     own = ["p" in each.parents for each in warnings]
     assert len(warnings) == min(TOLD, len(parents))
     assert own == sorted(own)
-    assert len(broken.open()) <= KEPT
-    assert math.isfinite(len(broken.fingerprint()))
+    assert len(failures.repairable({"mutate"}, repairs=1)) == len(failures.by_id) == min(KEPT, len(parents))
 
 
 def test_models_are_not_asked_about_what_is_far_behind() -> None:
-    memory = History()
-    memory.best = elite("best", 0.0)
-    assert [e.fitness.value for e in memory.near([elite("far", -3.0), elite("near", -1.0), memory.best])] == [-1.0, 0.0]
+    history = History(best=elite("best", 0.0))
+    assert history.best is not None
+    near = history.near([elite("far", -3.0), elite("near", -1.0), history.best])
+    assert [e.fitness.value for e in near] == [-1.0, 0.0]
     assert History().near([elite("first", -5.0)]) != []

@@ -46,9 +46,9 @@ def test_only_verdicts_of_the_evaluator_of_now_make_parents_and_reports(path: Pa
     evaluator, heard = InstantEvaluator(slower, identity=SECOND), Heard()
     search = session(path, evaluator, 14, heard)
     asked = {request.program_hash for request in evaluator.asked}
-    memory = search.state.archipelago.memory
-    assert {elite.program_hash for elite in memory.elites.values()} <= asked
-    assert all(verdict.key.evaluator_version == "2" for verdict in memory.verdicts.values())
+    history = search.state.archipelago.history
+    assert {elite.program_hash for elite in history.elites.values()} <= asked
+    assert all(verdict.evaluation.key.evaluator_version == "2" for verdict in history.verdicts.values())
     with Store.open(path, write=False) as store:
         assert len([fact for fact in store.facts() if isinstance(fact, ResultEntry)]) == 14
         assert {each.candidate.program_hash for each in store.best(50)} <= asked
@@ -93,7 +93,7 @@ def test_a_fault_of_ours_costs_one_kernel(path: Path) -> None:
     heard = Heard()
     search = session(path, InstantEvaluator(fails=fails, identity=SECOND), 14, heard)
     assert any("our evaluator failed" in note for note in heard.notes)
-    assert broken[0].id not in search.state.archipelago.memory.elites
+    assert broken[0].id not in search.state.archipelago.history.elites
 
 
 def test_an_earlier_text_of_the_task_is_gone_on_with_and_another_is_refused(path: Path) -> None:

@@ -53,7 +53,7 @@ def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None
     assert not any("another state" in note for note in heard.notes)
     state = replayed(path, toy_config(budget={"evaluations": 25}))
     assert state.fingerprint() == search.state.fingerprint()
-    assert state.standing == search.standing
+    assert state.progress == search.standing
 
 
 @pytest.mark.parametrize(("under", "warned"), [("", True), ("other rules", False)])
@@ -194,7 +194,7 @@ def test_a_constraint_that_cannot_be_evaluated_excludes_its_points(path: Path) -
     with Store.open(path, write=True) as store:
         search = toy_search(store, toy_config(budget={"evaluations": 100}), InstantEvaluator(), source=source)
         asyncio.run(search.run())
-    values = {s.values["B"] for siblings in search.state.archipelago.memory.siblings.values() for s in siblings}
+    values = {s.values["B"] for siblings in search.state.archipelago.history.siblings.values() for s in siblings}
     assert 2 not in values
     assert 4 in values
 
@@ -206,7 +206,7 @@ def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: P
     Store.inbox_put(path, "source", {"source": twin})
     heard = Heard()
     _, search = run(path, evaluator, heard, budget={"evaluations": 200}, reset_after=None)
-    assert all("a twin" not in elite.candidate.source for elite in search.state.archipelago.memory.elites.values())
+    assert all("a twin" not in elite.candidate.source for elite in search.state.archipelago.history.elites.values())
     assert not any("another state" in note for note in heard.notes)
 
 
@@ -249,7 +249,7 @@ def test_an_inbox_entry_is_taken_in_even_when_nothing_else_is_left_to_try(path: 
     Store.inbox_put(path, "source", {"source": "\ud800"})
     heard = Heard()
     _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 10_000}, reset_after=None)
-    assert any("void run(void)" in elite.candidate.source for elite in search.state.archipelago.memory.elites.values())
+    assert any("void run(void)" in elite.candidate.source for elite in search.state.archipelago.history.elites.values())
 
 
 def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:

@@ -113,7 +113,7 @@ def test_where_a_fork_means_something_else_its_candidates_are_measured_anew(
     assert len(fresh) == search.standing.results == 10
     assert search.standing.copied == 0
     assert copied <= len(judged)
-    for elite in search.state.archipelago.memory.elites.values():
+    for elite in search.state.archipelago.history.elites.values():
         assert elite.seq in {fact.seq for fact in fresh}
     with pytest.raises(RunMismatch, match=r"--fresh[\s\S]*fork"):
         run(tmp_path / "fork.db", InstantEvaluator(), budget={"evaluations": 10})
@@ -123,9 +123,9 @@ def test_a_failed_candidate_can_be_forked_and_the_search_goes_on_from_its_ancest
     failed = next(fact.proposal for fact in results(path) if fact.evaluation.status is Status.NUMERICAL)
     fork(path, tmp_path / "fork.db", candidate=failed.candidate.id)
     search = run(tmp_path / "fork.db", budget={"evaluations": 6})
-    assert failed.candidate.id not in search.state.archipelago.memory.elites
+    assert failed.candidate.id not in search.state.archipelago.history.elites
     assert search.standing.best is not None
-    assert search.state.archipelago.memory.broken.get(failed.candidate.id) is None  # of a rule: nothing to mend
+    assert search.state.archipelago.history.failures.get(failed.candidate.id) is None  # of a rule: nothing to mend
 
 
 def test_budgets_accumulate_over_sessions(path: Path) -> None:

@@ -90,7 +90,7 @@ def test_words_are_kept_and_what_was_made_with_them_is_counted(path: Path) -> No
     assert implemented
     assert all(set(proposal.insights) <= {fact.seq for fact in learned} for proposal in implemented)
     assert all(proposal.insights for proposal in implemented)
-    assert any(known.gains for known in search.state.archipelago.memory.insights.all.values())
+    assert any(known.gains for known in search.state.archipelago.history.insights.all.values())
     assert same_after_replay(path, search, operators, budget={"evaluations": 8})
 
 
@@ -247,7 +247,7 @@ def test_an_answer_about_a_kernel_that_was_left_behind_is_used(path: Path) -> No
     answer_for(path, "A=8 B=4", parent=100)
     _, search, operators = run(path, None, handed_in_only=True)
     (told,) = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
-    assert told.parents[0] not in search.state.archipelago.memory.elites
+    assert told.parents[0] not in search.state.archipelago.history.elites
     assert same_after_replay(path, search, operators)
 
 

@@ -47,7 +47,7 @@ def test_what_nobody_answered_is_no_failed_attempt(path: Path) -> None:
         return "A=16 B=1" if request.origin.step == 2 else upwards(request)
 
     _, search, _ = run(path, script, make, budget={"evaluations": 6}, repairs=1)
-    assert len(search.state.archipelago.memory.broken.open()) == 1
+    assert len(search.state.archipelago.history.failures.repairable({"repair", "mutate"}, repairs=1)) == 1
     assert facts(path, EmptyStep) == []
 
 
@@ -103,7 +103,7 @@ def test_lessons_gain_by_right_repairs_and_not_by_drafts(path: Path) -> None:
     _, search, _ = run(path, script, make, budget={"evaluations": 14})
     results = facts(path, ResultEntry)
     right = {fact.proposal.operator for fact in results if fact.evaluation.ok and fact.proposal.insights}
-    gains = [gain for known in search.state.archipelago.memory.insights.all.values() for gain in known.gains]
+    gains = [gain for known in search.state.archipelago.history.insights.all.values() for gain in known.gains]
     wrong = [seq for f in results if not f.evaluation.ok for seq in f.proposal.insights]
     mended = [
         seq for f in results if f.evaluation.ok and f.proposal.operator == "repair" for seq in f.proposal.insights
@@ -120,11 +120,11 @@ def test_a_banned_program_never_leads_again(path: Path) -> None:
     Store.inbox_put(path, "ban", {"candidate": best.id})
     Store.inbox_put(path, "source", {"source": best.source.replace("a toy", "the same toy")})
     _, search, _ = run(path, upwards, budget={"evaluations": 12})
-    memory = search.state.archipelago.memory
+    history = search.state.archipelago.history
     assert search.standing.best is not None
-    assert memory.best is not None
-    assert search.standing.best.program_hash == memory.best.program_hash
-    assert search.standing.best.program_hash not in memory.barred
+    assert history.best is not None
+    assert search.standing.best.program_hash == history.best.program_hash
+    assert search.standing.best.program_hash not in history.barred
 
 
 def test_a_session_that_was_killed_after_a_hint_raises_no_alarm(path: Path) -> None:

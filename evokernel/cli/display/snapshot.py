@@ -124,7 +124,7 @@ class SnapshotTaker:
 
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
-        standing, spent = self._engine.state.standing, self._store.spent()
+        standing, spent = self._engine.state.progress, self._store.spent()
         best, seed = standing.best, standing.seed
         search = self._search_evaluation(best) if best else None
         self._follower.advance(most=AT_ONCE)
@@ -160,12 +160,12 @@ class SnapshotTaker:
     def _islands(self) -> tuple[IslandState, ...]:
         return tuple(
             IslandState(
-                name=island.name,
-                niches=len(island.archive),
-                best=max((math.exp(e.fitness.log_speedup) for e in island.archive.elites()), default=None),
-                stale=island.stale,
+                name=name,
+                niches=len(population.elites),
+                best=max((math.exp(e.fitness.log_speedup) for e in population.elites), default=None),
+                stale=population.stale,
             )
-            for island in self._engine.state.archipelago.islands.values()
+            for name, population in self._engine.state.archipelago.populations.items()
         )
 
 

@@ -5,7 +5,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from evokernel.llm.scripted import ScriptedTransport
 
 from archive.journal import EmptyStep, ResultEntry
 from archive.store import Store
@@ -13,6 +12,7 @@ from evokernel.engine.assemble import make_island, make_operators
 from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
 from evokernel.records.llm import Message
 from evokernel.records.step import Answer, Context, ContextNeed, Draft, OperatorKind, Prompt, UnusableReply
+from evokernel.testing.scripted import ScriptedTransport
 from operators.rules.tune import Tune
 from tests.engine import toy_config, toy_search
 from tests.fakes import InstantEvaluator

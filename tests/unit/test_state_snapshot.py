@@ -1,20 +1,21 @@
-"""An image of the state gives what replaying every fact gives; whatever is wrong with it, the facts decide."""
+"""A snapshot of the state gives what replaying every fact gives; whatever is wrong with it, the facts decide."""
 
 import asyncio
 import hashlib
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago
-from evokernel.engine.snapshot import Snapshots, image_of, restore
+from evokernel.engine.fold import FactFold
+from evokernel.engine.snapshot import Snapshots, pack, unpack
 from evokernel.engine.state import SearchState
 from evokernel.protocols import Operator
 from evokernel.records.llm import ModelRequest
@@ -27,6 +28,7 @@ from tests.fakes import TOY, InstantEvaluator, ToyLanguage
 
 COUNT = 2 * PRUNE_EVERY + 300
 OPERATORS = ("write", "rewrite")
+OTHER_SHAPE = zstandard.compress(b'{"fingerprint": "0", "results": [], "state": {"archipelago": {}, "standing": {}}}')
 
 
 class Write(Operator):
@@ -66,21 +68,21 @@ def run(path: Path, count: int, **changes: Any) -> str:
         return search.state.fingerprint()
 
 
-def fresh(config: RunConfig) -> SearchState:
-    return SearchState(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
+def fresh(config: RunConfig) -> FactFold:
+    return FactFold(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
 
 
 def restored(path: Path, config: RunConfig) -> SearchState:
-    """Return the state that the image alone gives, blank where there is none that is used."""
-    state = fresh(config)
+    """Return the state that the snapshot alone gives, blank where there is none that is used."""
+    fold = fresh(config)
     with Store.open(path, write=True) as store:
-        Snapshots(store, state, config, evaluator=InstantEvaluator().identity).restore()
-    return state
+        Snapshots(store, fold, config, evaluator=InstantEvaluator().identity).restore()
+    return fold.state
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("image") / "toy.db"
+    path = tmp_path_factory.mktemp("snapshot") / "toy.db"
     run(path, COUNT)
     return path
 
@@ -93,26 +95,25 @@ def path(filled: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def test_the_image_gives_the_state_that_all_facts_give(path: Path) -> None:
+def test_the_snapshot_gives_the_state_that_all_facts_give(path: Path) -> None:
     state, full = restored(path, config_of(COUNT)), replayed(path, config_of(COUNT), writers())
     assert COUNT < state.seq <= full.seq
     assert state.fingerprint() == full.fingerprint()
-    assert state.standing == full.standing
-    assert replace(image_of(state), seq=full.seq) == image_of(full)
+    assert state == full
 
 
 def test_old_kernels_that_lead_nowhere_are_let_go_of_and_stay_known(path: Path) -> None:
-    memory = replayed(path, config_of(COUNT), writers()).archipelago.memory
+    history = replayed(path, config_of(COUNT), writers()).archipelago.history
     with Store.open(path, write=False) as store:
         right = [fact for fact in store.facts() if isinstance(fact, ResultEntry) and fact.evaluation.ok]
     best = max(right, key=lambda fact: fact.evaluation.timings[0].speedup.value).proposal.candidate.id
-    assert len(memory.elites) < len(right)
-    assert best in memory.elites
-    assert memory.known >= {fact.proposal.candidate.id for fact in right}
-    assert set(memory.verdicts) == set(memory.elites)
+    assert len(history.elites) < len(right)
+    assert best in history.elites
+    assert history.proposed >= {fact.proposal.candidate.id for fact in right}
+    assert set(history.verdicts) == set(history.elites)
 
 
-def test_a_run_goes_on_from_its_image_as_from_its_facts(path: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_from_its_snapshot_as_from_its_facts(path: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.db"
     with sqlite3.connect(path) as source, sqlite3.connect(bare) as target:
         source.backup(target)
@@ -120,7 +121,7 @@ def test_a_run_goes_on_from_its_image_as_from_its_facts(path: Path, tmp_path: Pa
     assert run(path, COUNT + 60) == run(bare, COUNT + 60)
 
 
-def test_an_edited_config_does_without_the_image(path: Path) -> None:
+def test_an_edited_config_does_without_the_snapshot(path: Path) -> None:
     assert restored(path, config_of(COUNT, reset_after=7)).seq == 0
     assert restored(path, config_of(COUNT + 500)).seq > COUNT  # a larger budget changes no state
 
@@ -131,29 +132,40 @@ def test_an_edited_config_does_without_the_image(path: Path) -> None:
         "UPDATE images SET body = x'00'",
         "UPDATE images SET body = substr(body, 1, 500)",
         "DELETE FROM results WHERE seq > 100",
+        "UPDATE images SET fits = 'older code'",
+        f"UPDATE images SET body = x'{OTHER_SHAPE.hex()}'",
     ],
 )
-def test_a_damaged_image_is_left_alone(path: Path, harm: str) -> None:
+def test_a_damaged_snapshot_is_left_alone(path: Path, harm: str) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute(harm)
     state = restored(path, config_of(COUNT))
     assert state.seq == 0
-    assert state.fingerprint() == fresh(config_of(COUNT)).fingerprint()
+    assert state == fresh(config_of(COUNT)).state
 
 
-def test_everything_that_a_fold_changes_is_in_the_image(tmp_path: Path) -> None:
+def test_everything_that_a_fold_changes_is_in_the_snapshot(tmp_path: Path) -> None:
     def script(request: ModelRequest) -> str:
-        return "I am sorry" if request.origin.step % 3 == 0 else upwards(request)
+        step = request.origin.step
+        return ("I am sorry", "A=16 B=1", "A=16 B=2", upwards(request))[step % 4]
 
     path = tmp_path / "asked.db"
-    _, search, operators = run_asking(path, script, budget={"evaluations": 8})
+    _, search, _ = run_asking(path, script, budget={"evaluations": 8})
     state = search.state
-    state.archipelago.memory.hint("try less", island="*")
-    state.archipelago.memory.pinned.append(next(iter(state.archipelago.memory.elites)))
+    history = state.archipelago.history
+    history.hint("try less", island="*")
+    history.pinned.append(next(iter(history.elites)))
+    assert history.failures.by_id
     with Store.open(path, write=False) as store:
-        image = image_of(state)
-        again = SearchState(make_archipelago(search.config, operators), ToyLanguage())
-        restore(again, image, store.results(image.seqs()))
+        again = unpack(pack(state), store)
+    assert again == state
     assert again.fingerprint() == state.fingerprint()
-    assert image_of(again) == image
-    assert vars(again.archipelago.memory).keys() == vars(state.archipelago.memory).keys()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_search_comes_back_from_its_snapshot(tmp_path: Path, seed: int) -> None:
+    path, changes = tmp_path / "toy.db", {"seed": seed, "budget": {"evaluations": 40 + 17 * seed}}
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(**changes), InstantEvaluator())
+        asyncio.run(search.run())
+        assert unpack(pack(search.state), store) == search.state == replayed(path, toy_config(**changes))

@@ -1,0 +1,213 @@
+"""Fold of committed facts into the state of a search: replaying the store gives the state the live run had."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
+from archive.records import NoCandidate
+from evokernel.engine.inbox import Submission, read_answer, read_insight, read_source, read_text
+from evokernel.engine.state import SearchState
+from evokernel.engine.verdict_filter import VerdictFilter
+from evokernel.protocols import Language
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.events import Notice
+from evokernel.records.fitness import elite_of
+from evokernel.records.llm import Insight
+from evokernel.records.step import StepResult
+from evokernel.source.tunables import skeleton_hash
+from islands.archipelago import EVERYWHERE, Archipelago
+from islands.history import History
+
+REMEMBERED = 1024
+"""Candidates whose hashes are kept: more than are ever in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """Hashes of a candidate's source."""
+
+    program: str
+    """Of the program: with an equal one an evaluation is used again."""
+    skeleton: str
+    """Of the source with tunables masked: tuned siblings share it."""
+
+
+class FactFold:
+    """Takes facts into the state of a search, live and in a replay alike.
+
+    Args:
+        archipelago: the policies of the islands.
+        language: of the candidates.
+    """
+
+    def __init__(self, archipelago: Archipelago, language: Language) -> None:
+        self.archipelago = archipelago
+        self.state = SearchState(archipelago.fresh())
+        self.verdict_filter = VerdictFilter()
+        """Set before facts of a store are replayed."""
+        self._language = language
+        self._hashes: dict[str, Hashes] = {}
+
+    def anew(self, verdict_filter: VerdictFilter) -> "FactFold":
+        """Return a fold with a fresh state, by the verdicts that a filter lets count."""
+        fold = FactFold(self.archipelago, self._language)
+        fold.verdict_filter = verdict_filter
+        return fold
+
+    @property
+    def history(self) -> History:
+        """Everything that was tried."""
+        return self.state.archipelago.history
+
+    def pending(self, proposal: Proposal) -> None:
+        """Take note of a stored proposal that waits for its evaluation."""
+        self.history.propose(proposal)
+
+    def hashes(self, candidate: Candidate) -> Hashes:
+        """Return the hashes of a candidate; those of the latest ones are remembered."""
+        found = self._hashes.get(candidate.id)
+        if found is None:
+            found = Hashes(self._language.program_hash(candidate.source), skeleton_hash(candidate.source))
+            self._hashes[candidate.id] = found
+            while len(self._hashes) > REMEMBERED:
+                del self._hashes[next(iter(self._hashes))]
+        return found
+
+    def replay(self, facts: Iterable[Fact]) -> None:
+        """Apply committed facts, in seq order.
+
+        A fork may bring results of another task or device along: the candidates of such results are taken as handed in,
+        to be judged anew. What it brought counts for no plateau.
+        """
+        for fact in facts:
+            self.state.seq = fact.seq
+            match fact:
+                case ResultEntry() if self.verdict_filter.foreign(fact):
+                    self.state.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
+                case ResultEntry():
+                    hashes = Hashes(fact.program_hash, fact.skeleton)
+                    evaluation = self.verdict_filter.current(fact.evaluation)
+                    self.apply_result(fact.seq, fact.proposal, evaluation, hashes=hashes)
+                    if fact.origin:
+                        self.state.progress.copied += 1
+                        self.state.progress.since_improvement = 0
+                case EmptyStep(no_candidate=no_candidate):
+                    self.apply_no_candidate(fact.seq, no_candidate)
+                case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
+                    self.apply_final(evaluation)
+                case InsightEntry(no_candidate=no_candidate, insight=insight):
+                    self.apply_no_candidate(fact.seq, no_candidate, insight=insight)
+                case InboxEntry():
+                    self.apply_inbox(fact)
+
+    def apply_result(
+        self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
+    ) -> tuple[bool, list[Notice]]:
+        """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
+        self.state.seq = seq
+        self.state.injected.pop(proposal.candidate.id, None)
+        hashes = hashes or self.hashes(proposal.candidate)
+        program, skeleton = hashes.program, hashes.skeleton
+        barred = program in self.history.barred
+        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program, skeleton=skeleton)
+        improved = self.state.progress.take(proposal, evaluation, elite, barred=barred)
+        outcome = StepResult(
+            seq=seq,
+            proposal=proposal,
+            step=proposal.step,
+            island=proposal.island,
+            operator=proposal.operator,
+            parents=proposal.parents,
+            evaluation=evaluation,
+            program_hash=program,
+            skeleton=skeleton,
+            elite=elite,
+        )
+        return improved, self.archipelago.tell(outcome, self.state.archipelago)
+
+    def apply_no_candidate(
+        self, seq: int, no_candidate: NoCandidate, *, insight: Insight | None = None
+    ) -> list[Notice]:
+        """Take in a step whose operator had nothing to offer, or an insight instead of a candidate."""
+        self.state.seq = seq
+        outcome = StepResult(
+            seq=seq,
+            proposal=None,
+            step=no_candidate.step,
+            island=no_candidate.island,
+            operator=no_candidate.operator,
+            parents=no_candidate.parents,
+            evaluation=None,
+            exhausted=no_candidate.exhausted,
+            insight=insight,
+            usage=no_candidate.usage,
+        )
+        return self.archipelago.tell(outcome, self.state.archipelago)
+
+    def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
+        """Take in what somebody handed to the engine, and say what became of it.
+
+        Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
+        that a step is given to.
+        """
+        self.state.seq = entry.seq
+        by = f" by {entry.author}" if entry.author else ""
+        payload = entry.payload if isinstance(entry.payload, dict) else {}
+        try:
+            if entry.kind == "answer":
+                self.state.answers[entry.id] = read_answer(entry.id, payload)
+                return []
+            return [Notice(self._take_in(entry.kind, payload, seq=entry.seq) + by)]
+        except (ValueError, OverflowError) as error:
+            return [Notice(f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}")]
+
+    def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
+        match kind:
+            case "source":
+                handed_in = read_source(payload, language=self._language.name)
+                name = handed_in.candidate.id
+                if name in self.history.proposed:
+                    raise ValueError(f"{name} is known already")
+                self.state.injected[name] = handed_in
+                return f"{name} was handed in"
+            case "hint":
+                text = read_text(payload, "text")
+                self.history.hint(text, island=str(payload.get("island") or EVERYWHERE))
+                return f"hint: {text}"
+            case "pin" | "unpin" | "ban":
+                return self._mark(kind, read_text(payload, "candidate"))
+            case "insight":
+                insight, island = read_insight(payload)
+                self.history.insights.add(seq, insight, island=island)
+                return f"{insight.kind}: {insight.title}"
+        raise ValueError("this kind is not known")
+
+    def _mark(self, kind: str, name: str) -> str:
+        elite = self.history.elites.get(name)
+        if elite is None:
+            raise ValueError(f"{name} is no correct kernel of this run, or one that it has let go of as too far behind")
+        self.history.pinned = [pinned for pinned in self.history.pinned if pinned != name]
+        match kind:
+            case "pin":
+                self.history.pinned.append(name)
+                return f"{name} is pinned: a parent more often than others"
+            case "unpin":
+                return f"{name} is pinned no more"
+        self.state.archipelago.bar(elite.program_hash)
+        self.state.progress.demote(elite.program_hash, self.history.best)
+        return f"{name} is banned: never a parent again"
+
+    def next_injected(self) -> Submission | None:
+        """Return something handed in that was not proposed yet, or None."""
+        waiting = (each for name, each in self.state.injected.items() if name not in self.history.proposed)
+        return next(waiting, None)
+
+    def apply_final(self, evaluation: Evaluation) -> None:
+        """Take in a measurement made anew: a program that does not hold is out of the search."""
+        refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
+        if refuted and evaluation.key.budget is Fidelity.FINAL:
+            program = evaluation.key.program_hash
+            self.state.archipelago.bar(program)
+            self.state.progress.demote(program, self.history.best)

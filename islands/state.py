@@ -1,0 +1,37 @@
+"""The state of all islands together."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from evokernel.records.fitness import Elite
+from islands.history import History
+from islands.island import Population
+
+
+@dataclass(slots=True)
+class ArchipelagoState:
+    """Populations, and what was tried on all of them."""
+
+    populations: dict[str, Population]
+    """By name of the island."""
+    results: int = 0
+    """Results taken in; schedules hang on it."""
+    history: History = field(default_factory=History)
+
+    def elites(self, *, but: str = "") -> Iterator[Elite]:
+        """Return the elites of every island but one, island by island."""
+        return (elite for name, each in self.populations.items() if name != but for elite in each.elites)
+
+    def bar(self, program_hash: str) -> None:
+        """Remove a program that did not hold when it was measured anew from every population."""
+        self.history.bar(program_hash)
+        for population in self.populations.values():
+            population.elites = [elite for elite in population.elites if elite.program_hash != program_hash]
+
+    def prune(self) -> None:
+        """Drop what no later step turns to."""
+        self.history.prune({elite.candidate.id for elite in self.elites()})
+        for population in self.populations.values():
+            kept = {name: count for name, count in population.picks.items() if name in self.history.elites}
+            population.picks = Counter(kept)

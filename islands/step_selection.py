@@ -1,0 +1,126 @@
+"""Choice of what comes next: an island, an operator, and what the operator works on."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from evokernel.protocols import ModelOperator, Operator, asks_model
+from evokernel.records.step import ContextNeed, Selection
+from evokernel.rng import stream
+from islands.assignment import Assignment, assignment_for
+from islands.history import BY_HAND
+from islands.island import Island
+from islands.parent_choice import ParentChoice
+from islands.state import ArchipelagoState
+
+
+class StepSelector:
+    """Chooses as a function of seed, step and state. No I/O; the state is only read.
+
+    Args:
+        islands: by name, in order.
+        operators: by name, every operator an island may use.
+        seed: the run's seed.
+        repairs: how often a failed candidate of a model, and what comes of it, is given back.
+        foreign: there are kernels for the task in other languages.
+    """
+
+    def __init__(
+        self,
+        islands: Mapping[str, Island],
+        *,
+        operators: Mapping[str, Operator],
+        seed: int,
+        repairs: int,
+        foreign: bool,
+    ) -> None:
+        self._islands = islands
+        self._operators = operators
+        self._repairable = {BY_HAND, *(name for name, operator in operators.items() if asks_model(operator))}
+        self._seed = seed
+        self._repairs = repairs
+        self._foreign = foreign
+
+    def select(
+        self,
+        step: int,
+        state: ArchipelagoState,
+        *,
+        models: bool = True,
+        rules: bool = True,
+        names: Collection[str] = (),
+        may_ask: Callable[[str, str], bool] = lambda island, role: True,
+        running: Sequence[Selection] = (),
+    ) -> Selection | None:
+        """Return what to work on at this step; None when no operator has anything left to try anywhere.
+
+        Args:
+            step: the number of the step.
+            state: of all islands.
+            models: operators that ask a model may be chosen.
+            rules: the others may be.
+            names: only these operators may be; all, where none is named.
+            may_ask: says of an island and a role whether a model would answer.
+            running: steps that wait for a model; a failure or a strategy among them is left to them.
+        """
+        islands = list(self._islands.values())
+        turn = step % len(islands)
+        for island in islands[turn:] + islands[:turn]:
+            able = {
+                name: share
+                for name, share in island.operators.items()
+                if (not names or name in names)
+                and (
+                    models and may_ask(island.name, operator.role)
+                    if asks_model(operator := self._operators[name])
+                    else rules
+                )
+            }
+            selection = self._on_island(step, island, able, state=state, running=running)
+            if selection is not None:
+                return selection
+        return None
+
+    def _on_island(
+        self,
+        step: int,
+        island: Island,
+        shares: Mapping[str, float],
+        *,
+        state: ArchipelagoState,
+        running: Sequence[Selection],
+    ) -> Selection | None:
+        if not shares:
+            return None
+        rng = stream(self._seed, step, f"ask {island.name}")
+        choice = ParentChoice(island, state, rng)
+        for name in island.chooser.order(shares, state.history.operators.get(island.name, {}), rng):
+            operator = self._operators[name]
+            if asks_model(operator):
+                work = self._for_model(operator, choice, running)
+            else:
+                work = self._for_rule(operator, choice)
+            if work is not None:
+                return Selection(step, island.name, name, work.parents, work.failed, work.insights)
+        return None
+
+    def _for_rule(self, operator: Operator, choice: ParentChoice) -> Assignment | None:
+        if not choice.state.populations[choice.island.name].elites:
+            return None
+        parents = choice.parents(operator)
+        return Assignment(parents) if parents else None
+
+    def _for_model(
+        self, operator: ModelOperator, choice: ParentChoice, running: Sequence[Selection]
+    ) -> Assignment | None:
+        if ContextNeed.FOREIGN in operator.needs and not self._foreign:
+            return None
+        history = choice.state.history
+        elites = history.near(choice.at_hand()) or history.near(list(history.elites.values()))
+        return assignment_for(
+            operator,
+            choice.first(elites) if elites else None,
+            island=choice.island.name,
+            history=history,
+            repairable=history.failures.repairable(self._repairable, repairs=self._repairs),
+            rng=choice.rng,
+            running=running,
+        )
