@@ -20,14 +20,14 @@ class GridArchive:
     """
 
     def __init__(self, axes: Mapping[str, Sequence[float]]) -> None:
-        self._axes = {name: tuple(edges) for name, edges in axes.items()}
+        self.axes = {name: tuple(edges) for name, edges in axes.items()}
         self._cells: dict[tuple[int, ...], Elite] = {}
         self._ordered: tuple[Elite, ...] | None = ()
         """What `elites` returns; None since the last change: it is asked for at every step and changes rarely."""
 
     def niche(self, descriptor: Mapping[str, float]) -> tuple[int, ...]:
         """Return the cell a descriptor falls into."""
-        return niche_of(descriptor, self._axes)
+        return niche_of(descriptor, self.axes)
 
     def add(self, elite: Elite) -> bool:
         """Take the elite in if its cell is empty or holds a worse one; of equals the older stays."""

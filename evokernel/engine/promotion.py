@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
+from archive.account import RunAccount, measured_program
+from archive.follower import LeadingEvaluation
 from archive.store import Store
-from evokernel.engine.progress import RunProgress
 from evokernel.engine.reuse import stored_verdict
 from evokernel.errors import HarnessError
 from evokernel.protocols import Evaluator
@@ -40,13 +41,14 @@ class PromotionPolicy:
         evaluator: Evaluator,
         identity: EvaluatorIdentity,
         *,
-        standing: RunProgress,
+        standing: RunAccount,
         tell: Callable[[Notice], None],
     ) -> None:
         self._store = store
         self._evaluator = evaluator
         self._identity = identity
         self._standing = standing
+        self._leading = LeadingEvaluation(store)
         self._tell = tell
         self._judging: dict[str, asyncio.Future[None]] = {}
         self._failures = 0
@@ -64,19 +66,22 @@ class PromotionPolicy:
             HarnessError: our own machinery failed on several candidates in a row.
         """
         quick, reused_from = await self._evaluate(candidate, program, Fidelity.QUICK)
-        if not quick.ok or quick.stopped_early or self._standing.best is None:
+        if not quick.ok or quick.stopped_early or self._standing.lead is None:
             return quick, reused_from
         if combined_speedup(quick.timings).high < self._standing.best_speedup:
             return quick, reused_from
         if reused_from is None:
-            self._store.add_evaluation(quick)
+            seq = self._store.add_evaluation(quick)
+            self._standing.apply(measured_program(quick, seq, program_hash=program))
         return await self._evaluate(candidate, program, Fidelity.PRECISE)
 
     async def _evaluate(self, candidate: Candidate, program: str, budget: Fidelity) -> tuple[Evaluation, int | None]:
         stored = stored_verdict(self._store, self._identity, program_hash=program, budget=budget)
         if stored is not None:
             return stored.evaluation, stored.seq
-        request = EvaluationRequest(candidate, program, budget, incumbent=self._standing.best_by_workload)
+        leading = self._leading.of(self._standing.lead)
+        incumbent = {timing.workload: timing.speedup.value for timing in leading.timings} if leading else {}
+        request = EvaluationRequest(candidate, program, budget, incumbent=incumbent)
         for _ in range(TRIES):
             try:
                 evaluation = await self._evaluator.evaluate(request)

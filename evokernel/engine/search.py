@@ -11,12 +11,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from archive.account import RunAccount
+from archive.follower import LeadingEvaluation
+from archive.journal import ResultEntry
+from archive.queries import last_failure, time_of
 from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import ModelGate, barren_step, is_drafter
-from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.reuse import only_our_faults
 from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
@@ -28,8 +31,9 @@ from evokernel.engine.stoppers import FirstOf
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import EvaluatorIdentity
+from evokernel.records.evaluation import EvaluatorIdentity, floor_share
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.fitness import Elite
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
@@ -97,10 +101,11 @@ class Search:
         self._surroundings: SearchSetting | None = None
         self._time: RunClock | None = None
         self._images: Snapshots | None = None
+        self._leading = LeadingEvaluation(parts.store)
 
     @property
-    def standing(self) -> RunProgress:
-        """Where the run stands."""
+    def standing(self) -> RunAccount:
+        """How the run stands."""
         return self.state.standing
 
     def stop(self, reason: str) -> None:
@@ -291,12 +296,22 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, appraiser = self.state.hashes(proposal.candidate).program, _started(self._appraiser)
-        with await appraiser.alone(program):
-            evaluation, reused_from = await appraiser.verdict(proposal.candidate, program)
-            seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
-            improved, notes = self.state.apply_result(seq, proposal, evaluation)
-            self._tell(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
+        hashes, appraiser, store = self.state.hashes(proposal.candidate), _started(self._appraiser), self._parts.store
+        with await appraiser.alone(hashes.program):
+            evaluation, reused_from = await appraiser.verdict(proposal.candidate, hashes.program)
+            seq = store.commit(proposal.step, evaluation, reused_from=reused_from)
+            result = ResultEntry(
+                seq=seq,
+                at=time_of(store.database, seq),
+                proposal=proposal,
+                program_hash=hashes.program,
+                skeleton=hashes.skeleton,
+                evaluation=evaluation,
+                evaluation_seq=reused_from or seq,
+                origin="",
+            )
+            change, notes = self.state.apply_result(result)
+            self._tell(ResultCommitted(proposal, evaluation, seq, change, reused_from is not None))
             self._notes(notes)
             _started(self._images).take()
 
@@ -310,8 +325,8 @@ class Search:
         for proposal in self._parts.store.open_leases():
             if proposal.operator == "seed":
                 await self._judge(proposal)
-        if self.standing.best is None and not self._can_draft():
-            failure = self.standing.last_failure
+        if self.standing.lead is None and not self._can_draft():
+            failure = last_failure(store.database)
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
             raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
 
@@ -324,7 +339,7 @@ class Search:
         crown = FinalMeasurements(
             self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
         )
-        seed = [self.standing.seed] if self.standing.seed else []
+        seed = self._seed_elite()
         contenders = crown.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
@@ -336,9 +351,14 @@ class Search:
             except HarnessError as error:
                 self._tell(Notice(f"our evaluator failed on {elite.candidate.id}: {error}", warning=True))
                 continue
-            self.state.apply_final(evaluation)
+            self.state.apply_evaluation(self._parts.store.last_seq(), evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
                 return
+
+    def _seed_elite(self) -> list[Elite]:
+        """Return the first right seed, which the winner is compared with; nothing where there is none."""
+        seed = self.standing.seed
+        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
         hashes = self.state.hashes(proposal.candidate)
@@ -355,16 +375,12 @@ class Search:
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._images).fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
-        paid = self._parts.store.paid()
-        return Progress(
-            evaluations=self.standing.results - self.standing.copied + ahead,
+        leading = self._leading.of(self.standing.lead)
+        return self.standing.progress(
             seconds=_started(self._time).seconds,
-            cost_usd=paid.cost_usd,
-            since_improvement=self.standing.since_improvement,
-            best_speedup=self.standing.best_speedup,
-            roofline_share=self.standing.roofline_share,
-            tokens=paid.tokens,
-            calls=paid.calls,
+            models=self._parts.store.paid(),
+            roofline_share=floor_share(leading.timings) if leading else None,
+            ahead=ahead,
         )
 
     def _look_around(self, evaluator: EvaluatorIdentity) -> SearchSetting:

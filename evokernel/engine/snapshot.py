@@ -7,6 +7,7 @@ one that cannot be read or that does not give the state it was taken of; then ev
 import hashlib
 import json
 import logging
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import zstandard
 
+from archive.account import RunAccount
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.run import BudgetConfig, RunConfig, dump_config
 from evokernel.engine.inbox import AnsweredPrompt, Submission
 from evokernel.engine.state import SearchState
 from evokernel.errors import StoreError
-from evokernel.records.evaluation import Evaluation, EvaluatorIdentity
+from evokernel.records.evaluation import EvaluatorIdentity
 from islands.image import ArchipelagoSnapshot
 
 if TYPE_CHECKING:
@@ -31,9 +33,9 @@ logger = logging.getLogger(__name__)
 SHAPING = (
     "engine/state",
     "engine/snapshot",
-    "engine/progress",
     "engine/inbox",
     "records/fitness",
+    "records/leader",
     "records/step",
     "source/tunables",
 )
@@ -45,34 +47,18 @@ EVERY = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressSnapshot:
-    """What `Standing` holds; kernels are named by the seq of their result."""
-
-    results: int
-    copied: int
-    correct: int
-    since_improvement: int
-    best: int | None
-    best_by_workload: dict[str, float]
-    roofline_share: float | None
-    seed: int | None
-    last_failure: Evaluation | None
-
-
-@dataclass(frozen=True, slots=True)
 class StateSnapshot:
     """What `SearchState` holds, after the fact `seq`."""
 
     seq: int
     archipelago: ArchipelagoSnapshot
-    standing: ProgressSnapshot
+    standing: RunAccount
     answers: tuple[AnsweredPrompt, ...]
     injected: tuple[Submission, ...]
 
     def seqs(self) -> set[int]:
         """Return the seqs of all results whose elites are needed to restore this."""
-        own = (self.standing.best, self.standing.seed)
-        return self.archipelago.seqs() | {seq for seq in own if seq is not None}
+        return self.archipelago.seqs()
 
 
 class Snapshots:
@@ -121,21 +107,10 @@ class Snapshots:
 
 def image_of(state: SearchState) -> StateSnapshot:
     """Return an image of a state."""
-    standing = state.standing
     return StateSnapshot(
         state.seq,
         state.archipelago.image(),
-        ProgressSnapshot(
-            results=standing.results,
-            copied=standing.copied,
-            correct=standing.correct,
-            since_improvement=standing.since_improvement,
-            best=standing.best.seq if standing.best else None,
-            best_by_workload=dict(standing.best_by_workload),
-            roofline_share=standing.roofline_share,
-            seed=standing.seed.seq if standing.seed else None,
-            last_failure=standing.last_failure,
-        ),
+        deepcopy(state.standing),
         tuple(state.answers.values()),
         tuple(state.injected.values()),
     )
@@ -146,13 +121,7 @@ def restore(state: SearchState, image: StateSnapshot, results: dict[int, ResultE
     elites = {seq: result.elite() for seq, result in results.items()}
     state.seq = image.seq
     state.archipelago.restore(image.archipelago, find=elites.__getitem__, verdict=lambda seq: results[seq].evaluation)
-    standing, kept = state.standing, image.standing
-    standing.results, standing.copied, standing.correct = kept.results, kept.copied, kept.correct
-    standing.since_improvement = kept.since_improvement
-    standing.best = None if kept.best is None else elites[kept.best]
-    standing.best_by_workload, standing.roofline_share = dict(kept.best_by_workload), kept.roofline_share
-    standing.seed = None if kept.seed is None else elites[kept.seed]
-    standing.last_failure = kept.last_failure
+    state.standing = deepcopy(image.standing)
     state.answers = {answer.entry: answer for answer in image.answers}
     state.injected = {handed_in.candidate.id: handed_in for handed_in in image.injected}
 
@@ -167,7 +136,9 @@ def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
 def _rules() -> str:
     """Return a hash over the code that makes a state of facts: with another, an image may be of another state."""
     package = Path(__file__).parents[1]
-    files = [*sorted((package.parent / "islands").glob("*.py")), *(package / f"{name}.py" for name in SHAPING)]
+    root = package.parent
+    files = [*sorted((root / "islands").glob("*.py")), root / "archive" / "account.py"]
+    files += [package / f"{name}.py" for name in SHAPING]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

@@ -5,22 +5,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archive.account import BannedProgram, EndedStep, RunAccount, account_fact, measured_program
+from archive.grid import GridArchive
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.inbox import AnsweredPrompt, Submission, read_answer, read_insight, read_source, read_text
-from evokernel.engine.progress import RunProgress
 from evokernel.languages.constrained import in_words
 from evokernel.protocols import Language
-from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.fitness import Elite, elite_of
+from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Insight, Origin
 from evokernel.records.step import Context, Selection, StepResult
 from evokernel.source.tunables import skeleton_hash
 from evokernel.task import Task
 from islands.archipelago import EVERYWHERE, Archipelago
+from islands.island import Island
 
 REMEMBERED = 1024
 """Candidates whose hashes are kept: more than are ever in flight."""
@@ -49,11 +52,11 @@ class Hashes:
 
 
 class SearchState:
-    """Islands and standing, advanced together by the same facts; `seq` is the last one taken in."""
+    """Islands and the account of the run, advanced together by the same facts; `seq` is the last one taken in."""
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
-        self.standing = RunProgress()
+        self.standing = RunAccount.of({name: axes_of(island) for name, island in archipelago.islands.items()})
         self.seq = 0
         self._language = language
         self.answers: dict[int, AnsweredPrompt] = {}
@@ -88,32 +91,24 @@ class SearchState:
                 case ResultEntry() if elsewhere(fact.evaluation):
                     self.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
                 case ResultEntry():
-                    self.standing.copied += bool(fact.origin)
-                    hashes = Hashes(fact.program_hash, fact.skeleton)
-                    self.apply_result(fact.seq, fact.proposal, fact.evaluation, hashes=hashes)
-                    self.standing.since_improvement *= not fact.origin
+                    self.apply_result(fact)
                 case EmptyStep(barren=barren):
                     self.apply_barren(fact.seq, barren)
                 case EvaluationEntry(evaluation=evaluation) if not elsewhere(evaluation):
-                    self.apply_final(evaluation)
+                    self.apply_evaluation(fact.seq, evaluation)
                 case InsightEntry(barren=barren, insight=insight):
                     self.apply_insight(fact.seq, barren, insight)
                 case InboxEntry():
                     self.apply_inbox(fact)
 
-    def apply_result(
-        self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
-    ) -> tuple[bool, list[str]]:
-        """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
-        self.seq = seq
+    def apply_result(self, result: ResultEntry) -> tuple[LeaderChange | None, list[str]]:
+        """Take in a judged proposal; return the change of the leader it made, and what a person may want to know."""
+        proposal, evaluation, program = result.proposal, result.evaluation, result.program_hash
+        self.seq = result.seq
         self.injected.pop(proposal.candidate.id, None)
-        hashes = hashes or self.hashes(proposal.candidate)
-        program, skeleton = hashes.program, hashes.skeleton
-        barred = program in self.archipelago.memory.barred
-        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program, skeleton=skeleton)
-        improved = self.standing.take(proposal, evaluation, elite, barred=barred)
+        change = self.standing.apply(account_fact(result))
         outcome = StepResult(
-            seq=seq,
+            seq=result.seq,
             proposal=proposal,
             step=proposal.step,
             island=proposal.island,
@@ -121,19 +116,23 @@ class SearchState:
             parents=proposal.parents,
             evaluation=evaluation,
             program_hash=program,
-            skeleton=skeleton,
-            elite=elite,
+            skeleton=result.skeleton,
+            elite=elite_of(
+                proposal.candidate, evaluation, seq=result.seq, program_hash=program, skeleton=result.skeleton
+            ),
         )
-        return improved, self.archipelago.tell(outcome)
+        return change, self.archipelago.tell(outcome)
 
     def apply_barren(self, seq: int, barren: NoCandidate) -> list[str]:
         """Take in a step whose operator had nothing to offer."""
         self.seq = seq
+        self.standing.apply(EndedStep(barren.island))
         return self.archipelago.tell(_without_candidate(seq, barren, None))
 
     def apply_insight(self, seq: int, barren: NoCandidate, insight: Insight) -> list[str]:
         """Take in a step that ended in words instead of a candidate."""
         self.seq = seq
+        self.standing.apply(EndedStep(barren.island))
         return self.archipelago.tell(_without_candidate(seq, barren, insight))
 
     def apply_inbox(self, entry: InboxEntry) -> list[str]:
@@ -188,7 +187,7 @@ class SearchState:
             case "unpin":
                 return f"{name} is pinned no more"
         self.archipelago.bar(elite.program_hash)
-        self.standing.demote(elite.program_hash, memory.best)
+        self.standing.apply(BannedProgram(elite.program_hash))
         return f"{name} is banned: never a parent again"
 
     def next_injected(self) -> Submission | None:
@@ -196,13 +195,12 @@ class SearchState:
         waiting = (each for name, each in self.injected.items() if name not in self.archipelago.memory.known)
         return next(waiting, None)
 
-    def apply_final(self, evaluation: Evaluation) -> None:
-        """Take in a measurement made anew: a program that does not hold is out of the search."""
+    def apply_evaluation(self, seq: int, evaluation: Evaluation) -> None:
+        """Take in an evaluation outside any step: a program that fails its final measurement is out of the search."""
+        self.standing.apply(measured_program(evaluation, seq, program_hash=evaluation.key.program_hash))
         refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
         if refuted and evaluation.key.budget is Fidelity.FINAL:
-            program = evaluation.key.program_hash
-            self.archipelago.bar(program)
-            self.standing.demote(program, self.archipelago.memory.best)
+            self.archipelago.bar(evaluation.key.program_hash)
 
     def context(self, selection: Selection, surroundings: SearchSetting) -> Context:
         """Return what the operator of a step may see."""
@@ -265,6 +263,11 @@ class SearchState:
     def fingerprint(self) -> str:
         """Return a hash over the whole state."""
         return self.archipelago.fingerprint()
+
+
+def axes_of(island: Island) -> dict[str, tuple[float, ...]]:
+    """Return the edges of an island's niches, by descriptor; none where its archive is of another kind."""
+    return island.archive.axes if isinstance(island.archive, GridArchive) else {}
 
 
 def _without_candidate(seq: int, barren: NoCandidate, insight: Insight | None) -> StepResult:

@@ -3,8 +3,9 @@
 from typing import Any
 
 from evokernel.records.evaluation import Speedup
-from evokernel.report.compare import ComparedRun, Comparison, Difference, LeaderRow, SeedGroup, SpeedupMilestone
+from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone
 from evokernel.report.documents import FORMAT, best_document
+from evokernel.report.points import Point
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _level(level: SpeedupMilestone, sides: tuple[ComparedRun, ...]) -> dict[str,
     }
 
 
-def _leader(leader: LeaderRow | None) -> dict[str, float] | None:
+def _leader(leader: Point | None) -> dict[str, float] | None:
     if leader is None:
         return None
     return {"evaluations": leader.evaluations, "hours": leader.hours, "dollars": leader.dollars}

@@ -1,6 +1,5 @@
 """Where a run stands: what it is, what it has used, what its operators, models and islands gave."""
 
-import math
 import os
 import socket
 import time
@@ -9,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from archive.follower import read_account
 from archive.sessions import SpentBudget
 from archive.store import Store
-from archive.summary import CurvePoint
-from evokernel.records.evaluation import Mode, Status
+from evokernel.records.evaluation import Mode
+from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
 from evokernel.report.hints import Hint, hints_in_force
@@ -58,20 +58,6 @@ class IslandRow:
     results: int
     correct: int
     best: float | None
-    mode: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
-    """A change of the leader: when, who, by what, how fast it looked then, in which mode."""
-
-    seq: int
-    at: float
-    candidate: str
-    operator: str
-    island: str
-    rationale: str
-    speedup: float
     mode: str
 
 
@@ -124,27 +110,26 @@ def run_facts(store: Store) -> RunFacts:
 
 def read_status(store: Store) -> RunStatus:
     """Return how a run stands."""
-    counts, best = store.counts(), find_best(store)
-    improvements = _improvements(store)
+    counts, account = store.counts(), read_account(store)
     modes = store.database.rows(f"SELECT e.mode, count(*) AS results {_JUDGED} GROUP BY 1 ORDER BY 2 DESC, 1")
     return RunStatus(
         run=run_facts(store),
         state=run_state(store),
         mode=Mode(modes[0]["mode"]) if modes else None,
         spent=store.spent(),
-        results=sum(counts.by_status.values()),
-        correct=counts.by_status.get(Status.OK.value, 0),
+        results=account.results,
+        correct=account.correct,
         by_status=counts.by_status,
         by_mode={row["mode"]: row["results"] for row in modes},
         in_flight=counts.in_flight,
         insights=sum(counts.insights.values()),
         hints=hints_in_force(store),
         last_stop=last_stop(store),
-        best=best,
-        operators=operator_rows(store, Counter(improvement.operator for improvement in improvements)),
+        best=find_best(store),
+        operators=operator_rows(store, Counter(change.operator for change in account.changes)),
         models=model_rows(store),
         islands=_islands(store),
-        improvements=improvements[-RECENT:],
+        improvements=tuple(account.changes[-RECENT:]),
         edits=edits_of(store),
     )
 
@@ -197,39 +182,3 @@ def _islands(store: Store) -> tuple[IslandRow, ...]:
         "WHERE p.island <> '*' GROUP BY 1 ORDER BY 1"
     )
     return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
-
-
-def _improvements(store: Store) -> tuple[LeaderChange, ...]:
-    """Return each first time that a candidate took the lead with a higher fitness than any before."""
-    found: list[LeaderChange] = []
-    highest = -math.inf
-    for point in store.curve():
-        if point.fitness.value <= highest:
-            continue
-        highest = point.fitness.value
-        proposal = store.proposal_of(point.candidate)
-        if proposal is None or (found and found[-1].candidate == point.candidate):
-            continue
-        found.append(
-            LeaderChange(
-                seq=point.seq,
-                at=point.at,
-                candidate=point.candidate,
-                operator=proposal.operator,
-                island=proposal.island,
-                rationale=proposal.rationale,
-                speedup=math.exp(point.fitness.log_speedup),
-                mode=_mode_of(store, point),
-            )
-        )
-    return tuple(found)
-
-
-def _mode_of(store: Store, point: CurvePoint) -> str:
-    """Return the mode of the evaluation that a candidate led by."""
-    row = store.database.row(
-        "SELECT mode FROM evaluations WHERE status = 'ok' AND budget <> 'final' AND seq <= ? AND program_hash = "
-        "(SELECT program_hash FROM candidates WHERE id = ?) ORDER BY seq DESC LIMIT 1",
-        (point.seq, point.candidate),
-    )
-    return row["mode"] if row else ""

@@ -32,7 +32,7 @@ def test_a_search_finds_the_best_point_and_stops_at_its_budget(path: Path) -> No
     reason, search = run(path, InstantEvaluator(), budget={"evaluations": 20})
     assert reason == "budget of 20 evaluations used"
     assert search.standing.results == 20
-    assert search.standing.best is not None
+    assert search.standing.lead is not None
     assert search.standing.best_speedup > 0.75
     with Store.open(path, write=False) as store:
         assert store.verify() == []
@@ -115,8 +115,8 @@ def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_crowne
             if isinstance(f, EvaluationEntry) and f.evaluation.key.budget is Fidelity.FINAL
         ]
     assert [final.status for final in finals] == [Status.OK, Status.HOLDOUT_FAILED, Status.OK]
-    assert search.standing.best is not None
-    assert search.standing.best.candidate.id == finals[-1].candidate_id
+    assert search.standing.lead is not None
+    assert search.standing.lead.candidate == finals[-1].candidate_id
     assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
 
 
@@ -260,8 +260,8 @@ def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
     _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 12})
     assert any("handed in by ada" in note for note in heard.notes)
     assert any("of kind 'nonsense' was left alone: this kind is not known" in note for note in heard.notes)
-    assert search.standing.best is not None
-    assert "by hand" in search.standing.best.candidate.source
+    assert search.standing.lead is not None
+    assert "by hand" in search.state.archipelago.memory.elites[search.standing.lead.candidate].candidate.source
     assert search.state.injected == {}  # what was judged does not wait, so that the next one is found at once
 
 

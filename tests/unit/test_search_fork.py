@@ -124,7 +124,7 @@ def test_a_failed_candidate_can_be_forked_and_the_search_goes_on_from_its_ancest
     fork(path, tmp_path / "fork.db", candidate=failed.candidate.id)
     search = run(tmp_path / "fork.db", budget={"evaluations": 6})
     assert failed.candidate.id not in search.state.archipelago.memory.elites
-    assert search.standing.best is not None
+    assert search.standing.lead is not None
     assert search.state.archipelago.memory.broken.get(failed.candidate.id) is None  # of a rule: nothing to mend
 
 

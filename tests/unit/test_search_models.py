@@ -199,7 +199,7 @@ def test_the_first_kernel_can_be_drafted(path: Path) -> None:
     _, search, _ = run(path, upwards, make, source="", budget={"evaluations": 6})
     first = facts(path, ResultEntry)[0].proposal
     assert (first.operator, first.parents) == ("draft", ())
-    assert search.standing.best is not None
+    assert search.standing.lead is not None
 
 
 def answer_for(path: Path, reply: str, *, operator: str = "mutate", parent: int = 0) -> None:

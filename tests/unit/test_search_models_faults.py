@@ -121,10 +121,10 @@ def test_a_banned_program_never_leads_again(path: Path) -> None:
     Store.inbox_put(path, "source", {"source": best.source.replace("a toy", "the same toy")})
     _, search, _ = run(path, upwards, budget={"evaluations": 12})
     memory = search.state.archipelago.memory
-    assert search.standing.best is not None
+    assert search.standing.lead is not None
     assert memory.best is not None
-    assert search.standing.best.program_hash == memory.best.program_hash
-    assert search.standing.best.program_hash not in memory.barred
+    assert search.standing.lead.program_hash == memory.best.program_hash
+    assert search.standing.lead.program_hash not in memory.barred
 
 
 def test_a_session_that_was_killed_after_a_hint_raises_no_alarm(path: Path) -> None:

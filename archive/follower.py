@@ -1,0 +1,147 @@
+"""A run followed fact by fact, by a few columns of each: cheap enough to be asked again and again while it goes on."""
+
+import heapq
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import yaml
+
+from archive.account import AccountFact, Axes, BannedProgram, EndedStep, JudgedResult, MeasuredProgram, RunAccount
+from archive.database import Database
+from archive.journal import EntryKind
+from archive.queries import evaluation_at
+from archive.store import Store
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
+from evokernel.records.fitness import Fitness
+from evokernel.records.leader import LeaderChange
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedResult:
+    """A judged result that a follower has come upon."""
+
+    result: JudgedResult
+    """The result."""
+    change: LeaderChange | None
+    """The change of the leader that it made; None where it took no lead."""
+
+
+class RunFollower:
+    """The account of a run, brought up to date by `advance`, which reads only what is new since the last time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.seq = 0
+        self.account = RunAccount()
+
+    def advance(self, *, most: int | None = None) -> list[FollowedResult]:
+        """Take in the facts that are new, `most` at the most, and return the results among them, oldest first.
+
+        May raise `StoreError`.
+        """
+        if self._store.unchanged_since(self.seq):
+            return []
+        if not self.account.populations:
+            self.account = RunAccount.of(_axes_of(self._store.meta("config") or ""))
+        identity = self._store.identity()
+        here = None if identity is None else (identity.task_hash, identity.device)
+        found: list[FollowedResult] = []
+        until = self._store.last_seq()
+        until = until if most is None else min(until, self.seq + most)
+        for fact in _facts(self._store.database, (self.seq + 1, until), here):
+            change = self.account.apply(fact)
+            if isinstance(fact, JudgedResult):
+                found.append(FollowedResult(fact, change))
+        self.seq = until
+        return found
+
+
+class LeadingEvaluation:
+    """The evaluation by which a kernel leads, read anew when another one leads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: Evaluation | None = None
+        self._seq = 0
+
+    def of(self, lead: LeaderChange | None) -> Evaluation | None:
+        """Return the evaluation of a leader; None without one. May raise `StoreError`."""
+        if lead is None:
+            return None
+        if lead.evaluation_seq != self._seq:
+            self._known, self._seq = evaluation_at(self._store.database, lead.evaluation_seq), lead.evaluation_seq
+        return self._known
+
+
+def read_account(store: Store) -> RunAccount:
+    """Return the account of a run as its store has it now."""
+    follower = RunFollower(store)
+    follower.advance()
+    return follower.account
+
+
+_EVALUATED = "e.seq AS measured, e.program_hash, e.status, e.mode, e.budget, e.speedup, e.speedup_low"
+_RESULTS = (
+    f"SELECT r.seq, j.at, p.candidate, p.operator, p.island, p.rationale, p.origin, e.descriptor, {_EVALUATED}, "
+    "e.task_hash, e.device FROM results r JOIN journal j ON j.seq = r.seq JOIN proposals p ON p.step = r.step "
+    "JOIN evaluations e ON e.seq = r.evaluation WHERE r.seq BETWEEN ? AND ? ORDER BY r.seq"
+)
+_REMEASURED = (
+    f"SELECT e.seq, {_EVALUATED}, e.task_hash, e.device FROM evaluations e JOIN journal j ON j.seq = e.seq "
+    f"WHERE j.kind = '{EntryKind.EVALUATION}' AND e.seq BETWEEN ? AND ? ORDER BY e.seq"
+)
+_WITHOUT_CANDIDATE = (
+    "SELECT r.seq, p.island FROM results r JOIN proposals p ON p.step = r.step "
+    "WHERE r.evaluation IS NULL AND r.seq BETWEEN ? AND ? ORDER BY r.seq"
+)
+_BANS = (
+    "SELECT i.taken_seq AS seq, c.program_hash FROM inbox i "
+    "JOIN candidates c ON c.id = json_extract(i.payload, '$.candidate') "
+    "WHERE i.kind = 'ban' AND i.taken_seq BETWEEN ? AND ? ORDER BY i.taken_seq"
+)
+
+
+def _facts(database: Database, span: tuple[int, int], here: tuple[str, str] | None) -> Iterator[AccountFact]:
+    """Yield what an account takes in, in the order of seq; `here` are task and device of the run."""
+
+    def ours(row: Any) -> bool:
+        return here is None or (row["task_hash"], row["device"]) == here
+
+    results = ((row["seq"], _judged(row)) for row in database.rows(_RESULTS, span) if ours(row))
+    measured = ((row["seq"], _measured(row)) for row in database.rows(_REMEASURED, span) if ours(row))
+    empty = ((row["seq"], EndedStep(row["island"])) for row in database.rows(_WITHOUT_CANDIDATE, span))
+    bans = ((row["seq"], BannedProgram(row["program_hash"])) for row in database.rows(_BANS, span))
+    merged: Iterator[tuple[int, AccountFact]] = heapq.merge(results, measured, empty, bans, key=itemgetter(0))
+    return (fact for _, fact in merged)
+
+
+def _judged(row: Any) -> JudgedResult:
+    measured = _measured(row)
+    return JudgedResult(
+        seq=row["seq"],
+        at=row["at"],
+        candidate=row["candidate"],
+        operator=row["operator"],
+        island=row["island"],
+        rationale=row["rationale"],
+        copied=bool(row["origin"]),
+        measured=measured,
+        descriptor=json.loads(row["descriptor"]) if measured.fitness is not None else {},
+    )
+
+
+def _measured(row: Any) -> MeasuredProgram:
+    status, fidelity, low = Status(row["status"]), Fidelity(row["budget"]), row["speedup_low"]
+    counts = status is Status.OK and fidelity is not Fidelity.FINAL and low
+    fitness = Fitness(math.log(low), math.log(row["speedup"])) if counts else None
+    return MeasuredProgram(row["measured"], row["program_hash"], status, Mode(row["mode"]), fidelity, fitness)
+
+
+def _axes_of(config: str) -> dict[str, Axes]:
+    islands = (yaml.safe_load(config) or {}).get("islands", ())
+    axes = {each["name"]: each.get("niches", {}).get("axes", {}) for each in islands}
+    return {name: {axis: tuple(edges) for axis, edges in given.items()} for name, given in axes.items()}
