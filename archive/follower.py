@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -14,10 +14,12 @@ from archive.account import AccountFact, Axes, BannedProgram, EndedStep, JudgedR
 from archive.database import Database
 from archive.journal import EntryKind
 from archive.queries import evaluation_at
-from archive.store import Store
 from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
 from evokernel.records.fitness import Fitness
 from evokernel.records.leader import LeaderChange
+
+if TYPE_CHECKING:
+    from archive.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class FollowedResult:
 class RunFollower:
     """The account of a run, brought up to date by `advance`, which reads only what is new since the last time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: "Store") -> None:
         self._store = store
         self.seq = 0
         self.account = RunAccount()
@@ -48,7 +50,7 @@ class RunFollower:
         if not self.account.populations:
             self.account = RunAccount.of(_axes_of(self._store.meta("config") or ""))
         identity = self._store.identity()
-        here = None if identity is None else (identity.task_hash, identity.device)
+        here = None if identity is None else identity.here
         found: list[FollowedResult] = []
         until = self._store.last_seq()
         until = until if most is None else min(until, self.seq + most)
@@ -63,7 +65,7 @@ class RunFollower:
 class LeadingEvaluation:
     """The evaluation by which a kernel leads, read anew when another one leads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: "Store") -> None:
         self._store = store
         self._known: Evaluation | None = None
         self._seq = 0
@@ -77,7 +79,7 @@ class LeadingEvaluation:
         return self._known
 
 
-def read_account(store: Store) -> RunAccount:
+def read_account(store: "Store") -> RunAccount:
     """Return the account of a run as its store has it now."""
     follower = RunFollower(store)
     follower.advance()
@@ -94,6 +96,11 @@ _REMEASURED = (
     f"SELECT e.seq, {_EVALUATED}, e.task_hash, e.device FROM evaluations e JOIN journal j ON j.seq = e.seq "
     f"WHERE j.kind = '{EntryKind.EVALUATION}' AND e.seq BETWEEN ? AND ? ORDER BY e.seq"
 )
+_EACH = (  # every evaluation as if it were a result of its candidate
+    f"SELECT e.seq, j.at, e.candidate, p.operator, p.island, p.rationale, e.origin, e.descriptor, {_EVALUATED}, "
+    "e.task_hash, e.device FROM evaluations e JOIN journal j ON j.seq = e.seq JOIN candidates c ON c.id = e.candidate "
+    "JOIN proposals p ON p.step = c.born ORDER BY e.seq"
+)
 _WITHOUT_CANDIDATE = (
     "SELECT r.seq, p.island FROM results r JOIN proposals p ON p.step = r.step "
     "WHERE r.evaluation IS NULL AND r.seq BETWEEN ? AND ? ORDER BY r.seq"
@@ -105,18 +112,25 @@ _BANS = (
 )
 
 
+def evaluated_candidates(database: Database, here: tuple[str, str] | None) -> Iterator[JudgedResult]:
+    """Yield every evaluation, in the order of seq, as if a step had ended with it; `here` are task and device of
+    the run."""
+    return (_judged(row) for row in database.rows(_EACH) if _ours(row, here))
+
+
 def _facts(database: Database, span: tuple[int, int], here: tuple[str, str] | None) -> Iterator[AccountFact]:
     """Yield what an account takes in, in the order of seq; `here` are task and device of the run."""
 
-    def ours(row: Any) -> bool:
-        return here is None or (row["task_hash"], row["device"]) == here
-
-    results = ((row["seq"], _judged(row)) for row in database.rows(_RESULTS, span) if ours(row))
-    measured = ((row["seq"], _measured(row)) for row in database.rows(_REMEASURED, span) if ours(row))
+    results = ((row["seq"], _judged(row)) for row in database.rows(_RESULTS, span) if _ours(row, here))
+    measured = ((row["seq"], _measured(row)) for row in database.rows(_REMEASURED, span) if _ours(row, here))
     empty = ((row["seq"], EndedStep(row["island"])) for row in database.rows(_WITHOUT_CANDIDATE, span))
     bans = ((row["seq"], BannedProgram(row["program_hash"])) for row in database.rows(_BANS, span))
     merged: Iterator[tuple[int, AccountFact]] = heapq.merge(results, measured, empty, bans, key=itemgetter(0))
     return (fact for _, fact in merged)
+
+
+def _ours(row: Any, here: tuple[str, str] | None) -> bool:
+    return here is None or (row["task_hash"], row["device"]) == here
 
 
 def _judged(row: Any) -> JudgedResult:

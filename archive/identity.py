@@ -36,6 +36,11 @@ class RunIdentity:
     evokernel_version: str
     task_spec: Mapping[str, Any]
 
+    @property
+    def here(self) -> tuple[str, str]:
+        """Task and device: an evaluation with others, which a fork brought along, says nothing of this run."""
+        return self.task_hash, self.device
+
 
 def read_meta(database: Database, key: str) -> str | None:
     """Return a value of the run, or None."""

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
+from archive.candidate_tables import seeds
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.report.best import find_best, seeds
+from evokernel.report.best import find_best
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")

@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from archive.inbox import waiting
 from archive.store import Store
 from evokernel.cli.ask import config_of
 from evokernel.cli.display.live import make_view
@@ -88,8 +89,8 @@ def _summary(told: TellReport) -> str:
 def _waiting(path: Path) -> bool:
     """Whether something that was handed in earlier is not judged yet."""
     with open_store(path) as store:
-        untaken = "SELECT count(*) FROM inbox WHERE taken_seq IS NULL AND kind IN ('answer', 'source')"
-        return bool(store.database.number(untaken) or store.open_leases() or store.calls.interrupted())
+        untaken = waiting(store.database, "answer", "source")
+        return bool(untaken or store.open_leases() or store.calls.interrupted())
 
 
 async def _judge(settings: RunConfig, path: Path) -> SessionEnd:

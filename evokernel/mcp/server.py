@@ -14,13 +14,15 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from archive.candidate_tables import seeds
+from archive.inbox import handed_in_sources
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, EvokernelError, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import combined_speedup
 from evokernel.records.step import Selection
-from evokernel.report.best import find_best, seeds
+from evokernel.report.best import find_best
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from operators.llm.prompt import fill, place
 from operators.llm.sections import GROUPS, sections_of
@@ -143,12 +145,9 @@ class RunTools:
 
     def _handed_in(self, store: Store) -> dict[str, int | None]:
         """Return the ids of all sources that were handed in, with the seq at which an engine took them in."""
-        rows = store.database.rows(
-            "SELECT json_extract(payload, '$.source') AS source, json_extract(payload, '$.language') AS language, "
-            "taken_seq FROM inbox WHERE kind = 'source' ORDER BY id"
-        )
         language = getattr(store.identity(), "language", "")
-        return {Candidate(row["source"], row["language"] or language).id: row["taken_seq"] for row in rows}
+        handed_in = handed_in_sources(store.database)
+        return {Candidate(each.source, each.language or language).id: each.taken_seq for each in handed_in}
 
 
 def _heard(tool: Callable[P, T]) -> Callable[P, T]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import yaml
 
 from archive.identity import RunIdentity
-from archive.journal import inbox_entry
+from archive.inbox import waiting
 from archive.store import Store
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_operators
@@ -174,8 +174,8 @@ def _replay(store: Store, state: SearchState, identity: RunIdentity) -> None:
     state.replay(store.facts(), task_hash=identity.task_hash, device=identity.device)
     for proposal in store.open_leases():
         state.archipelago.pending(proposal)
-    for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-        state.apply_inbox(inbox_entry(row, seq=state.seq, at=row["created"]))
+    for entry in waiting(store.database):
+        state.apply_inbox(replace(entry, seq=state.seq))
 
 
 def _language(config: RunConfig, sheet: Mapping[str, float]) -> Language:

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, combined_speedup, floor_share
+from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
 from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
-
-SEED = "seed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +58,8 @@ def verdicts_of(store: Store, program_hash: str) -> Verdicts:
     identity = store.identity()
     evaluations = [stored.evaluation for stored in store.evaluations_of(program_hash)]
     if identity is not None:
-        here = (identity.task_hash, identity.device)
-        evaluations = [e for e in evaluations if (e.key.task_hash, e.key.device) == here]
+        evaluations = [e for e in evaluations if (e.key.task_hash, e.key.device) == identity.here]
     return Verdicts.of(evaluations)
-
-
-def seeds(store: Store) -> list[str]:
-    """Return the ids of the candidates the search was given to start from, in the order of their steps."""
-    rows = store.database.rows(
-        "SELECT c.id FROM candidates c JOIN proposals p ON p.step = c.born WHERE p.operator = ? ORDER BY c.born",
-        (SEED,),
-    )
-    return [row["id"] for row in rows]
 
 
 def find_best(store: Store) -> BestKernel | None:
@@ -118,13 +107,8 @@ def _entry(store: Store, name: str) -> _Entry:
 
 
 def _crowned(store: Store) -> list[_Entry]:
-    rows = store.database.rows(
-        "SELECT candidate, max(seq) FROM evaluations WHERE budget = ? AND status = 'ok' GROUP BY program_hash "
-        "ORDER BY max(seq)",
-        (Fidelity.FINAL.value,),
-    )
     barred = set(seeds(store))
-    entries = [_entry(store, row["candidate"]) for row in rows if row["candidate"] not in barred]
+    entries = [_entry(store, name) for name in measured_finally(store) if name not in barred]
     return [entry for entry in entries if entry.verdicts.holdout is Holdout.PASSED]
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import yaml
 
+from archive.effort import device_seconds
 from archive.follower import read_account
 from archive.identity import RunIdentity
 from archive.sessions import SpentBudget
+from archive.setting_changes import edits_of
 from archive.store import Store
 from evokernel.config.run import flat_settings
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup
 from evokernel.report.best import BestKernel, find_best, verdicts_of
-from evokernel.report.effort import device_seconds
 from evokernel.report.points import Point, leads, points_of
-from evokernel.report.setting_changes import edits_of
 from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.verdicts import MeasurementKind, quotient
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from archive.failures import Failures, failures_of, nothing_of
 from archive.store import Store
 from evokernel import __version__
 from evokernel.records.evaluation import Evaluation
 from evokernel.report.best import BestKernel
 from evokernel.report.documents import status_document
-from evokernel.report.failures import Failures, failures_of, nothing_of
 from evokernel.report.lineage import LineageStep, story
 from evokernel.report.niches import NicheMap, niche_maps
 from evokernel.report.points import Point, lanes, leads, points_of

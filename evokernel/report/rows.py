@@ -67,7 +67,7 @@ def read_judged(store: Store, *, until: int | None = None) -> list[CandidateRow]
         if result is None or not result.reused:
             programs.setdefault(evaluation.key.program_hash, []).append(ProgramMeasurements(seq, evaluation))
     identity = store.identity()
-    here = None if identity is None else (identity.task_hash, identity.device)
+    here = None if identity is None else identity.here
     known = {
         program: tuple(m for m in found if here in (None, (m.evaluation.key.task_hash, m.evaluation.key.device)))
         for program, found in programs.items()

@@ -4,11 +4,12 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from archive.candidate_tables import seeds
 from archive.lineage import lineage_graph
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
-from evokernel.report.best import BestKernel, find_best, seeds
+from evokernel.report.best import BestKernel, find_best
 from evokernel.report.frame import candidates_frame, curve_frame
 from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
 from evokernel.report.plots import Plots

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from archive.activity import last_fact_at, last_heard, last_stop
 from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
 from evokernel.cli.display.snapshot import NOTHING, Snapshot, snapshot_of
@@ -16,7 +17,7 @@ from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreError
 from evokernel.protocols import Stopper
 from evokernel.records.events import Notice
-from evokernel.report.status import SILENT_S, RunState, last_stop, run_state
+from evokernel.report.status import SILENT_S, RunState, run_state
 
 RETRY_S = 2.0
 """A file that could not be read is tried again after this long: opening one reads all of it."""
@@ -153,11 +154,11 @@ class StoreFollower:
 
     def _listen(self, store: Store) -> float:
         """Take note of the newest sign of life, and return its time."""
-        found = float(store.database.number("SELECT max(last_seen) FROM sessions"))
+        found = last_heard(store)
         if self._heard is None or found != self._heard[0]:
             # One that is seen for the first time may be of any age.
             self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
-        return max(found, float(store.database.number("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")))
+        return max(found, last_fact_at(store))
 
     def _recently_heard(self) -> bool:
         return self._heard is not None and self._clock() - self._heard[1] < SILENT_S
