@@ -21,6 +21,7 @@ from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, EvokernelError, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import combined_speedup
+from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.step import Selection
 from evokernel.report.best import find_best
 from evokernel.report.lineage import CandidateDetails, portrait, story
@@ -192,30 +193,30 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
     evaluation = verdicts.failure or verdicts.search
     if evaluation is None:
         return {"candidate": name, **_not_judged(taken=True)}
+    judged = evaluation_document(evaluation, "status", "stage", "feedback", "workloads", "metrics")
     return {
         "candidate": name,
-        "status": evaluation.status.value,
-        "reached": evaluation.stage.value,
-        "feedback": evaluation.feedback,
+        "status": judged["status"],
+        "reached": judged["stage"],
+        "feedback": judged["feedback"],
         "speedup": _searched(found) if verdicts.failure is None else None,
         "holdout": verdicts.holdout.value,
         "workloads": [
             {
-                "name": timing.workload,
-                "kernel_us": timing.candidate_us,
-                "baseline": timing.baseline,
-                "baseline_us": timing.baseline_us,
-                "speedup": timing.speedup.value,
+                "name": timed["name"],
+                "kernel_us": timed["candidate_us"],
+                "baseline": timed["baseline"],
+                "baseline_us": timed["baseline_us"],
+                "speedup": timed["speedup"]["value"],
             }
-            for timing in evaluation.timings
+            for timed in judged["workloads"]
         ],
-        "metrics": dict(evaluation.metrics),
+        "metrics": judged["metrics"],
     }
 
 
-def _searched(found: CandidateDetails) -> dict[str, float] | None:
+def _searched(found: CandidateDetails) -> dict[str, float | None] | None:
     """Return the speed-up on the search workloads: those held out are nobody's to work for."""
     if found.verdicts.search is None:
         return None
-    speedup = combined_speedup(found.verdicts.search.timings)
-    return {"value": speedup.value, "low": speedup.low, "high": speedup.high}
+    return speedup_document(combined_speedup(found.verdicts.search.timings))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evokernel.records.evaluation import Speedup
+from evokernel.records.evaluation_document import speedup_document
 from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone
 from evokernel.report.documents import FORMAT, best_document
 from evokernel.report.points import Point
@@ -75,11 +75,7 @@ def _difference(found: Difference) -> dict[str, Any]:
         "other": found.other,
         "kind": found.kind.value,
         "over": found.over or None,
-        "ratio": _ratio(found.ratio),
+        "ratio": speedup_document(found.ratio) if found.ratio else None,
         "told_apart": found.told_apart,
         "reason": found.reason or None,
     }
-
-
-def _ratio(ratio: Speedup | None) -> dict[str, float] | None:
-    return None if ratio is None else {"value": ratio.value, "low": ratio.low, "high": ratio.high}
