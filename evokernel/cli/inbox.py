@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
-from evokernel.cli.locate import candidate_id, open_store
+from evokernel.cli.locate import open_store
 from evokernel.errors import StoreError
-from evokernel.report.best import verdicts_of
+from evokernel.report.best import candidate_id, verdicts_of
 from evokernel.report.status import RunState, read_status
 
 

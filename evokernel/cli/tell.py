@@ -19,7 +19,6 @@ from evokernel.cli.inbox import author
 from evokernel.cli.locate import open_store, store_path
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
 from evokernel.config.run import RunConfig
-from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
 from evokernel.records.events import Notice
@@ -102,7 +101,7 @@ async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
             from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
             engine = assemble(settings, store, listeners=(view,), handed_in_only=True)
-            watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
+            watch = SnapshotTaker(engine, store)
             return await run_session(engine, view, watch.snapshot)
 
 

@@ -108,6 +108,11 @@ class Search:
         """How the run stands."""
         return self.state.standing
 
+    @property
+    def stopper(self) -> FirstOf:
+        """When it is over."""
+        return self._parts.stopper
+
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
         self._stop_asked = reason

@@ -14,7 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from archive.candidate_tables import seeds
 from archive.inbox import handed_in_sources
 from archive.store import Store
 from evokernel.config.run import RunConfig
@@ -23,7 +22,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import combined_speedup
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.step import Selection
-from evokernel.report.best import find_best
+from evokernel.report.best import candidate_id
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from operators.llm.prompt import fill, place
 from operators.llm.sections import GROUPS, sections_of
@@ -91,12 +90,12 @@ class RunTools:
         `id` is an id, the beginning of one, `best` or `seed`.
         """
         with self._open() as store:
-            return [asdict(chapter) for chapter in story(store, _resolve(store, id))]
+            return [asdict(chapter) for chapter in story(store, candidate_id(store, id))]
 
     def source(self, id: str) -> str:
         """Return the source of a kernel, given by id, the beginning of one, `best` or `seed`."""
         with self._open() as store:
-            return store.candidate(_resolve(store, id)).candidate.source
+            return store.candidate(candidate_id(store, id)).candidate.source
 
     def propose(self, source: str, rationale: str, parents: list[str] | None = None) -> dict[str, Any]:
         """Hand in the whole source of a kernel; return its id, by which verdict tells what became of it.
@@ -111,7 +110,7 @@ class RunTools:
             candidate = Candidate(source, identity.language)
             if self._found(store, candidate.id) is not None:
                 return {"candidate": candidate.id, "next": "it was proposed before; ask for its verdict"}
-            family = [_resolve(store, parent) for parent in parents or ()]
+            family = [candidate_id(store, parent) for parent in parents or ()]
         payload = {
             "source": candidate.source,
             "language": candidate.language,
@@ -130,7 +129,7 @@ class RunTools:
             waiting = self._found(store, id)
             if waiting is not None and store.proposal_of(waiting) is None:
                 return {"candidate": waiting, **_not_judged(taken=not self._waits(store, waiting))}
-            return _verdict(portrait(store, _resolve(store, id)))
+            return _verdict(portrait(store, candidate_id(store, id)))
 
     def _open(self) -> Store:
         return Store.open(self._path, write=False)
@@ -162,13 +161,6 @@ def _heard(tool: Callable[P, T]) -> Callable[P, T]:
             raise ToolError(str(error)) from error
 
     return heard
-
-
-def _resolve(store: Store, name: str) -> str:
-    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
-    best = find_best(store) if name == "best" else None
-    known = [best.candidate.id] if best else seeds(store) if name == "seed" else []
-    return known[0] if known else store.candidate(name).candidate.id
 
 
 def _not_judged(*, taken: bool) -> dict[str, Any]:

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
 from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
+
+BEST, SEED = "best", "seed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,21 @@ def find_best(store: Store) -> BestKernel | None:
         floor_share=floor_share(evaluation.timings),
         contender=_contender(chosen, fittest),
     )
+
+
+def candidate_id(store: Store, name: str) -> str:
+    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
+    if name == BEST:
+        best = find_best(store)
+        if best is None:
+            raise StoreError(f"{store.database.path} holds no correct kernel yet")
+        return best.candidate.id
+    if name == SEED:
+        known = seeds(store)
+        if not known:
+            raise StoreError(f"{store.database.path} holds no seed yet")
+        return known[0]
+    return store.candidate(name).candidate.id
 
 
 def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:

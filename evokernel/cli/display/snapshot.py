@@ -30,6 +30,11 @@ class EngineView(Protocol):
         """Where the run stands and its populations; only looked at."""
         ...
 
+    @property
+    def stopper(self) -> Stopper:
+        """When it is over."""
+        ...
+
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason."""
         ...
@@ -89,16 +94,15 @@ NOTHING = Snapshot(Progress(0, 0.0, 0.0, 0, 0.0, None))
 class SnapshotTaker:
     """Takes snapshots of an engine; changes nothing."""
 
-    def __init__(self, engine: EngineView, store: Store, stopper: Stopper) -> None:
+    def __init__(self, engine: EngineView, store: Store) -> None:
         self._engine = engine
         self._store = store
-        self._stopper = stopper
         self._leading = LeadingEvaluation(store)
 
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
         account = self._engine.state.standing
-        return snapshot_of(account, self._store, self._leading.of(account.lead), stopper=self._stopper)
+        return snapshot_of(account, self._store, self._leading.of(account.lead), stopper=self._engine.stopper)
 
 
 def snapshot_of(account: RunAccount, store: Store, leading: Evaluation | None, *, stopper: Stopper | None) -> Snapshot:

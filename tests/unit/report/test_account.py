@@ -14,7 +14,6 @@ from evokernel.cli.display.following import StoreFollower
 from evokernel.cli.display.snapshot import SnapshotTaker
 from evokernel.cli.display.watch_json import watch_document
 from evokernel.engine.search import Search
-from evokernel.engine.stoppers import stopper_from
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Status
 from evokernel.records.fitness import Fitness
 from evokernel.report.compare import compare
@@ -50,7 +49,7 @@ def searched(path: Path, seed: int, *, evaluations: int) -> Search:
     with Store.open(path, write=True) as store:
         search = toy_search(store, config, UnevenEvaluator(seed), source=WIDE_TOY)
         asyncio.run(search.run())
-        live = SnapshotTaker(search, store, stopper_from(config.budget)).snapshot()
+        live = SnapshotTaker(search, store).snapshot()
     watched = StoreFollower(path).look().snapshot
     assert (live.progress, live.best, live.islands, live.improvements) == (
         watched.progress,

@@ -11,7 +11,6 @@ from archive.fork import fork
 from archive.store import Store
 from evokernel.cli.display.following import StoreFollower as Watching
 from evokernel.cli.display.snapshot import Snapshot, SnapshotTaker
-from evokernel.engine.stoppers import stopper_from
 from evokernel.records.evaluation import Status
 from evokernel.records.events import Event
 from evokernel.report.points import leads, points_of
@@ -44,7 +43,7 @@ def followed(tmp_path: Path) -> tuple[Following, Snapshot, RunFollower, list[flo
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator(), source=WIDE_TOY, heard=heard)
         asyncio.run(engine.run())
-        snapshot = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
+        snapshot = SnapshotTaker(engine, store).snapshot()
         points = points_of(store)
         led = [points[place].speedup or 0.0 for place in leads(points)]
     afterwards = RunFollower(Store.open(path, write=False))
@@ -137,7 +136,7 @@ def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator())
         asyncio.run(engine.run())
-        own = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
+        own = SnapshotTaker(engine, store).snapshot()
     other = Watching(path).look().snapshot
     for snapshot in (own, other):
         assert snapshot.results > snapshot.progress.evaluations == 5
