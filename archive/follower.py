@@ -14,7 +14,7 @@ from archive.account import AccountFact, Axes, BannedProgram, EndedStep, JudgedR
 from archive.database import Database
 from archive.journal import EntryKind
 from archive.queries import evaluation_at
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status, floor_share
 from evokernel.records.fitness import Fitness
 from evokernel.records.leader import LeaderChange
 
@@ -77,6 +77,11 @@ class LeadingEvaluation:
         if lead.evaluation_seq != self._seq:
             self._known, self._seq = evaluation_at(self._store.database, lead.evaluation_seq), lead.evaluation_seq
         return self._known
+
+    def floor_share(self, lead: LeaderChange | None) -> float | None:
+        """Return the share of the device's physical limit that a leader reaches, where that is known."""
+        leading = self.of(lead)
+        return floor_share(leading.timings) if leading else None
 
 
 def read_account(store: "Store") -> RunAccount:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from archive.account import RunAccount
 from archive.store import Store
 from evokernel.engine.reuse import stored_verdict
 from evokernel.protocols import Evaluator
@@ -26,6 +27,11 @@ class FinalMeasurements:
     def contenders(self, elites: Iterable[Elite]) -> list[Elite]:
         """Return the fittest few, best first; of equals the older."""
         return sorted(elites, key=lambda elite: (-elite.fitness.value, elite.seq))[:CONTENDERS]
+
+    def first_seed(self, account: RunAccount) -> list[Elite]:
+        """Return the first right seed, which the winner is compared with; nothing where there is none."""
+        seed = account.seed
+        return [] if seed is None else [self._store.results([seed.seq])[seed.seq].elite()]
 
     async def measure(self, elite: Elite, *, processes: int = 0) -> Evaluation:
         """Return the final evaluation of an elite: the stored one, or a new one from so many processes (0: all)."""

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from archive.account import RunAccount
 from archive.follower import LeadingEvaluation
-from archive.journal import ResultEntry
-from archive.queries import last_failure, time_of
+from archive.queries import last_failure
 from archive.records import NoCandidate
+from archive.results import commit_result
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.finals import FinalMeasurements
@@ -31,9 +31,8 @@ from evokernel.engine.stoppers import FirstOf
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import EvaluatorIdentity, floor_share
+from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
-from evokernel.records.fitness import Elite
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
@@ -93,6 +92,7 @@ class Search:
         self._in_flight = in_flight
         self._handed_in_only = handed_in_only
         self.state = SearchState(parts.archipelago, parts.language)
+        self.stopper = parts.stopper
         self._stop_asked = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._thinking = ModelGate(parts.model, self._tell, most=parts.thinkers_at_once, clock=clock)
@@ -107,11 +107,6 @@ class Search:
     def standing(self) -> RunAccount:
         """How the run stands."""
         return self.state.standing
-
-    @property
-    def stopper(self) -> FirstOf:
-        """When it is over."""
-        return self._parts.stopper
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
@@ -220,8 +215,8 @@ class Search:
             return self._stop_asked
         if self._thinking.spent:
             return self._thinking.spent
-        reason = self._stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
-        if reason and self._parts.stopper.reason(self._progress()):
+        reason = self._stop_asked or self.stopper.reason(self._progress(ahead=len(self._tasks)))
+        if reason and self.stopper.reason(self._progress()):
             self._thinking.hush()  # it cannot go away again: nothing more is paid for
         return reason
 
@@ -301,22 +296,13 @@ class Search:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        hashes, appraiser, store = self.state.hashes(proposal.candidate), _started(self._appraiser), self._parts.store
+        hashes, appraiser = self.state.hashes(proposal.candidate), _started(self._appraiser)
         with await appraiser.alone(hashes.program):
             evaluation, reused_from = await appraiser.verdict(proposal.candidate, hashes.program)
-            seq = store.commit(proposal.step, evaluation, reused_from=reused_from)
-            result = ResultEntry(
-                seq=seq,
-                at=time_of(store.database, seq),
-                proposal=proposal,
-                program_hash=hashes.program,
-                skeleton=hashes.skeleton,
-                evaluation=evaluation,
-                evaluation_seq=reused_from or seq,
-                origin="",
-            )
+            named = {"program_hash": hashes.program, "skeleton": hashes.skeleton}
+            result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
             change, notes = self.state.apply_result(result)
-            self._tell(ResultCommitted(proposal, evaluation, seq, change, reused_from is not None))
+            self._tell(ResultCommitted(proposal, evaluation, result.seq, change, result.reused))
             self._notes(notes)
             _started(self._images).take()
 
@@ -344,7 +330,7 @@ class Search:
         crown = FinalMeasurements(
             self._parts.store, self._parts.evaluator, _started(self._evaluator_identity), self._tell
         )
-        seed = self._seed_elite()
+        seed = crown.first_seed(self.standing)
         contenders = crown.contenders(self.state.archipelago.memory.elites.values())
         unbeaten = seed == contenders[:1]
         for elite in [*seed, *contenders]:
@@ -359,11 +345,6 @@ class Search:
             self.state.apply_evaluation(self._parts.store.last_seq(), evaluation)
             if evaluation.ok and (unbeaten or elite not in seed):
                 return
-
-    def _seed_elite(self) -> list[Elite]:
-        """Return the first right seed, which the winner is compared with; nothing where there is none."""
-        seed = self.standing.seed
-        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
         hashes = self.state.hashes(proposal.candidate)
@@ -380,11 +361,10 @@ class Search:
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {_started(self._images).fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
-        leading = self._leading.of(self.standing.lead)
         return self.standing.progress(
             seconds=_started(self._time).seconds,
             models=self._parts.store.paid(),
-            roofline_share=floor_share(leading.timings) if leading else None,
+            roofline_share=self._leading.floor_share(self.standing.lead),
             ahead=ahead,
         )
 

@@ -65,7 +65,7 @@ class _Opened:
         """Return where the run stands, as a view of the search itself would show it."""
         account, identity = self.follower.account, self.store.identity()
         return replace(
-            snapshot_of(account, self.store, self.leading.of(account.lead), stopper=self._rules()),
+            snapshot_of(account, self.store, self.leading, stopper=self._rules()),
             task=identity.task if identity else "",
             state=state.value,
             halted=halted(state, last_stop(self.store)),

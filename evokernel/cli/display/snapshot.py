@@ -9,7 +9,6 @@ from archive.follower import LeadingEvaluation
 from archive.queries import in_flight
 from archive.store import Store
 from evokernel.protocols import Stopper
-from evokernel.records.evaluation import Evaluation, floor_share
 from evokernel.records.leader import LeaderChange
 from evokernel.records.run import Progress
 from evokernel.report.verdicts import over_baselines
@@ -102,14 +101,15 @@ class SnapshotTaker:
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
         account = self._engine.state.standing
-        return snapshot_of(account, self._store, self._leading.of(account.lead), stopper=self._engine.stopper)
+        return snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
 
 
-def snapshot_of(account: RunAccount, store: Store, leading: Evaluation | None, *, stopper: Stopper | None) -> Snapshot:
-    """Return what there is to show of a run; `leading` is the evaluation by which its best kernel leads."""
-    spent, lead = store.spent(), account.lead
-    floor = floor_share(leading.timings) if leading else None
-    progress = account.progress(seconds=spent.seconds, models=spent.models, roofline_share=floor)
+def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *, stopper: Stopper | None) -> Snapshot:
+    """Return what there is to show of a run."""
+    spent, lead, evaluation = store.spent(), account.lead, leading.of(account.lead)
+    progress = account.progress(
+        seconds=spent.seconds, models=spent.models, roofline_share=leading.floor_share(account.lead)
+    )
     return Snapshot(
         progress=progress,
         remaining=stopper.remaining(progress) if stopper else None,
@@ -120,7 +120,7 @@ def snapshot_of(account: RunAccount, store: Store, leading: Evaluation | None, *
         mode=lead.mode.value if lead else "",
         low=lead.low if lead else 0.0,
         over_seed=account.over_seed,
-        baselines={name: speedup.value for name, speedup in over_baselines(leading).items()} if leading else {},
+        baselines={name: speedup.value for name, speedup in over_baselines(evaluation).items()} if evaluation else {},
         islands=tuple(
             IslandState(name, len(each.niches), each.best.speedup if each.best else None, each.stale)
             for name, each in account.populations.items()
