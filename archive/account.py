@@ -5,16 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from archive.grid import niche_of
 from archive.journal import EmptyStep, EvaluationEntry, InsightEntry, ResultEntry
+from evokernel.records.candidate import EVERYWHERE, SEED
 from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
 from evokernel.records.fitness import Fitness, fitness_of
 from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Spending
 from evokernel.records.run import Progress
 
-EVERYWHERE = "*"
-"""The island of a result that belongs to all of them."""
-SEED = "seed"
-"""The operator of the kernels that a search begins with."""
 CONTENDERS = 512
 """Right programs at hand to follow a leader that falls."""
 Axes = Mapping[str, tuple[float, ...]]
@@ -123,11 +120,6 @@ class RunAccount:
     """The fittest right programs, by hash; of those far behind the leader some are left out."""
     barred: set[str] = field(default_factory=set)
     """Programs that any evaluation found wrong, or that a person has banned."""
-
-    @classmethod
-    def of(cls, islands: Mapping[str, Axes]) -> "RunAccount":
-        """Return the account of a run that has not begun, with the axes of its islands' niches."""
-        return cls(populations={name: Population(dict(axes)) for name, axes in islands.items()})
 
     @property
     def evaluations(self) -> int:
@@ -289,6 +281,11 @@ def _settle(population: Population, result: JudgedResult, known: LeaderChange | 
     population.niches.add(niche_of(result.descriptor, population.axes))
     if population.best is None or known.fitness.value > population.best.fitness.value:
         population.best, population.stale = known, 0
+
+
+def populations_of(islands: Mapping[str, Axes]) -> dict[str, Population]:
+    """Return the populations of a run that has not begun, by island, of the axes of their niches."""
+    return {name: Population(dict(axes)) for name, axes in islands.items()}
 
 
 def account_fact(fact: ResultEntry | EvaluationEntry | EmptyStep | InsightEntry) -> AccountFact:

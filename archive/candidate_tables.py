@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from archive.effort import STEP_MODELS
 from archive.store import Store
 from archive.timed_programs import timed_programs
+from evokernel.records.candidate import EVERYWHERE, SEED
 from evokernel.records.evaluation import Fidelity, Mode, Status
 
 
@@ -108,7 +109,8 @@ def island_rows(store: Store) -> tuple[IslandRow, ...]:
     rows = store.database.rows(
         "SELECT p.island, count(*) AS results, sum(e.status IS 'ok') AS correct, "
         f"max(CASE WHEN e.budget <> 'final' THEN e.speedup END) AS best, e.mode {_JUDGED} "
-        "WHERE p.island <> '*' GROUP BY 1 ORDER BY 1"
+        "WHERE p.island <> ? GROUP BY 1 ORDER BY 1",
+        (EVERYWHERE,),
     )
     return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
 
@@ -131,7 +133,8 @@ def descriptors_by_candidate(store: Store) -> dict[str, dict[str, float]]:
 def seeds(store: Store) -> list[str]:
     """Return the ids of the candidates the search was given to start from, in the order of their steps."""
     rows = store.database.rows(
-        "SELECT c.id FROM candidates c JOIN proposals p ON p.step = c.born WHERE p.operator = 'seed' ORDER BY c.born"
+        "SELECT c.id FROM candidates c JOIN proposals p ON p.step = c.born WHERE p.operator = ? ORDER BY c.born",
+        (SEED,),
     )
     return [row["id"] for row in rows]
 

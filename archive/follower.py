@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from archive.account import AccountFact, Axes, BannedProgram, EndedStep, JudgedResult, MeasuredProgram, RunAccount
+from archive.account import (
+    AccountFact,
+    Axes,
+    BannedProgram,
+    EndedStep,
+    JudgedResult,
+    MeasuredProgram,
+    RunAccount,
+    populations_of,
+)
 from archive.database import Database
 from archive.journal import EntryKind
 from archive.queries import evaluation_at
@@ -48,7 +57,7 @@ class RunFollower:
         if self._store.unchanged_since(self.seq):
             return []
         if not self.account.populations:
-            self.account = RunAccount.of(_axes_of(self._store.meta("config") or ""))
+            self.account.populations = populations_of(_axes_of(self._store.meta("config") or ""))
         identity = self._store.identity()
         here = None if identity is None else identity.here
         found: list[FollowedResult] = []
@@ -161,6 +170,10 @@ def _measured(row: Any) -> MeasuredProgram:
 
 
 def _axes_of(config: str) -> dict[str, Axes]:
-    islands = (yaml.safe_load(config) or {}).get("islands", ())
-    axes = {each["name"]: each.get("niches", {}).get("axes", {}) for each in islands}
-    return {name: {axis: tuple(edges) for axis, edges in given.items()} for name, given in axes.items()}
+    """Return the edges of the niches, by island and descriptor; nothing for a config of another release."""
+    try:
+        islands = (yaml.safe_load(config) or {}).get("islands", ())
+        axes = {str(each["name"]): each.get("niches", {}).get("axes", {}) for each in islands}
+        return {name: {axis: tuple(map(float, edges)) for axis, edges in given.items()} for name, given in axes.items()}
+    except (yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError):
+        return {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archive.account import BannedProgram, EndedStep, RunAccount, account_fact, measured_program
+from archive.account import BannedProgram, EndedStep, RunAccount, account_fact, measured_program, populations_of
 from archive.grid import GridArchive
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
@@ -56,7 +56,8 @@ class SearchState:
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
-        self.standing = RunAccount.of({name: axes_of(island) for name, island in archipelago.islands.items()})
+        axes = {name: axes_of(island) for name, island in archipelago.islands.items()}
+        self.standing = RunAccount(populations=populations_of(axes))
         self.seq = 0
         self._language = language
         self.answers: dict[int, AnsweredPrompt] = {}

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.records.candidate import Candidate
+from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
 from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
 
-BEST, SEED = "best", "seed"
+BEST = "best"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.candidate_tables import operators_by_candidate
-from archive.hints import EVERYWHERE
 from archive.lineage import lineage_graph, main_line
 from archive.progress_axis import By
 from archive.store import Store
+from evokernel.records.candidate import EVERYWHERE
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
 from evokernel.report.frame import candidates_frame, curve_frame

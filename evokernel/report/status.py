@@ -101,6 +101,11 @@ def run_facts(store: Store) -> RunFacts:
 
 def read_status(store: Store) -> RunStatus:
     """Return how a run stands."""
+    with store.database.snapshot():
+        return _status(store)
+
+
+def _status(store: Store) -> RunStatus:
     counts, account = store.counts(), read_account(store)
     by_mode = results_by_mode(store)
     return RunStatus(
