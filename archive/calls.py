@@ -147,6 +147,12 @@ class Calls:
         rows = self._database.rows(f"SELECT parameters FROM calls WHERE {USABLE} AND parameters LIKE '%\"answer\"%'")
         return {entry for row in rows if type(entry := json.loads(row["parameters"]).get("answer")) is int}
 
+    def answered(self) -> dict[int, int]:
+        """Return the steps that replies from elsewhere were given, by the number of each reply in the inbox."""
+        entry = "json_extract(parameters, '$.answer')"
+        rows = self._database.rows(f"SELECT step, {entry} AS entry FROM calls WHERE {entry} IS NOT NULL")
+        return {row["entry"]: row["step"] for row in rows}
+
     def all(self) -> Iterator[StoredCall]:
         """Yield every call in the order they were begun, a page at a time."""
         last = 0

@@ -121,7 +121,13 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let every query of the block see one state of the file, whatever others write meanwhile."""
+        """Let every query of the block see one state of the file, whatever others write meanwhile.
+
+        Within another such block it is that one's state.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
         self.execute("BEGIN")
         try:
             yield

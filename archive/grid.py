@@ -20,11 +20,11 @@ class GridArchive:
     """
 
     def __init__(self, axes: Mapping[str, Sequence[float]]) -> None:
-        self._axes = {name: tuple(edges) for name, edges in axes.items()}
+        self.axes = {name: tuple(edges) for name, edges in axes.items()}
 
     def niche(self, descriptor: Mapping[str, float]) -> tuple[int, ...]:
         """Return the cell a descriptor falls into."""
-        return niche_of(descriptor, self._axes)
+        return niche_of(descriptor, self.axes)
 
     def add(self, elite: Elite, elites: list[Elite]) -> bool:
         """Take the elite in if its cell is empty or holds a worse one; of equals the older stays.

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,18 +48,56 @@ def _refuse_other_schema(database: Database) -> None:
         )
 
 
+def waiting(database: Database, *kinds: str) -> list[InboxEntry]:
+    """Return what no engine has taken in yet, oldest first, of some kinds or of all; seq 0, and at its putting in."""
+    rows = database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id")
+    return [inbox_entry(row, seq=0, at=row["created"]) for row in rows if not kinds or row["kind"] in kinds]
+
+
+def taken(database: Database) -> set[int]:
+    """Return the numbers of the entries that an engine has taken in."""
+    return {row["id"] for row in database.rows("SELECT id FROM inbox WHERE taken_seq IS NOT NULL")}
+
+
+def answer_digests(database: Database) -> set[str]:
+    """Return the digests of all answers from elsewhere that were ever handed in."""
+    rows = database.rows("SELECT json_extract(payload, '$.digest') AS digest FROM inbox WHERE kind = 'answer'")
+    return {row["digest"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class HandedInSource:
+    """A source that somebody handed in."""
+
+    source: str
+    """Its text."""
+    language: str
+    """Its language; empty for that of the run."""
+    taken_seq: int | None
+    """The fact by which an engine took it in; None while it waits."""
+
+
+def handed_in_sources(database: Database) -> list[HandedInSource]:
+    """Return every source that was handed in, oldest first."""
+    rows = database.rows(
+        "SELECT json_extract(payload, '$.source') AS source, json_extract(payload, '$.language') AS language, "
+        "taken_seq FROM inbox WHERE kind = 'source' ORDER BY id"
+    )
+    return [HandedInSource(row["source"], row["language"] or "", row["taken_seq"]) for row in rows]
+
+
 def take(database: Database, *, session: int | None) -> list[InboxEntry]:
     """Take in what waits, oldest first, each entry as a fact of its own."""
     if database.row("SELECT 1 FROM inbox WHERE taken_seq IS NULL LIMIT 1") is None:
         return []
-    taken = []
+    found = []
     with database.transaction():
         for row in database.rows(f"SELECT {INBOX_COLUMNS} FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
             seq = append(database, EntryKind.INBOX, partial(_taken, row), session=session)
             checksums.change(database, "inbox", row["id"], "taken_seq = ?", (seq,))
             at = database.number("SELECT at FROM journal WHERE seq = ?", (seq,))
-            taken.append(inbox_entry(row, seq=seq, at=at))
-    return taken
+            found.append(inbox_entry(row, seq=seq, at=at))
+    return found
 
 
 def _taken(row: sqlite3.Row, seq: int) -> dict[str, Values]:

@@ -84,6 +84,26 @@ def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation 
     return found if found is not None and found.evaluation.key == key else None
 
 
+def evaluation_at(database: Database, seq: int) -> Evaluation | None:
+    """Return the evaluation that a fact has brought in, or None."""
+    row = database.row(f"{_EVALUATIONS} WHERE e.seq = ?", (seq,))
+    return None if row is None else stored_evaluation(row).evaluation
+
+
+def last_failure(database: Database) -> Evaluation | None:
+    """Return the evaluation of the newest result that is not right, or None."""
+    row = database.row(
+        f"{_EVALUATIONS} JOIN results r ON r.evaluation = e.seq WHERE e.status <> ? ORDER BY r.seq DESC LIMIT 1",
+        (Status.OK.value,),
+    )
+    return None if row is None else stored_evaluation(row).evaluation
+
+
+def time_of(database: Database, seq: int) -> float:
+    """Return when a fact was committed, in s since 1970."""
+    return float(database.number("SELECT at FROM journal WHERE seq = ?", (seq,)))
+
+
 def evaluated_programs(database: Database) -> Iterator[str]:
     """Yield the hash of every program that has an evaluation, a page at a time: there may be very many."""
     sql = "SELECT DISTINCT program_hash FROM evaluations WHERE program_hash > ? ORDER BY program_hash LIMIT ?"
@@ -123,6 +143,11 @@ def proposals_of(database: Database, candidate_id: str) -> list[Proposal]:
     return _proposals(
         database, "p.candidate = ?", (candidate_id,), order="p.step <> c.born, p.step", steps="candidate = ?"
     )
+
+
+def in_flight(database: Database) -> int:
+    """Return how many proposals wait for their evaluation."""
+    return int(database.number("SELECT count(*) FROM leases"))
 
 
 def open_leases(database: Database) -> list[Proposal]:

@@ -25,6 +25,11 @@ class SpentBudget:
     tokens: int = 0
     calls: int = 0
 
+    @property
+    def models(self) -> Spending:
+        """What models have cost."""
+        return Spending(self.calls, self.tokens, self.cost_usd)
+
 
 def start(database: Database) -> int:
     """Open a session, hand it the leases that others left, and return its number."""

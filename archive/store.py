@@ -20,6 +20,7 @@ from archive.verify import verify
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey
+from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Insight, Spending
 
 __all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
@@ -299,7 +300,7 @@ class Store:
         """Return the programs of highest fitness, best first."""
         return summary.best(self.database, count)
 
-    def curve(self) -> list[summary.CurvePoint]:
+    def curve(self) -> list[LeaderChange]:
         """Return each change of the leader in the order of seq."""
         return summary.curve(self.database)
 

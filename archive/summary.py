@@ -2,14 +2,17 @@
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from archive import queries
+from archive.account import RunAccount
 from archive.database import Database
+from archive.follower import evaluated_candidates
 from archive.identity import read_identity
 from archive.records import StoredCandidate, StoredEvaluation
 from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
+from evokernel.records.leader import LeaderChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +22,6 @@ class Ranked:
     candidate: StoredCandidate
     fitness: Fitness
     evaluations: tuple[StoredEvaluation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """From this fact on, this candidate led the run with this fitness."""
-
-    seq: int
-    at: float
-    candidate: str
-    fitness: Fitness
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,45 +81,20 @@ def _ranked(database: Database, name: str, fitness: Fitness) -> Ranked:
     return Ranked(candidate, fitness, tuple(queries.evaluations_of(database, candidate.program_hash)))
 
 
-def curve(database: Database) -> list[CurvePoint]:
+def curve(database: Database) -> list[LeaderChange]:
     """Return each change of the leader, or of what is known of it, in the order of seq.
 
     It can go down: where a longer measurement of the leader took back what a short one had promised.
     """
-    points: list[CurvePoint] = []
-    waiting: list[tuple[float, int, str, str]] = []  # by falling bound: -log low, seq, program, candidate
-    leader = ""
-    rows = database.rows(
-        "SELECT e.seq, j.at, e.program_hash, e.candidate, e.speedup_low, e.budget FROM evaluations e "
-        "JOIN journal j ON j.seq = e.seq WHERE e.status <> ? ORDER BY e.seq",
-        (Status.HARNESS_ERROR.value,),
-    )
-    for row in rows:
-        bound = -math.log(row["speedup_low"]) if row["speedup_low"] else math.inf
-        if row["budget"] != Fidelity.FINAL and bound < math.inf:
-            heapq.heappush(waiting, (bound, row["seq"], row["program_hash"], row["candidate"]))
-        if row["program_hash"] != leader and waiting and waiting[0][1] != row["seq"]:
-            continue  # neither the leader nor a new one
-        found = _leader(database, waiting, row["seq"])
-        leader = found[0] if found else ""
-        if found and (not points or (points[-1].candidate, points[-1].fitness) != found[1:]):
-            points.append(CurvePoint(row["seq"], row["at"], found[1], found[2]))
+    account, points = RunAccount(), list[LeaderChange]()
+    for evaluated in evaluated_candidates(database):
+        account.apply(evaluated)
+        lead = account.lead
+        if lead is not None and (
+            not points or (points[-1].candidate, points[-1].fitness) != (lead.candidate, lead.fitness)
+        ):
+            points.append(replace(lead, seq=evaluated.seq, at=evaluated.at))
     return points
-
-
-def _leader(
-    database: Database, waiting: list[tuple[float, int, str, str]], until: int
-) -> tuple[str, str, Fitness] | None:
-    while waiting:
-        bound, seq, program, candidate = waiting[0]
-        fitness = program_fitness(database, program, until=until)
-        if fitness is None:
-            heapq.heappop(waiting)
-        elif -fitness.value > bound:
-            heapq.heapreplace(waiting, (-fitness.value, seq, program, candidate))
-        else:
-            return program, candidate, fitness
-    return None
 
 
 def counts(database: Database) -> Counts:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from archive.store import Store
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
-from evokernel.cli.locate import candidate_id, open_store, store_option
+from evokernel.cli.locate import open_store, store_option
+from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 
 CONTEXT_LINES = 3

@@ -22,6 +22,7 @@ from evokernel.cli.display.text import (
     styled_speedup,
 )
 from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
+from evokernel.records.evaluation_document import stages_of
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ def _heading(judgement: "KernelVerdict", file: Path) -> Text:
 
 
 def _stages(evaluation: Evaluation) -> Table:
-    from evokernel.evaluate.client.evaluate_kernel import stages_of
-
     made = table("stage", "")
     for stage, word in stages_of(evaluation):
         made.add_row(stage.value, Text(word, style=_STYLES[word]))

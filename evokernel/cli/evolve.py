@@ -14,7 +14,6 @@ from evokernel.cli.display.tables import circumstances, comparison, contender_li
 from evokernel.cli.display.text import DIM, duration, stdout
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
 from evokernel.config.run import RunConfig, load_config
-from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError
 from evokernel.records.events import Notice
 from evokernel.report.best import BestKernel, find_best
@@ -75,10 +74,10 @@ async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
             from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
             engine = assemble(settings, store, listeners=(view,))
-            watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
+            watch = SnapshotTaker(engine, store)
             ended = await run_session(engine, view, watch.snapshot)
         best, run, spent = find_best(store), run_facts(store), store.spent()
-    judged = engine.state.progress.results
+    judged = engine.state.account.results
     summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
     if ended.hung_up:
         let_go_of_stdout()

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import GOOD, STRONG, clean, interval, stdout, times
-from evokernel.cli.locate import candidate_id, open_store, store_option
+from evokernel.cli.locate import open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
+from evokernel.report.best import candidate_id
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from archive.fork import fork
-from evokernel.cli.locate import candidate_id, open_store, store_path
+from evokernel.cli.locate import open_store, store_path
+from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
-from evokernel.cli.locate import candidate_id, open_store
+from evokernel.cli.locate import open_store
 from evokernel.errors import StoreError
-from evokernel.report.best import verdicts_of
-from evokernel.report.status import RunState, read_status
+from evokernel.report.best import candidate_id, verdicts_of
+from evokernel.report.status import RunState, run_state
 
 
 def author() -> str:
@@ -23,7 +23,7 @@ def hand_in(path: Path, kind: str, payload: dict[str, Any]) -> str:
     """Put something into the inbox of a run and return, as a clause, what happens next."""
     Store.inbox_put(path, kind, payload, author=author())
     with open_store(path) as store:
-        running = read_status(store).state is RunState.RUNNING
+        running = run_state(store) is RunState.RUNNING
     return "the running search takes it in now" if running else "the next `evokernel evolve` takes it in"
 
 

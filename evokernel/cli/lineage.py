@@ -7,7 +7,8 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import insight_line, made_by, put, table, unless
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
-from evokernel.cli.locate import candidate_id, open_store, store_option
+from evokernel.cli.locate import open_store, store_option
+from evokernel.report.best import candidate_id
 from evokernel.report.lineage import LineageStep, story
 
 NOTEWORTHY = 1.02

@@ -7,7 +7,6 @@ import click
 
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.report.best import find_best, seeds
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -53,18 +52,3 @@ def store_path(given: Path | None) -> Path:
 def open_store(given: Path | None) -> Store:
     """Open a store for reading. Raises `StoreError`."""
     return Store.open(store_path(given), write=False)
-
-
-def candidate_id(store: Store, name: str) -> str:
-    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
-    if name == "best":
-        best = find_best(store)
-        if best is None:
-            raise StoreError(f"{store.database.path} holds no correct kernel yet")
-        return best.candidate.id
-    if name == "seed":
-        known = seeds(store)
-        if not known:
-            raise StoreError(f"{store.database.path} holds no seed yet")
-        return known[0]
-    return store.candidate(name).candidate.id

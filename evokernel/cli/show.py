@@ -12,7 +12,8 @@ from rich.text import Text
 from archive.records import StoredEvaluation
 from evokernel.cli.display.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
-from evokernel.cli.locate import candidate_id, json_option, open_store, store_option
+from evokernel.cli.locate import json_option, open_store, store_option
+from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
 from evokernel.report.verdicts import Holdout

@@ -7,6 +7,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from archive.hints import Hint
+from archive.setting_changes import SettingChange
 from evokernel.cli.display.tables import (
     comparison,
     contender_line,
@@ -24,9 +26,8 @@ from evokernel.cli.display.tables import (
 )
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.records.candidate import EVERYWHERE
 from evokernel.report.documents import status_document
-from evokernel.report.hints import EVERYWHERE, Hint
-from evokernel.report.setting_changes import SettingChange
 from evokernel.report.status import RunState, RunStatus, read_status
 
 EDITS = 6

@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from archive.inbox import waiting
 from archive.store import Store
 from evokernel.cli.ask import config_of
 from evokernel.cli.display.live import make_view
@@ -18,7 +19,6 @@ from evokernel.cli.inbox import author
 from evokernel.cli.locate import open_store, store_path
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
 from evokernel.config.run import RunConfig
-from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
 from evokernel.records.events import Notice
@@ -88,8 +88,8 @@ def _summary(told: TellReport) -> str:
 def _waiting(path: Path) -> bool:
     """Whether something that was handed in earlier is not judged yet."""
     with open_store(path) as store:
-        untaken = "SELECT count(*) FROM inbox WHERE taken_seq IS NULL AND kind IN ('answer', 'source')"
-        return bool(store.database.number(untaken) or store.open_leases() or store.calls.interrupted())
+        untaken = waiting(store.database, "answer", "source")
+        return bool(untaken or store.open_leases() or store.calls.interrupted())
 
 
 async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
@@ -101,7 +101,7 @@ async def _judge(settings: RunConfig, path: Path) -> SessionEnd:
             from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
             engine = assemble(settings, store, listeners=(view,), handed_in_only=True)
-            watch = SnapshotTaker(engine, store, stopper_from(settings.budget))
+            watch = SnapshotTaker(engine, store)
             return await run_session(engine, view, watch.snapshot)
 
 

@@ -13,14 +13,13 @@ from typing import Protocol, Self
 import click
 from rich.console import Console
 
+from archive.follower import FollowedResult
 from evokernel.cli.display.following import StoreFollower, StoreLook
 from evokernel.cli.display.live import JudgedLine, SearchView, make_view
-from evokernel.cli.display.snapshot import improvement_of
 from evokernel.cli.display.text import one_line, stdout, times
 from evokernel.cli.display.watch_json import ChangeLines
 from evokernel.cli.locate import store_argument, store_path
 from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, let_go_of_stdout
-from evokernel.report.follower import FollowedCandidate
 from evokernel.report.status import RunState
 
 LOOK_S = 0.5
@@ -162,9 +161,9 @@ def _left_within(seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _result(seen: FollowedCandidate, look: StoreLook) -> JudgedLine:
-    age_s = max(0.0, look.last_at - seen.at) if look.old else 0.0
-    return JudgedLine(seen.speedup is not None, improvement_of(seen), age_s=age_s, old=look.old)
+def _result(seen: FollowedResult, look: StoreLook) -> JudgedLine:
+    age_s = max(0.0, look.last_at - seen.result.at) if look.old else 0.0
+    return JudgedLine(seen.result.measured.fitness is not None, seen.change, age_s=age_s, old=look.old)
 
 
 def _last_words(path: Path, look: StoreLook) -> str:

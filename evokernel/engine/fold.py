@@ -1,24 +1,28 @@
 """Fold of committed facts into the state of a search: replaying the store gives the state the live run had."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from archive.account import BannedProgram, EndedStep, RunAccount, judged_result, measured_program, populations_of
+from archive.grid import GridArchive
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
+from archive.verdict_filter import VerdictFilter
 from evokernel.engine.inbox import Submission, read_answer, read_insight, read_source, read_text
 from evokernel.engine.state import SearchState
-from evokernel.engine.verdict_filter import VerdictFilter
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.events import Notice
 from evokernel.records.fitness import elite_of
+from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Insight
 from evokernel.records.step import StepResult
 from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE, Archipelago
 from islands.history import History
+from islands.island import Island
 
 REMEMBERED = 1024
 """Candidates whose hashes are kept: more than are ever in flight."""
@@ -44,7 +48,8 @@ class FactFold:
 
     def __init__(self, archipelago: Archipelago, language: Language) -> None:
         self.archipelago = archipelago
-        self.state = SearchState(archipelago.fresh())
+        axes = {name: axes_of(island) for name, island in archipelago.islands.items()}
+        self.state = SearchState(archipelago.fresh(), RunAccount(populations=populations_of(axes)))
         self.verdict_filter = VerdictFilter()
         """Set before facts of a store are replayed."""
         self._language = language
@@ -87,34 +92,26 @@ class FactFold:
                 case ResultEntry() if self.verdict_filter.foreign(fact):
                     self.state.injected[fact.proposal.candidate.id] = Submission(fact.proposal.candidate)
                 case ResultEntry():
-                    hashes = Hashes(fact.program_hash, fact.skeleton)
-                    evaluation = self.verdict_filter.current(fact.evaluation)
-                    self.apply_result(fact.seq, fact.proposal, evaluation, hashes=hashes)
-                    if fact.origin:
-                        self.state.progress.copied += 1
-                        self.state.progress.since_improvement = 0
+                    self.apply_result(fact)
                 case EmptyStep(no_candidate=no_candidate):
                     self.apply_no_candidate(fact.seq, no_candidate)
                 case EvaluationEntry(evaluation=evaluation) if not self.verdict_filter.foreign(fact):
-                    self.apply_final(evaluation)
+                    self.apply_evaluation(fact.seq, evaluation)
                 case InsightEntry(no_candidate=no_candidate, insight=insight):
                     self.apply_no_candidate(fact.seq, no_candidate, insight=insight)
                 case InboxEntry():
                     self.apply_inbox(fact)
 
-    def apply_result(
-        self, seq: int, proposal: Proposal, evaluation: Evaluation, *, hashes: Hashes | None = None
-    ) -> tuple[bool, list[Notice]]:
-        """Take in a judged proposal; say whether it is the best so far, and what a person may want to know."""
-        self.state.seq = seq
+    def apply_result(self, result: ResultEntry) -> tuple[LeaderChange | None, list[Notice]]:
+        """Take in a judged proposal; return the change of the leader it made, and what a person may want to know."""
+        proposal, program = result.proposal, result.program_hash
+        self.state.seq = result.seq
         self.state.injected.pop(proposal.candidate.id, None)
-        hashes = hashes or self.hashes(proposal.candidate)
-        program, skeleton = hashes.program, hashes.skeleton
-        barred = program in self.history.barred
-        elite = elite_of(proposal.candidate, evaluation, seq=seq, program_hash=program, skeleton=skeleton)
-        improved = self.state.progress.take(proposal, evaluation, elite, barred=barred)
+        outdated = self.verdict_filter.outdated(result.evaluation)
+        change = self.state.account.apply(replace(judged_result(result), outdated=outdated))
+        evaluation = self.verdict_filter.current(result.evaluation)
         outcome = StepResult(
-            seq=seq,
+            seq=result.seq,
             proposal=proposal,
             step=proposal.step,
             island=proposal.island,
@@ -122,16 +119,19 @@ class FactFold:
             parents=proposal.parents,
             evaluation=evaluation,
             program_hash=program,
-            skeleton=skeleton,
-            elite=elite,
+            skeleton=result.skeleton,
+            elite=elite_of(
+                proposal.candidate, evaluation, seq=result.seq, program_hash=program, skeleton=result.skeleton
+            ),
         )
-        return improved, self.archipelago.tell(outcome, self.state.archipelago)
+        return change, self.archipelago.tell(outcome, self.state.archipelago)
 
     def apply_no_candidate(
         self, seq: int, no_candidate: NoCandidate, *, insight: Insight | None = None
     ) -> list[Notice]:
         """Take in a step whose operator had nothing to offer, or an insight instead of a candidate."""
         self.state.seq = seq
+        self.state.account.apply(EndedStep(no_candidate.island))
         outcome = StepResult(
             seq=seq,
             proposal=None,
@@ -196,7 +196,7 @@ class FactFold:
             case "unpin":
                 return f"{name} is pinned no more"
         self.state.archipelago.bar(elite.program_hash)
-        self.state.progress.demote(elite.program_hash, self.history.best)
+        self.state.account.apply(BannedProgram(elite.program_hash))
         return f"{name} is banned: never a parent again"
 
     def next_injected(self) -> Submission | None:
@@ -204,10 +204,15 @@ class FactFold:
         waiting = (each for name, each in self.state.injected.items() if name not in self.history.proposed)
         return next(waiting, None)
 
-    def apply_final(self, evaluation: Evaluation) -> None:
-        """Take in a measurement made anew: a program that does not hold is out of the search."""
+    def apply_evaluation(self, seq: int, evaluation: Evaluation) -> None:
+        """Take in an evaluation outside any step: a program that fails its final measurement is out of the search."""
+        if not self.verdict_filter.outdated(evaluation):
+            self.state.account.apply(measured_program(evaluation, seq, program_hash=evaluation.key.program_hash))
         refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR
         if refuted and evaluation.key.budget is Fidelity.FINAL:
-            program = evaluation.key.program_hash
-            self.state.archipelago.bar(program)
-            self.state.progress.demote(program, self.history.best)
+            self.state.archipelago.bar(evaluation.key.program_hash)
+
+
+def axes_of(island: Island) -> dict[str, tuple[float, ...]]:
+    """Return the edges of an island's niches, by descriptor; none where its archive is of another kind."""
+    return island.archive.axes if isinstance(island.archive, GridArchive) else {}

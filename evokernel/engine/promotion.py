@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from evokernel.engine.progress import RunProgress
+from archive.account import RunAccount, measured_program
+from archive.follower import LeadingEvaluation
 from evokernel.engine.verdicts import Verdicts
 from evokernel.errors import HarnessError
 from evokernel.records.candidate import Candidate
@@ -26,13 +27,22 @@ class PromotionPolicy:
 
     Args:
         verdicts: earlier ones and new ones.
-        standing: how good the best kernel is.
+        account: how the run stands.
+        leading: the evaluation by which the best kernel leads.
         notify: hears of our own faults.
     """
 
-    def __init__(self, verdicts: Verdicts, *, standing: RunProgress, notify: Callable[[Notice], None]) -> None:
+    def __init__(
+        self,
+        verdicts: Verdicts,
+        *,
+        account: RunAccount,
+        leading: LeadingEvaluation,
+        notify: Callable[[Notice], None],
+    ) -> None:
         self._verdicts = verdicts
-        self._standing = standing
+        self._account = account
+        self._leading = leading
         self._notify = notify
         self._judging: dict[str, asyncio.Future[None]] = {}
         self._failures = 0
@@ -50,16 +60,19 @@ class PromotionPolicy:
             HarnessError: our own machinery failed on several candidates in a row.
         """
         quick, reused_from = await self._evaluate(candidate, program, Fidelity.QUICK)
-        if not quick.ok or quick.stopped_early or self._standing.best is None:
+        if not quick.ok or quick.stopped_early or self._account.lead is None:
             return quick, reused_from
-        if combined_speedup(quick.timings).high < self._standing.best_speedup:
+        if combined_speedup(quick.timings).high < self._account.best_speedup:
             return quick, reused_from
         if reused_from is None:
-            self._verdicts.keep(quick)
+            seq = self._verdicts.keep(quick)
+            self._account.apply(measured_program(quick, seq, program_hash=program))
         return await self._evaluate(candidate, program, Fidelity.PRECISE)
 
     async def _evaluate(self, candidate: Candidate, program: str, budget: Fidelity) -> tuple[Evaluation, int | None]:
-        request = EvaluationRequest(candidate, program, budget, incumbent=self._standing.best_by_workload)
+        leading = self._leading.of(self._account.lead)
+        incumbent = {timing.workload: timing.speedup.value for timing in leading.timings} if leading else {}
+        request = EvaluationRequest(candidate, program, budget, incumbent=incumbent)
         for _ in range(TRIES):
             try:
                 evaluation, reused_from = await self._verdicts.verdict(request)

@@ -5,14 +5,13 @@ that lead, the seed and what is pinned. Other kernels of then stay known, and ar
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from archive.identity import JUDGED_BY
 from archive.queries import judged_by_another
 from archive.store import Store
+from archive.verdict_filter import VerdictFilter, verdict_filter_of
 from evokernel.engine.fold import FactFold
-from evokernel.engine.state import SearchState
-from evokernel.engine.verdict_filter import VerdictFilter, verdict_filter_of
 from evokernel.errors import HarnessError
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import EvaluationRequest, EvaluatorIdentity, Fidelity
@@ -42,7 +41,7 @@ async def rejudge_leaders(
         notify: hears how many there are.
         at_once: kernels judged at the same time.
     """
-    now, written = verdict_filter_of(store, identity), f"{identity.evaluator_version} {identity.task_hash}"
+    now, written = verdict_filter_of(store.database, identity), f"{identity.evaluator_version} {identity.task_hash}"
     if store.meta(JUDGED_BY) == written:
         return  # once: what leads now was judged by this evaluator, or beaten by what was
     if judged_by_another(store.database, task_hash=now.task_hash, device=now.device, version=now.version):
@@ -67,17 +66,12 @@ async def rejudge_leaders(
 
 
 def _leading(store: Store, fold: FactFold, now: VerdictFilter) -> dict[str, Elite]:
-    """Return the kernels that lead by the verdicts of then, by program."""
+    """Return the kernels that lead by the verdicts of then, by program: those that a search builds on or reports."""
     then = fold.anew(VerdictFilter(now.task_hash, now.device))
     then.replay(store.facts())
-    return {each.program_hash: each for each in leading(then.state)}
-
-
-def leading(state: SearchState) -> Iterable[Elite]:
-    """Yield the kernels that a search builds on or reports; one may come twice."""
-    history = state.archipelago.history
-    yield from state.archipelago.elites()
-    yield from sorted(history.elites.values(), key=lambda elite: (-elite.fitness.value, elite.seq))[:LEADERS]
-    yield from (history.elites[name] for name in history.pinned if name in history.elites)
-    if state.progress.seed is not None:
-        yield state.progress.seed
+    history, seed = then.history, then.state.account.seed
+    fittest = sorted(history.elites.values(), key=lambda elite: (-elite.fitness.value, elite.seq))[:LEADERS]
+    found = [*then.state.archipelago.elites(), *fittest]
+    found += [history.elites[name] for name in history.pinned if name in history.elites]
+    found += [] if seed is None else [store.results([seed.seq])[seed.seq].elite()]
+    return {each.program_hash: each for each in found}

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from archive.store import Store
+from archive.verdict_filter import verdict_filter_of
 from evokernel.config.run import RunConfig
 from evokernel.engine.fold import FactFold
 from evokernel.engine.snapshot import Snapshots
-from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
@@ -29,7 +29,7 @@ def resume(
         evaluator: results of another task or device count for nothing.
         notify: hears of a state that is another one.
     """
-    fold.verdict_filter = verdict_filter_of(store, evaluator)
+    fold.verdict_filter = verdict_filter_of(store.database, evaluator)
     snapshots = Snapshots(store, fold, config, evaluator=evaluator)
     snapshots.restore()
     fold.replay(store.facts(after=fold.state.seq))

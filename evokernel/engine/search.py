@@ -11,14 +11,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from archive.account import RunAccount
+from archive.follower import LeadingEvaluation
+from archive.queries import last_failure
 from archive.records import NoCandidate
+from archive.results import commit_result
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.fold import FactFold
 from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
-from evokernel.engine.progress import RunProgress
 from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.resume import resume
@@ -34,6 +37,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, as
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
@@ -92,6 +96,7 @@ class Search:
         self.seeds = seeds
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
+        self.stopper = parts.stopper
         self.fold = FactFold(parts.archipelago, parts.language)
         self.stop_asked = ""
         self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, clock=clock)
@@ -102,9 +107,9 @@ class Search:
         return self.fold.state
 
     @property
-    def standing(self) -> RunProgress:
-        """Where the run stands."""
-        return self.state.progress
+    def account(self) -> RunAccount:
+        """How the run stands."""
+        return self.state.account
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is in flight is finished and committed."""
@@ -196,8 +201,11 @@ class SearchSession:
         self._gate = search.gate
         self._notify = search.notify
         self._fold = search.fold
+        self._leading = LeadingEvaluation(self._parts.store)
         self._verdicts = Verdicts(self._parts.store, evaluator, evaluator.identity)
-        self._promotion = PromotionPolicy(self._verdicts, standing=self.standing, notify=self._notify)
+        self._promotion = PromotionPolicy(
+            self._verdicts, account=self.account, leading=self._leading, notify=self._notify
+        )
         self._snapshots = snapshots
         self._setting = setting
         self._clock = clock
@@ -209,9 +217,9 @@ class SearchSession:
         return self._fold.state
 
     @property
-    def standing(self) -> RunProgress:
-        """Where the run stands."""
-        return self.state.progress
+    def account(self) -> RunAccount:
+        """How the run stands."""
+        return self.state.account
 
     async def run(self) -> str:
         """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
@@ -348,12 +356,13 @@ class SearchSession:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        program, promotion = self._fold.hashes(proposal.candidate).program, self._promotion
-        with await promotion.alone(program):
-            evaluation, reused_from = await promotion.verdict(proposal.candidate, program)
-            seq = self._parts.store.commit(proposal.step, evaluation, reused_from=reused_from)
-            improved, notes = self._fold.apply_result(seq, proposal, evaluation)
-            self._notify(ResultCommitted(proposal, evaluation, seq, improved, reused_from is not None))
+        hashes, promotion = self._fold.hashes(proposal.candidate), self._promotion
+        with await promotion.alone(hashes.program):
+            evaluation, reused_from = await promotion.verdict(proposal.candidate, hashes.program)
+            named = {"program_hash": hashes.program, "skeleton": hashes.skeleton}
+            result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
+            change, notes = self._fold.apply_result(result)
+            self._notify(ResultCommitted(proposal, evaluation, result.seq, change, result.reused))
             self._notes(notes)
             self._snapshots.take()
 
@@ -367,8 +376,8 @@ class SearchSession:
         for proposal in self._parts.store.open_leases():
             if proposal.operator == "seed":
                 await self._judge(proposal)
-        if self.standing.best is None and not self._can_draft():
-            failure = self.standing.last_failure
+        if self.account.lead is None and not self._can_draft():
+            failure = last_failure(store.database)
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
             raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
 
@@ -377,23 +386,28 @@ class SearchSession:
         return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
-        finals = FinalMeasurements(self._verdicts, self._notify)
-        seed = [self.standing.seed] if self.standing.seed else []
+        finals, seed = FinalMeasurements(self._verdicts, self._notify), self._first_seed()
         contenders = finals.contenders(self._fold.history.elites.values())
-        unbeaten = seed == contenders[:1]
+        unbeaten = [elite.candidate.id for elite in contenders[:1]] == [elite.candidate.id for elite in seed]
         for elite in [*seed, *contenders]:
             if self._search.stop_asked:
                 return
+            is_seed = elite.candidate.id in {each.candidate.id for each in seed}
             try:
                 # of a seed that is beaten one process tells enough: the winner is compared with it
-                evaluation = await finals.measure(elite, processes=1 if elite in seed and not unbeaten else 0)
+                evaluation = await finals.measure(elite, processes=1 if is_seed and not unbeaten else 0)
             except HarnessError as error:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
                 self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
-            self._fold.apply_final(evaluation)
-            if evaluation.ok and (unbeaten or elite not in seed):
+            self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
+            if evaluation.ok and (unbeaten or not is_seed):
                 return
+
+    def _first_seed(self) -> list[Elite]:
+        """Return the first right seed, which the winner is compared with; nothing where there is none."""
+        seed = self.account.seed
+        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
         hashes = self._fold.hashes(proposal.candidate)
@@ -410,16 +424,11 @@ class SearchSession:
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._snapshots.fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:
-        paid = self._parts.store.paid()
-        return Progress(
-            evaluations=self.standing.results - self.standing.copied + ahead,
+        return self.account.progress(
             seconds=self._clock.seconds,
-            cost_usd=paid.cost_usd,
-            since_improvement=self.standing.since_improvement,
-            best_speedup=self.standing.best_speedup,
-            roofline_share=self.standing.roofline_share,
-            tokens=paid.tokens,
-            calls=paid.calls,
+            models=self._parts.store.paid(),
+            roofline_share=self._leading.floor_share(self.account.lead),
+            ahead=ahead,
         )
 
     def _notes(self, notes: Sequence[Notice]) -> None:

@@ -16,10 +16,10 @@ import zstandard
 
 from archive.journal import ResultEntry
 from archive.store import Store
+from archive.verdict_filter import ANY_VERDICT, VerdictFilter
 from evokernel.config.run import BudgetConfig, RunConfig, dump_config
 from evokernel.engine.fold import FactFold
 from evokernel.engine.state import SearchState, fingerprint_of, from_plain, to_plain
-from evokernel.engine.verdict_filter import ANY_VERDICT, VerdictFilter
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity
 from evokernel.records.fitness import Elite
@@ -27,14 +27,15 @@ from evokernel.records.fitness import Elite
 logger = logging.getLogger(__name__)
 
 SHAPING = (
+    "archive/account",
     "archive/grid",
+    "archive/verdict_filter",
     "evokernel/engine/fold",
     "evokernel/engine/inbox",
-    "evokernel/engine/progress",
     "evokernel/engine/snapshot",
     "evokernel/engine/state",
-    "evokernel/engine/verdict_filter",
     "evokernel/records/fitness",
+    "evokernel/records/leader",
     "evokernel/records/step",
     "evokernel/source/tunables",
 )

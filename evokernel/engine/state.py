@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from archive.account import RunAccount
 from evokernel.engine.inbox import AnsweredPrompt, Submission
-from evokernel.engine.progress import RunProgress
 from evokernel.records.candidate import clean
 from islands.references import ResultSource
 from islands.state import ArchipelagoState
@@ -21,8 +21,8 @@ class SearchState:
     """The state after a fact."""
 
     archipelago: ArchipelagoState
-    progress: RunProgress = field(default_factory=RunProgress)
-    """Where the run stands."""
+    account: RunAccount = field(default_factory=RunAccount)
+    """How the run stands."""
     answers: dict[int, AnsweredPrompt] = field(default_factory=dict)
     """Replies to prompts that were answered elsewhere, by number in the inbox."""
     injected: dict[str, Submission] = field(default_factory=dict)

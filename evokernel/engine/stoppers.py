@@ -1,6 +1,6 @@
-"""When a search is over. Each rule is a few lines behind `Stopper`; the first that speaks ends the run."""
+"""When a search is over: one table of the limits of a budget; the first that is reached ends the run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evokernel.config.registry import resolve
@@ -10,110 +10,51 @@ from evokernel.records.run import Progress
 
 
 @dataclass(frozen=True, slots=True)
-class AfterEvaluations:
-    """Stop after this many candidates were judged."""
+class BudgetLimit:
+    """One limit that a budget may have, under the name of its setting."""
 
-    limit: int
+    used: Callable[[Progress], float | None]
+    """Reads what was used of it, in the unit of the setting; None where that is not known."""
+    reason: str
+    """Why to stop, with `{limit}` for the setting and `{used}` for what was used."""
+    even: bool = True
+    """It is used up evenly, so that what is left of it tells how long the run will last."""
 
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the number is reached."""
-        return f"budget of {self.limit} evaluations used" if progress.evaluations >= self.limit else None
 
-    def remaining(self, progress: Progress) -> float | None:
-        """Return the share of evaluations left."""
-        return max(0.0, 1.0 - progress.evaluations / self.limit)
+LIMITS = {
+    "evaluations": BudgetLimit(lambda p: p.evaluations, "budget of {limit} evaluations used"),
+    "hours": BudgetLimit(lambda p: p.seconds / 3600, "budget of {limit:g} h used"),
+    "dollars": BudgetLimit(lambda p: p.cost_usd, "budget of ${limit:g} used"),
+    "tokens": BudgetLimit(lambda p: p.tokens, "budget of {limit} tokens used"),
+    "calls": BudgetLimit(lambda p: p.calls, "budget of {limit} calls used"),
+    "plateau": BudgetLimit(lambda p: p.since_improvement, "no better kernel in {limit} evaluations", even=False),
+    "roofline": BudgetLimit(
+        lambda p: p.roofline_share, "best kernel runs at {used:.0%} of the device's limit", even=False
+    ),
+}
+"""By setting of `BudgetConfig`. Tokens and dollars are checked before each call of a model too: see `llm/ledger.py`."""
 
 
 @dataclass(frozen=True, slots=True)
-class AfterHours:
-    """Stop after this many hours of running, over all sessions."""
+class AtLimit:
+    """Stop when a limit of the budget is reached."""
 
+    rule: BudgetLimit
+    """The limit."""
     limit: float
+    """Its setting."""
 
     def reason(self, progress: Progress) -> str | None:
-        """Say so when the time is used."""
-        return f"budget of {self.limit:g} h used" if progress.seconds >= self.limit * 3600 else None
-
-    def remaining(self, progress: Progress) -> float | None:
-        """Return the share of time left."""
-        return max(0.0, 1.0 - progress.seconds / (self.limit * 3600))
-
-
-@dataclass(frozen=True, slots=True)
-class AfterDollars:
-    """Stop after this much was spent on models."""
-
-    limit: float
-
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the money is spent."""
-        return f"budget of ${self.limit:g} used" if progress.cost_usd >= self.limit else None
-
-    def remaining(self, progress: Progress) -> float | None:
-        """Return the share of money left."""
-        return max(0.0, 1.0 - progress.cost_usd / self.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class AfterTokens:
-    """Stop after models have read and written this many tokens."""
-
-    limit: int
-
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the number is reached."""
-        return f"budget of {self.limit} tokens used" if progress.tokens >= self.limit else None
-
-    def remaining(self, progress: Progress) -> float | None:
-        """Return the share of tokens left."""
-        return max(0.0, 1.0 - progress.tokens / self.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class AfterCalls:
-    """Stop after this many calls of models, failed ones among them."""
-
-    limit: int
-
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the number is reached."""
-        return f"budget of {self.limit} calls used" if progress.calls >= self.limit else None
-
-    def remaining(self, progress: Progress) -> float | None:
-        """Return the share of calls left."""
-        return max(0.0, 1.0 - progress.calls / self.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class OnPlateau:
-    """Stop after this many evaluations without a better kernel."""
-
-    limit: int
-
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the search has stood still for long enough."""
-        return f"no better kernel in {self.limit} evaluations" if progress.since_improvement >= self.limit else None
-
-    def remaining(self, progress: Progress) -> float | None:
-        """Return nothing: a better kernel may turn up any time."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class AtRoofline:
-    """Stop when the best kernel reaches this share of the device's physical limit."""
-
-    share: float
-
-    def reason(self, progress: Progress) -> str | None:
-        """Say so when the share is reached."""
-        if progress.roofline_share is None or progress.roofline_share < self.share:
+        """Say so when it is reached."""
+        used = self.rule.used(progress)
+        if used is None or used < self.limit:
             return None
-        return f"best kernel runs at {progress.roofline_share:.0%} of the device's limit"
+        return self.rule.reason.format(limit=self.limit, used=used)
 
     def remaining(self, progress: Progress) -> float | None:
-        """Return nothing: progress towards a limit is not even."""
-        return None
+        """Return the share left; None where it is not used up evenly."""
+        used = self.rule.used(progress)
+        return max(0.0, 1.0 - used / self.limit) if self.rule.even and used is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +75,7 @@ class FirstOf:
 
 def stopper_from(budget: BudgetConfig) -> FirstOf:
     """Return the rules a budget asks for. Raises `ConfigError` for one that cannot be imported."""
-    rules: list[Stopper] = []
-    if budget.evaluations is not None:
-        rules.append(AfterEvaluations(budget.evaluations))
-    if budget.hours is not None:
-        rules.append(AfterHours(budget.hours))
-    if budget.dollars is not None:
-        rules.append(AfterDollars(budget.dollars))
-    if budget.tokens is not None:
-        rules.append(AfterTokens(budget.tokens))
-    if budget.calls is not None:
-        rules.append(AfterCalls(budget.calls))
-    if budget.plateau is not None:
-        rules.append(OnPlateau(budget.plateau))
-    if budget.roofline is not None:
-        rules.append(AtRoofline(budget.roofline))
+    settings = ((rule, getattr(budget, name)) for name, rule in LIMITS.items())
+    rules: list[Stopper] = [AtLimit(rule, limit) for rule, limit in settings if limit is not None]
     rules += [resolve(name, {}, "stopper")() for name in budget.stoppers]
     return FirstOf(tuple(rules))

@@ -51,9 +51,9 @@ class Verdicts:
         before()
         return await self._evaluator.evaluate(request), None
 
-    def keep(self, evaluation: Evaluation) -> None:
-        """Write an evaluation down that is no result of a step by itself."""
-        self._store.add_evaluation(evaluation)
+    def keep(self, evaluation: Evaluation) -> int:
+        """Write an evaluation down that is no result of a step by itself, and return its seq."""
+        return self._store.add_evaluation(evaluation)
 
 
 def only_our_faults(store: Store, candidate: Candidate, program_hash: str) -> bool:

@@ -14,13 +14,15 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+from archive.inbox import handed_in_sources
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, EvokernelError, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import combined_speedup
+from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.step import Selection
-from evokernel.report.best import find_best, seeds
+from evokernel.report.best import candidate_id
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from operators.llm.prompt import fill, place
 from operators.llm.sections import GROUPS, sections_of
@@ -89,12 +91,12 @@ class RunTools:
         `id` is an id, the beginning of one, `best` or `seed`.
         """
         with self._open() as store:
-            return [asdict(chapter) for chapter in story(store, _resolve(store, id))]
+            return [asdict(chapter) for chapter in story(store, candidate_id(store, id))]
 
     def source(self, id: str) -> str:
         """Return the source of a kernel, given by id, the beginning of one, `best` or `seed`."""
         with self._open() as store:
-            return store.candidate(_resolve(store, id)).candidate.source
+            return store.candidate(candidate_id(store, id)).candidate.source
 
     def propose(self, source: str, rationale: str, parents: list[str] | None = None) -> dict[str, Any]:
         """Hand in the whole source of a kernel; return its id, by which verdict tells what became of it.
@@ -109,7 +111,7 @@ class RunTools:
             candidate = Candidate(source, identity.language)
             if self._found(store, candidate.id) is not None:
                 return {"candidate": candidate.id, "next": "it was proposed before; ask for its verdict"}
-            family = [_resolve(store, parent) for parent in parents or ()]
+            family = [candidate_id(store, parent) for parent in parents or ()]
         payload = {
             "source": candidate.source,
             "language": candidate.language,
@@ -128,7 +130,7 @@ class RunTools:
             waiting = self._found(store, id)
             if waiting is not None and store.proposal_of(waiting) is None:
                 return {"candidate": waiting, **_not_judged(taken=not self._waits(store, waiting))}
-            return _verdict(portrait(store, _resolve(store, id)))
+            return _verdict(portrait(store, candidate_id(store, id)))
 
     def _open(self) -> Store:
         return Store.open(self._path, write=False)
@@ -144,12 +146,9 @@ class RunTools:
 
     def _handed_in(self, store: Store) -> dict[str, int | None]:
         """Return the ids of all sources that were handed in, with the seq at which an engine took them in."""
-        rows = store.database.rows(
-            "SELECT json_extract(payload, '$.source') AS source, json_extract(payload, '$.language') AS language, "
-            "taken_seq FROM inbox WHERE kind = 'source' ORDER BY id"
-        )
         language = getattr(store.identity(), "language", "")
-        return {Candidate(row["source"], row["language"] or language).id: row["taken_seq"] for row in rows}
+        handed_in = handed_in_sources(store.database)
+        return {Candidate(each.source, each.language or language).id: each.taken_seq for each in handed_in}
 
 
 def _heard(tool: Callable[P, T]) -> Callable[P, T]:
@@ -163,13 +162,6 @@ def _heard(tool: Callable[P, T]) -> Callable[P, T]:
             raise ToolError(str(error)) from error
 
     return heard
-
-
-def _resolve(store: Store, name: str) -> str:
-    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
-    best = find_best(store) if name == "best" else None
-    known = [best.candidate.id] if best else seeds(store) if name == "seed" else []
-    return known[0] if known else store.candidate(name).candidate.id
 
 
 def _not_judged(*, taken: bool) -> dict[str, Any]:
@@ -194,30 +186,30 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
     evaluation = verdicts.failure or verdicts.search
     if evaluation is None:
         return {"candidate": name, **_not_judged(taken=True)}
+    judged = evaluation_document(evaluation, "status", "stage", "feedback", "workloads", "metrics")
     return {
         "candidate": name,
-        "status": evaluation.status.value,
-        "reached": evaluation.stage.value,
-        "feedback": evaluation.feedback,
+        "status": judged["status"],
+        "reached": judged["stage"],
+        "feedback": judged["feedback"],
         "speedup": _searched(found) if verdicts.failure is None else None,
         "holdout": verdicts.holdout.value,
         "workloads": [
             {
-                "name": timing.workload,
-                "kernel_us": timing.candidate_us,
-                "baseline": timing.baseline,
-                "baseline_us": timing.baseline_us,
-                "speedup": timing.speedup.value,
+                "name": timed["name"],
+                "kernel_us": timed["candidate_us"],
+                "baseline": timed["baseline"],
+                "baseline_us": timed["baseline_us"],
+                "speedup": timed["speedup"]["value"],
             }
-            for timing in evaluation.timings
+            for timed in judged["workloads"]
         ],
-        "metrics": dict(evaluation.metrics),
+        "metrics": judged["metrics"],
     }
 
 
-def _searched(found: CandidateDetails) -> dict[str, float] | None:
+def _searched(found: CandidateDetails) -> dict[str, float | None] | None:
     """Return the speed-up on the search workloads: those held out are nobody's to work for."""
     if found.verdicts.search is None:
         return None
-    speedup = combined_speedup(found.verdicts.search.timings)
-    return {"value": speedup.value, "low": speedup.low, "high": speedup.high}
+    return speedup_document(combined_speedup(found.verdicts.search.timings))

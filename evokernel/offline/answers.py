@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from archive.inbox import answer_digests, taken
 from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
 from evokernel.config.run import RunConfig
@@ -103,11 +104,10 @@ def fates(store: Store, entries: Sequence[int], *, after: int) -> dict[int, Answ
         after: the seq the run had before they were handed in.
     """
     facts = {fact.step: fact for fact in store.facts(after) if isinstance(fact, ResultEntry | EmptyStep | InsightEntry)}
-    taken = {row["id"] for row in store.database.rows("SELECT id FROM inbox WHERE taken_seq IS NOT NULL")}
-    steps = _steps(store)
+    known, steps = taken(store.database), store.calls.answered()
     found = {}
     for entry in entries:
-        if entry not in taken:
+        if entry not in known:
             found[entry] = AnswerFate("waits", text="no engine has taken it in yet")
         elif entry not in steps:
             found[entry] = AnswerFate(
@@ -130,13 +130,6 @@ def _fate(fact: ResultEntry | EmptyStep | InsightEntry | None) -> AnswerFate:
     return AnswerFate("waits", text="it was taken in and is not judged yet; the next engine goes on with it")
 
 
-def _steps(store: Store) -> dict[int, int]:
-    """Return the steps that answers from elsewhere were given, by their number in the inbox."""
-    entry = "json_extract(parameters, '$.answer')"
-    rows = store.database.rows(f"SELECT step, {entry} AS entry FROM calls WHERE {entry} IS NOT NULL")
-    return {row["entry"]: row["step"] for row in rows}
-
-
 def _check(path: Path, manifest: FolderManifest, config: RunConfig) -> set[str]:
     """Refuse prompts of another run or config; return the digests of all answers the run was ever handed."""
     with Store.open(path, write=False) as store:
@@ -151,10 +144,7 @@ def _check(path: Path, manifest: FolderManifest, config: RunConfig) -> set[str]:
                 f"these prompts were written when the run had {manifest.seq} facts, and {path} has {store.last_seq()}: "
                 "it is an older copy of the store"
             )
-        rows = store.database.rows(
-            "SELECT json_extract(payload, '$.digest') AS digest FROM inbox WHERE kind = 'answer'"
-        )
-        known = {row["digest"] for row in rows}
+        known = answer_digests(store.database)
     islands = {island.name: island.operators for island in config.islands}
     for question in manifest.questions:
         island, operator = question.origin.island, question.origin.operator

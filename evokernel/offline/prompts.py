@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import yaml
 
 from archive.identity import RunIdentity
-from archive.journal import inbox_entry
+from archive.inbox import waiting
 from archive.store import Store
+from archive.verdict_filter import verdict_filter_of
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.fold import FactFold
-from evokernel.engine.verdict_filter import verdict_filter_of
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.client.compile_kernel import TARGETS
 from evokernel.languages.device_limits import DeviceLimits
@@ -174,12 +174,12 @@ def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
 
 
 def _replay(store: Store, fold: FactFold, identity: RunIdentity) -> None:
-    fold.verdict_filter = verdict_filter_of(store, identity)
+    fold.verdict_filter = verdict_filter_of(store.database, identity)
     fold.replay(store.facts())
     for proposal in store.open_leases():
         fold.pending(proposal)
-    for row in store.database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id"):
-        fold.apply_inbox(inbox_entry(row, seq=fold.state.seq, at=row["created"]))
+    for entry in waiting(store.database):
+        fold.apply_inbox(replace(entry, seq=fold.state.seq))
 
 
 def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:

@@ -3,6 +3,11 @@
 import hashlib
 from dataclasses import dataclass, field
 
+EVERYWHERE = "*"
+"""The island of a proposal that belongs to all of them."""
+SEED = "seed"
+"""The operator of the kernels that a search begins with."""
+
 
 def normalise(text: str) -> str:
     r"""Return the text with line ends as `\n`, exactly one at the end, and lone surrogates spelled out."""

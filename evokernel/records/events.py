@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
+from evokernel.records.leader import LeaderChange
 from evokernel.records.remarks import RemarkKind
 
 
@@ -16,13 +17,23 @@ class ProposalCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ResultCommitted:
-    """A result was committed. `improved` says it is the best of the run so far."""
+    """A result was committed."""
 
     proposal: Proposal
+    """The proposal that was judged."""
     evaluation: Evaluation
+    """Its verdict."""
     seq: int
-    improved: bool
+    """The fact that holds the result."""
+    change: LeaderChange | None
+    """The change of the leader that it made; None where it is not the best of the run so far."""
     reused: bool
+    """The evaluation was in the store already."""
+
+    @property
+    def improved(self) -> bool:
+        """Say whether it is the best of the run so far."""
+        return self.change is not None
 
 
 @dataclass(frozen=True, slots=True)

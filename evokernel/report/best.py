@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
-from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, combined_speedup, floor_share
+from evokernel.errors import StoreError
+from evokernel.records.candidate import SEED, Candidate
+from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
 from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
 
-SEED = "seed"
+BEST = "best"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,6 @@ def verdicts_of(store: Store, program_hash: str) -> Verdicts:
     return Verdicts.of(evaluations)
 
 
-def seeds(store: Store) -> list[str]:
-    """Return the ids of the candidates the search was given to start from, in the order of their steps."""
-    rows = store.database.rows(
-        "SELECT c.id FROM candidates c JOIN proposals p ON p.step = c.born WHERE p.operator = ? ORDER BY c.born",
-        (SEED,),
-    )
-    return [row["id"] for row in rows]
-
-
 def find_best(store: Store) -> BestKernel | None:
     """Return the best kernel: a crowned one where there is one, else the fittest; None where nothing is right yet.
 
@@ -98,6 +91,21 @@ def find_best(store: Store) -> BestKernel | None:
     )
 
 
+def candidate_id(store: Store, name: str) -> str:
+    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
+    if name == BEST:
+        best = find_best(store)
+        if best is None:
+            raise StoreError(f"{store.database.path} holds no correct kernel yet")
+        return best.candidate.id
+    if name == SEED:
+        known = seeds(store)
+        if not known:
+            raise StoreError(f"{store.database.path} holds no seed yet")
+        return known[0]
+    return store.candidate(name).candidate.id
+
+
 def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:
     """Compare a program with the fastest seed, final with final where both exist, else search with search."""
     seed = _fittest(_entry(store, name) for name in seeds(store))
@@ -117,13 +125,8 @@ def _entry(store: Store, name: str) -> _Entry:
 
 
 def _crowned(store: Store) -> list[_Entry]:
-    rows = store.database.rows(
-        "SELECT candidate, max(seq) FROM evaluations WHERE budget = ? AND status = 'ok' GROUP BY program_hash "
-        "ORDER BY max(seq)",
-        (Fidelity.FINAL.value,),
-    )
     barred = set(seeds(store))
-    entries = [_entry(store, row["candidate"]) for row in rows if row["candidate"] not in barred]
+    entries = [_entry(store, name) for name in measured_finally(store) if name not in barred]
     return [entry for entry in entries if entry.verdicts.holdout is Holdout.PASSED]
 
 

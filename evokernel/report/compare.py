@@ -9,32 +9,23 @@ from typing import Any
 
 import yaml
 
+from archive.effort import device_seconds
+from archive.follower import read_account
 from archive.identity import RunIdentity
 from archive.sessions import SpentBudget
+from archive.setting_changes import edits_of
 from archive.store import Store
 from evokernel.config.run import flat_settings
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup
 from evokernel.report.best import BestKernel, find_best, verdicts_of
-from evokernel.report.effort import device_seconds
-from evokernel.report.points import leads, points_of
-from evokernel.report.setting_changes import edits_of
+from evokernel.report.points import Point, leads, points_of
 from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.verdicts import MeasurementKind, quotient
 
 OWN_SHARE = 0.9
 """How near to its own best a run must have come, to say how soon it was there."""
 _NO_SETTINGS = ("store",)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderRow:
-    """A change of the leader: what the run had used, and its speed-up over the fastest baselines in the search."""
-
-    evaluations: int
-    hours: float
-    dollars: float
-    speedup: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,7 @@ class ComparedRun:
     device_s: float
     best: BestKernel | None
     search: Evaluation | None
-    leaders: tuple[LeaderRow, ...]
+    leaders: tuple[Point, ...]
     settings: Mapping[str, Any]
     edited: int
 
@@ -68,9 +59,9 @@ class ComparedRun:
             return self.search
         return self.best.evaluation if self.best is not None and self.best.kind is kind else None
 
-    def reached(self, speedup: float) -> LeaderRow | None:
+    def reached(self, speedup: float) -> Point | None:
         """Return the first leader with at least this speed-up, or None."""
-        return next((leader for leader in self.leaders if leader.speedup >= speedup), None)
+        return next((leader for leader in self.leaders if (leader.speedup or 0.0) >= speedup), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +70,7 @@ class SpeedupMilestone:
 
     name: str
     speedups: tuple[float | None, ...]
-    reached: tuple[LeaderRow | None, ...]
+    reached: tuple[Point | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,30 +174,23 @@ def _side(store: Store, name: str) -> ComparedRun:
         identity, best = store.identity(), find_best(store)
         if identity is None:
             raise StoreError(f"{store.database.path} holds no run yet")
-        counts = store.database.row(_COUNTS)
+        account = read_account(store)
         points = points_of(store)
-        leaders = [points[place] for place in leads(points)]
         settings = flat_settings(yaml.safe_load(store.meta("config") or "") or {})
         return ComparedRun(
             name=name,
             run=run_facts(store),
             identity=identity,
             spent=store.spent(),
-            judged=counts["judged"] if counts else 0,
-            correct=(counts["correct"] or 0) if counts else 0,
+            judged=account.evaluations,
+            correct=account.correct - account.copied_correct,
             device_s=device_seconds(store),
             best=best,
             search=verdicts_of(store, best.evaluation.key.program_hash).search if best else None,
-            leaders=tuple(LeaderRow(p.evaluations, p.hours, p.dollars, p.speedup) for p in leaders if p.speedup),
+            leaders=tuple(points[place] for place in leads(points)),
             settings={key: value for key, value in settings.items() if key not in _NO_SETTINGS},
             edited=len(edits_of(store)),
         )
-
-
-_COUNTS = (
-    "SELECT count(*) AS judged, sum(e.status = 'ok') AS correct FROM results r JOIN proposals p ON p.step = r.step "
-    "JOIN evaluations e ON e.seq = r.evaluation WHERE p.origin = ''"
-)
 
 
 def _obstacles(sides: Sequence[ComparedRun]) -> Iterator[str]:
@@ -284,7 +268,7 @@ def _groups(sides: Sequence[ComparedRun]) -> Iterator[SeedGroup]:
 
 
 def _quantities(group: Sequence[ComparedRun]) -> dict[str, list[float]]:
-    own = [side.reached(OWN_SHARE * side.leaders[-1].speedup) if side.leaders else None for side in group]
+    own = [side.reached(OWN_SHARE * (side.leaders[-1].speedup or 0.0)) if side.leaders else None for side in group]
     return {
         "speedup": [side.best.speedup.value for side in group if side.best],
         "judged": [side.judged for side in group],

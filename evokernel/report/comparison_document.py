@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from evokernel.records.evaluation import Speedup
-from evokernel.report.compare import ComparedRun, Comparison, Difference, LeaderRow, SeedGroup, SpeedupMilestone
+from evokernel.records.evaluation_document import speedup_document
+from evokernel.report.compare import ComparedRun, Comparison, Difference, SeedGroup, SpeedupMilestone
 from evokernel.report.documents import FORMAT, best_document
+from evokernel.report.points import Point
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _level(level: SpeedupMilestone, sides: tuple[ComparedRun, ...]) -> dict[str,
     }
 
 
-def _leader(leader: LeaderRow | None) -> dict[str, float] | None:
+def _leader(leader: Point | None) -> dict[str, float] | None:
     if leader is None:
         return None
     return {"evaluations": leader.evaluations, "hours": leader.hours, "dollars": leader.dollars}
@@ -74,11 +75,7 @@ def _difference(found: Difference) -> dict[str, Any]:
         "other": found.other,
         "kind": found.kind.value,
         "over": found.over or None,
-        "ratio": _ratio(found.ratio),
+        "ratio": speedup_document(found.ratio) if found.ratio else None,
         "told_apart": found.told_apart,
         "reason": found.reason or None,
     }
-
-
-def _ratio(ratio: Speedup | None) -> dict[str, float] | None:
-    return None if ratio is None else {"value": ratio.value, "low": ratio.low, "high": ratio.high}

@@ -6,6 +6,7 @@ from typing import Any
 from archive.records import StoredEvaluation
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Speedup
+from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.report.best import BestKernel, OverSeed
 from evokernel.report.effort import ModelRow, OperatorRow
 from evokernel.report.lineage import CandidateDetails
@@ -132,8 +133,8 @@ def _model(row: ModelRow) -> dict[str, Any]:
     }
 
 
-def _speedup(speedup: Speedup | None) -> dict[str, float] | None:
-    return None if speedup is None else {"value": speedup.value, "low": speedup.low, "high": speedup.high}
+def _speedup(speedup: Speedup | None) -> dict[str, float | None] | None:
+    return None if speedup is None else speedup_document(speedup)
 
 
 def _baselines(panel: Mapping[str, Speedup]) -> dict[str, dict[str, float]]:
@@ -147,20 +148,8 @@ def _over_seed(over: OverSeed | None) -> dict[str, Any] | None:
 
 
 def _workloads(evaluation: Evaluation) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": timing.workload,
-            "baseline": timing.baseline,
-            "candidate_us": timing.candidate_us,
-            "baseline_us": timing.baseline_us,
-            "speedup": _speedup(timing.speedup),
-            "verdict": timing.verdict.value,
-            "pairs": timing.pairs,
-            "floor_us": timing.floor_us,
-            "limit": timing.limit.value if timing.limit else None,
-        }
-        for timing in evaluation.timings
-    ]
+    workloads = evaluation_document(evaluation, "workloads")["workloads"]
+    return [{name: value for name, value in each.items() if name != "floor_share"} for each in workloads]
 
 
 def _proposal(proposal: Proposal | None, making: Provenance, gain: float | None) -> dict[str, Any] | None:
@@ -196,22 +185,9 @@ def _evaluation(stored: StoredEvaluation) -> dict[str, Any]:
     evaluation = stored.evaluation
     return {
         "seq": stored.seq,
-        "budget": evaluation.key.budget.value,
-        "mode": evaluation.key.mode.value,
-        "status": evaluation.status.value,
-        "stage": evaluation.stage.value,
-        "device": evaluation.key.device,
-        "environment": evaluation.key.environment,
+        **evaluation_document(evaluation, "budget", "mode", "status", "stage", "device", "environment"),
         "workloads": _workloads(evaluation),
         "baselines": _baselines(evaluation.panel),
-        "descriptor": _numbers(evaluation.descriptor),
-        "metrics": _numbers(evaluation.metrics),
-        "feedback": evaluation.feedback,
-        "stopped_early": evaluation.stopped_early,
+        **evaluation_document(evaluation, "descriptor", "metrics", "feedback", "stopped_early"),
         "origin": stored.origin or None,
     }
-
-
-def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return the numbers with None for those JSON cannot spell."""
-    return {name: value if value - value == 0 else None for name, value in values.items()}

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from archive.calls import COST_USD, TOKENS
+from archive.effort import StepEffort, device_s, step_efforts
+from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
 from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
-from evokernel.report.effort import STEP_MODELS, device_s
 from evokernel.report.optional import needed
-from evokernel.report.progress_axis import BYS, ProgressAxis
 from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.report.verdicts import MeasurementKind, Verdicts
 
@@ -34,7 +33,7 @@ def candidates_frame(store: Store) -> "pd.DataFrame":
         StoreError: pandas is not installed.
     """
     with store.database.snapshot():
-        judged, progress, efforts = read_judged(store), ProgressAxis(store), _efforts(store)
+        judged, progress, efforts = read_judged(store), ProgressAxis(store), step_efforts(store)
         before = {each.candidate_id: each.verdicts for each in judged}
         rows = [_row(each, progress, efforts, before) for each in judged]
     axes = sorted({name for row in rows for name in row if name.startswith(DESCRIPTOR)})
@@ -53,16 +52,15 @@ def curve_frame(store: Store) -> "pd.DataFrame":
     """
     with store.database.snapshot():
         progress, points = ProgressAxis(store), store.curve()
-        proposals = {point.candidate: store.proposal_of(point.candidate) for point in points}
     rows = [
         {
             "seq": point.seq,
             **{by: progress.at(point.seq, by) for by in BYS},
             "id": point.candidate,
-            "operator": proposal.operator if (proposal := proposals[point.candidate]) else "",
-            "island": proposal.island if proposal else "",
-            "speedup": math.exp(point.fitness.log_speedup),
-            "low": math.exp(point.fitness.value),
+            "operator": point.operator,
+            "island": point.island,
+            "speedup": point.speedup,
+            "low": point.low,
             "fitness": point.fitness.value,
         }
         for point in points
@@ -71,26 +69,17 @@ def curve_frame(store: Store) -> "pd.DataFrame":
     return needed("pandas").DataFrame(rows, columns=columns)  # type: ignore[no-any-return]
 
 
-def _efforts(store: Store) -> dict[int, tuple[str, int, int, float]]:
-    """Return model, calls, tokens and dollars of each step for which models were called."""
-    rows = store.database.rows(
-        f"SELECT c.step, m.model, count(*), sum({TOKENS}), sum({COST_USD}) FROM calls c "
-        f"JOIN ({STEP_MODELS}) m ON m.step = c.step GROUP BY c.step"
-    )
-    return {row[0]: tuple(row)[1:] for row in rows}
-
-
 def _row(
     judged: CandidateRow,
     progress: ProgressAxis,
-    efforts: Mapping[int, tuple[str, int, int, float]],
+    efforts: Mapping[int, StepEffort],
     before: Mapping[str, Verdicts],
 ) -> dict[str, Any]:
     result, verdicts = judged.result, judged.verdicts
     proposal, usage = result.proposal, result.proposal.usage
     shown = judged.shown
-    own = (usage.model, 0, usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
-    model, calls, tokens, cost_usd = efforts.get(proposal.step, own)
+    own = StepEffort(usage.model, 0, usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
+    effort = efforts.get(proposal.step, own)
     return {
         "id": judged.candidate_id,
         "step": proposal.step,
@@ -111,10 +100,10 @@ def _row(
         **_speedup(verdicts.of_kind(MeasurementKind.FINAL), "final_"),
         "gain": _gain(verdicts, before.get(proposal.parents[0]) if proposal.parents else None),
         "predicted_speedup": math.nan if proposal.predicted_speedup is None else proposal.predicted_speedup,
-        "model": model,
-        "calls": calls,
-        "tokens": tokens,
-        "cost_usd": cost_usd,
+        "model": effort.model,
+        "calls": effort.calls,
+        "tokens": effort.tokens,
+        "cost_usd": effort.cost_usd,
         "device_s": sum(device_s(each.evaluation.metrics, each.evaluation.duration_s) for each in judged.evaluations),
         "parents": proposal.parents,
         "inspirations": proposal.inspirations,

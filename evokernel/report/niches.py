@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from archive.candidate_tables import descriptors_by_candidate
 from archive.grid import GridArchive
 from archive.store import Store
 from evokernel.report.points import Point
@@ -36,7 +37,7 @@ def niche_maps(store: Store, points: Sequence[Point]) -> list[NicheMap]:
     to no island in particular (a seed) is on every map.
     """
     maps = _empty_maps(store.meta("config") or "")
-    descriptors = _descriptors(store) if maps else {}
+    descriptors = descriptors_by_candidate(store) if maps else {}
     for found in maps:
         grid = GridArchive(found.axes)
         for position, point in enumerate(points):
@@ -63,11 +64,3 @@ def _empty_maps(config: str) -> list[NicheMap]:
         sharing.setdefault(json.dumps(each), []).append(name)
     shared = {json.dumps(each): each for _, each in axes if each}
     return [NicheMap(tuple(sharing[key]), each) for key, each in shared.items()]
-
-
-def _descriptors(store: Store) -> dict[str, dict[str, float]]:
-    rows = store.database.rows(
-        "SELECT c.id, e.descriptor, max(e.seq) FROM candidates c JOIN evaluations e ON e.program_hash = c.program_hash "
-        "WHERE e.status = 'ok' AND e.budget <> 'final' GROUP BY c.id"
-    )
-    return {row["id"]: {name: float(value) for name, value in json.loads(row["descriptor"]).items()} for row in rows}

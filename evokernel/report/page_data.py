@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from archive.failures import Failures, failures_of, nothing_of
 from archive.store import Store
 from evokernel import __version__
+from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.evaluation import Evaluation
 from evokernel.report.best import BestKernel
 from evokernel.report.documents import status_document
-from evokernel.report.failures import Failures, failures_of, nothing_of
 from evokernel.report.lineage import LineageStep, story
 from evokernel.report.niches import NicheMap, niche_maps
 from evokernel.report.points import Point, lanes, leads, points_of
@@ -24,7 +25,6 @@ ALL_RATIONALES = 2_000_000
 RATIONALE, SHORTEST_RATIONALE = 300, 60
 NAME, TEXT, FEEDBACK, LONGEST = 80, 2000, 1500, 20_000
 CHAPTERS = 200
-EVERYONE = "*"
 
 
 def report_document(store: Store) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def rationale_width(candidates: int) -> int:
 
 
 def _island(name: str) -> str:
-    return "no island" if name == EVERYONE else one_line(name, width=NAME)
+    return "no island" if name == EVERYWHERE else one_line(name, width=NAME)
 
 
 def _short(value: float | None) -> float | None:

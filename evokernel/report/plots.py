@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from archive.candidate_tables import operators_by_candidate
 from archive.lineage import lineage_graph, main_line
+from archive.progress_axis import By
 from archive.store import Store
+from evokernel.records.candidate import EVERYWHERE
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
 from evokernel.report.frame import candidates_frame, curve_frame
-from evokernel.report.hints import EVERYWHERE
 from evokernel.report.optional import needed
-from evokernel.report.progress_axis import By
 from evokernel.report.status import read_status
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _TITLES: Mapping[By, str] = {
 _QUIET = "0.55"
 _MOST_NAMED = 30
 _WIDE, _VERY_WIDE = 3.0, 100.0
-_OPERATORS = "SELECT c.id, p.operator FROM candidates c JOIN proposals p ON p.step = c.born"
 
 
 class Plots:
@@ -91,7 +91,7 @@ class Plots:
         ax.add_collection(
             needed("matplotlib.collections").LineCollection(lines, colors=colours, linewidths=1, zorder=1)
         )
-        made_by = {row["id"]: row["operator"] for row in self._store.database.rows(_OPERATORS)}
+        made_by = operators_by_candidate(self._store)
         for operator in dict.fromkeys(made_by[node] for node in graph):
             at = [places[node] for node in graph if made_by[node] == operator]
             steps, heights = zip(*at, strict=True)

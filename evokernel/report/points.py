@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from archive.candidate_tables import CandidateLine, candidate_lines
+from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
-from evokernel.report.effort import STEP_MODELS
-from evokernel.report.progress_axis import BYS, ProgressAxis
-from evokernel.report.timing_sql import timed_programs
 
 NOT_JUDGED = "not judged"
 
@@ -37,44 +36,29 @@ class Point:
 
 def points_of(store: Store) -> list[Point]:
     """Return every candidate in the order of its result, those that wait for one last."""
-    timed, values = timed_programs(store)
     progress = ProgressAxis(store)
-    rows = store.database.rows(
-        f"WITH {timed} "
-        "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
-        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.seq, "
-        "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) said "
-        "FROM candidates c JOIN proposals p ON p.step = c.born "
-        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
-        "LEFT JOIN parents e ON e.step = c.born AND e.ordinal = 0 AND e.kind = 'parent' "
-        "LEFT JOIN timed t ON t.program_hash = c.program_hash LEFT JOIN refuted f ON f.program_hash = c.program_hash "
-        "LEFT JOIN results g ON g.step = c.born "
-        "ORDER BY g.seq IS NULL, g.seq, c.rowid",
-        values,
+    return [_point(line, progress) for line in candidate_lines(store)]
+
+
+def _point(line: CandidateLine, progress: ProgressAxis) -> Point:
+    right = not line.refuted and line.speedup is not None
+    used = [0.0] * len(BYS) if line.seq is None else [progress.at(line.seq, by) for by in BYS]
+    return Point(
+        candidate=line.candidate,
+        step=line.step,
+        operator=line.operator,
+        island=line.island,
+        model=line.model,
+        rationale=line.rationale,
+        predicted=line.predicted,
+        parent=line.parent,
+        status=line.refuted or ("ok" if right else line.said or NOT_JUDGED),
+        speedup=line.speedup if right else None,
+        low=line.low if right else None,
+        evaluations=int(used[0]),
+        hours=used[1],
+        dollars=used[2],
     )
-    found: list[Point] = []
-    for row in rows:
-        right = row["status"] is None and row["speedup"] is not None
-        used = [0.0] * len(BYS) if row["seq"] is None else [progress.at(row["seq"], by) for by in BYS]
-        found.append(
-            Point(
-                candidate=row["id"],
-                step=row["born"],
-                operator=row["operator"],
-                island=row["island"],
-                model=row["model"],
-                rationale=row["rationale"],
-                predicted=row["predicted_speedup"],
-                parent=row["parent"] or "",
-                status=row["status"] or ("ok" if right else row["said"] or NOT_JUDGED),
-                speedup=row["speedup"] if right else None,
-                low=row["speedup_low"] if right else None,
-                evaluations=int(used[0]),
-                hours=used[1],
-                dollars=used[2],
-            )
-        )
-    return found
 
 
 def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:

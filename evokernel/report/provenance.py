@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from archive.calls import COST_USD, TOKENS
+from archive.effort import StepEffort, step_efforts
+from archive.hints import Hint, hints_in_force
 from archive.store import Store
 from evokernel.records.candidate import Proposal
 from evokernel.records.llm import Insight
-from evokernel.report.effort import STEP_MODELS
-from evokernel.report.hints import Hint, hints_in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +27,15 @@ class Provenance:
 def making(store: Store, proposal: Proposal) -> Provenance:
     """Return how a proposal was made; its calls say what it cost, or where there are none it does itself."""
     usage = proposal.usage
-    model, calls, tokens, cost_usd = usage.model, 0, usage.prompt_tokens + usage.completion_tokens, usage.cost_usd
-    row = store.database.row(
-        f"SELECT count(*) AS calls, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls WHERE step = ?",
-        (proposal.step,),
-    )
-    if row is not None and row["calls"]:
-        calls, tokens, cost_usd = row["calls"], row["tokens"], row["cost"]
-        named = store.database.row(f"SELECT model FROM ({STEP_MODELS}) WHERE step = ?", (proposal.step,))
-        model = named["model"] if named else model
+    own = StepEffort(usage.model, 0, usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
+    effort = step_efforts(store, proposal.step).get(proposal.step, own)
+    model = effort.model or usage.model
     known = ((seq, store.insight(seq)) for seq in proposal.insights)
     return Provenance(
         model=model,
-        calls=calls,
-        tokens=tokens,
-        cost_usd=cost_usd,
+        calls=effort.calls,
+        tokens=effort.tokens,
+        cost_usd=effort.cost_usd,
         insights=tuple((seq, insight) for seq, insight in known if insight is not None),
         hints=hints_in_force(store, until=proposal.asked_seq, island=proposal.island) if model else (),
     )

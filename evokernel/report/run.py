@@ -10,7 +10,7 @@ from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.remarks import Remark, RemarkKind
-from evokernel.report.best import BestKernel, find_best, seeds
+from evokernel.report.best import BEST, BestKernel, candidate_id, find_best
 from evokernel.report.frame import candidates_frame, curve_frame
 from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
 from evokernel.report.plots import Plots
@@ -19,8 +19,6 @@ from evokernel.report.status import RunFacts, RunStatus, read_status, run_facts
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
-
-BEST, SEED = "best", "seed"
 
 
 class Run:
@@ -105,14 +103,7 @@ class Run:
 
     def id_of(self, name: str) -> str:
         """Return the id meant by an id, the beginning of one, `best` or `seed`."""
-        if name == BEST:
-            return self.best().candidate.id
-        if name == SEED:
-            known = seeds(self._store)
-            if not known:
-                raise StoreError(f"{self._store.database.path} holds no seed yet")
-            return known[0]
-        return self._store.candidate(name).candidate.id
+        return candidate_id(self._store, name)
 
 
 def open_store(path: str | os.PathLike[str]) -> Run:

@@ -1,6 +1,5 @@
 """Where a run stands: what it is, what it has used, what its operators, models and islands gave."""
 
-import math
 import os
 import socket
 import time
@@ -9,14 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from archive.activity import last_session, last_stop
+from archive.candidate_tables import IslandRow, island_rows, results_by_mode
+from archive.follower import read_account
+from archive.hints import Hint, hints_in_force
 from archive.sessions import SpentBudget
+from archive.setting_changes import SettingChange, edits_of
 from archive.store import Store
-from archive.summary import CurvePoint
-from evokernel.records.evaluation import Mode, Status
+from evokernel.records.evaluation import Mode
+from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
-from evokernel.report.hints import Hint, hints_in_force
-from evokernel.report.setting_changes import SettingChange, edits_of
 
 RECENT = 8
 SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
@@ -48,31 +50,6 @@ class RunState(StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"
     KILLED = "killed"
-
-
-@dataclass(frozen=True, slots=True)
-class IslandRow:
-    """What one island gave: judged results, right ones, the speed-up of its best (None without one) and its mode."""
-
-    name: str
-    results: int
-    correct: int
-    best: float | None
-    mode: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderChange:
-    """A change of the leader: when, who, by what, how fast it looked then, in which mode."""
-
-    seq: int
-    at: float
-    candidate: str
-    operator: str
-    island: str
-    rationale: str
-    speedup: float
-    mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,35 +101,33 @@ def run_facts(store: Store) -> RunFacts:
 
 def read_status(store: Store) -> RunStatus:
     """Return how a run stands."""
-    counts, best = store.counts(), find_best(store)
-    improvements = _improvements(store)
-    modes = store.database.rows(f"SELECT e.mode, count(*) AS results {_JUDGED} GROUP BY 1 ORDER BY 2 DESC, 1")
+    with store.database.snapshot():
+        return _status(store)
+
+
+def _status(store: Store) -> RunStatus:
+    counts, account = store.counts(), read_account(store)
+    by_mode = results_by_mode(store)
     return RunStatus(
         run=run_facts(store),
         state=run_state(store),
-        mode=Mode(modes[0]["mode"]) if modes else None,
+        mode=next(iter(by_mode), None),
         spent=store.spent(),
-        results=sum(counts.by_status.values()),
-        correct=counts.by_status.get(Status.OK.value, 0),
+        results=account.results,
+        correct=account.correct,
         by_status=counts.by_status,
-        by_mode={row["mode"]: row["results"] for row in modes},
+        by_mode={mode.value: count for mode, count in by_mode.items()},
         in_flight=counts.in_flight,
         insights=sum(counts.insights.values()),
         hints=hints_in_force(store),
         last_stop=last_stop(store),
-        best=best,
-        operators=operator_rows(store, Counter(improvement.operator for improvement in improvements)),
+        best=find_best(store),
+        operators=operator_rows(store, Counter(change.operator for change in account.changes)),
         models=model_rows(store),
-        islands=_islands(store),
-        improvements=improvements[-RECENT:],
+        islands=island_rows(store),
+        improvements=tuple(account.changes[-RECENT:]),
         edits=edits_of(store),
     )
-
-
-def last_stop(store: Store) -> str:
-    """Return why a session last ended in an orderly way, nothing where none has."""
-    row = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
-    return row["reason"] if row else ""
 
 
 def run_state(store: Store, *, heard: bool = False) -> RunState:
@@ -161,17 +136,14 @@ def run_state(store: Store, *, heard: bool = False) -> RunState:
     `heard` says that its sign of life was seen to change of late, which counts for more than how old it looks: the
     clock of another machine may be wrong.
     """
-    row = store.database.row(
-        "SELECT s.pid, s.host, s.last_seen, EXISTS (SELECT 1 FROM journal j WHERE j.session = s.id "
-        "AND j.seq IN (SELECT seq FROM stops)) AS ended FROM sessions s ORDER BY s.id DESC LIMIT 1"
-    )
-    if row is None:
+    session = last_session(store)
+    if session is None:
         return RunState.NEW
-    if row["ended"]:
+    if session.ended:
         return RunState.STOPPED
     # A clock that was set back shows a dead engine's last sign of life in the future; a living one gives another.
-    silent_s = abs(time.time() - row["last_seen"])
-    if silent_s > LATE_S and row["host"] == socket.gethostname() and _has_gone(row["pid"]):
+    silent_s = abs(time.time() - session.last_seen)
+    if silent_s > LATE_S and session.host == socket.gethostname() and _has_gone(session.pid):
         return RunState.KILLED
     return RunState.RUNNING if heard or silent_s < SILENT_S else RunState.KILLED
 
@@ -184,52 +156,3 @@ def _has_gone(pid: int) -> bool:
     except (OSError, OverflowError):  # somebody else's, or no number of a process at all
         return False
     return False
-
-
-_JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"
-
-
-def _islands(store: Store) -> tuple[IslandRow, ...]:
-    # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
-    rows = store.database.rows(
-        "SELECT p.island, count(*) AS results, sum(e.status IS 'ok') AS correct, "
-        f"max(CASE WHEN e.budget <> 'final' THEN e.speedup END) AS best, e.mode {_JUDGED} "
-        "WHERE p.island <> '*' GROUP BY 1 ORDER BY 1"
-    )
-    return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
-
-
-def _improvements(store: Store) -> tuple[LeaderChange, ...]:
-    """Return each first time that a candidate took the lead with a higher fitness than any before."""
-    found: list[LeaderChange] = []
-    highest = -math.inf
-    for point in store.curve():
-        if point.fitness.value <= highest:
-            continue
-        highest = point.fitness.value
-        proposal = store.proposal_of(point.candidate)
-        if proposal is None or (found and found[-1].candidate == point.candidate):
-            continue
-        found.append(
-            LeaderChange(
-                seq=point.seq,
-                at=point.at,
-                candidate=point.candidate,
-                operator=proposal.operator,
-                island=proposal.island,
-                rationale=proposal.rationale,
-                speedup=math.exp(point.fitness.log_speedup),
-                mode=_mode_of(store, point),
-            )
-        )
-    return tuple(found)
-
-
-def _mode_of(store: Store, point: CurvePoint) -> str:
-    """Return the mode of the evaluation that a candidate led by."""
-    row = store.database.row(
-        "SELECT mode FROM evaluations WHERE status = 'ok' AND budget <> 'final' AND seq <= ? AND program_hash = "
-        "(SELECT program_hash FROM candidates WHERE id = ?) ORDER BY seq DESC LIMIT 1",
-        (point.seq, point.candidate),
-    )
-    return row["mode"] if row else ""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evokernel.records.evaluation import combined_speedup
+from evokernel.records.evaluation_document import evaluation_document
 from evokernel.self_test.attack import SelfTest, Trial, TrialOutcome
 from evokernel.self_test.exhibits import CLASSES
 
@@ -70,7 +70,7 @@ def _score(given: Score) -> dict[str, Any]:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    exhibit, evaluation = trial.exhibit, trial.evaluation
+    exhibit, judged = trial.exhibit, evaluation_document(trial.evaluation, "status", "stage", "feedback", "speedup")
     return {
         "name": exhibit.name,
         "class": exhibit.family or None,
@@ -79,9 +79,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "due_stages": [stage.value for stage in exhibit.stops],
         "hole": exhibit.hole or None,
         "ending": trial.ending.value,
-        "status": evaluation.status.value,
-        "stage": evaluation.stage.value,
-        "feedback": evaluation.feedback,
-        "speedup": combined_speedup(evaluation.timings).value if evaluation.ok else None,
+        **judged,
+        "speedup": judged["speedup"]["value"] if judged["speedup"] else None,
         "candidate": trial.candidate.id,
     }

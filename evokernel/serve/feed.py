@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from archive.activity import mark, seconds_used
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text
@@ -25,10 +26,6 @@ PROBLEM = 400
 _JOIN_S = 5.0
 _COMPRESSION = 3  # a tenth of the text; more takes longer than the text is worth on its way
 
-_MARK = (  # what a document is made from: facts, proposals, calls of models, sessions; each is one look at an index
-    "SELECT (SELECT max(seq) FROM journal), (SELECT max(step) FROM proposals), (SELECT max(number) FROM calls), "
-    "(SELECT max(id) FROM sessions)"
-)
 Mark = tuple[object, ...]
 
 
@@ -194,9 +191,7 @@ class _Reader:
         store = self._current()
         if store is None:
             return None
-        row = store.database.row(_MARK)
-        seconds = store.database.number("SELECT sum(seconds) FROM sessions")
-        return tuple(row or ()), run_state(store).value, int(seconds)
+        return mark(store), run_state(store).value, int(seconds_used(store))
 
     def edition_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
         """Return a new document where there is anything new in it and its time has come.

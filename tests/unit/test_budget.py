@@ -3,7 +3,7 @@ import re
 import pytest
 
 from evokernel.config.run import BudgetConfig
-from evokernel.engine.stoppers import stopper_from
+from evokernel.engine.stoppers import LIMITS, stopper_from
 from evokernel.records.run import Progress
 
 START = Progress(0, 0.0, 0.0, 0, 0.0, None)
@@ -35,3 +35,7 @@ def test_the_first_limit_ends_the_run_and_the_nearest_one_tells_what_is_left() -
     progress = Progress(50, 2700, 0.0, 3, 1.0, None)
     assert stopper.reason(progress) is None
     assert stopper.remaining(progress) == pytest.approx(0.25)
+
+
+def test_every_setting_of_a_budget_has_a_limit() -> None:
+    assert list(LIMITS) == list(BudgetConfig.model_fields)

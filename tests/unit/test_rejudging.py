@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.follower import read_account
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.engine.search import Search
@@ -13,7 +14,6 @@ from evokernel.errors import HarnessError, RunMismatch
 from evokernel.protocols import Mode
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluationRequest, EvaluatorIdentity, Fidelity
-from evokernel.report.follower import RunFollower
 from evokernel.report.rows import read_judged
 from tests.engine import Heard, toy_config, toy_search
 from tests.fakes import InstantEvaluator, toy_speed
@@ -52,12 +52,12 @@ def test_only_verdicts_of_the_evaluator_of_now_make_parents_and_reports(path: Pa
     with Store.open(path, write=False) as store:
         assert len([fact for fact in store.facts() if isinstance(fact, ResultEntry)]) == 14
         assert {each.candidate.program_hash for each in store.best(50)} <= asked
-        follower = RunFollower(store)
-        follower.advance()
-        assert follower.results == 14
-        assert follower.lead is not None
-        assert follower.lead.candidate == store.best(1)[0].candidate.candidate.id
-        assert follower.seed is not None
+        account = read_account(store)
+        assert account == search.account
+        assert account.results == 14
+        assert account.lead is not None
+        assert account.lead.candidate == store.best(1)[0].candidate.candidate.id
+        assert account.seed is not None
         for judged in read_judged(store):
             assert {each.evaluation.key.evaluator_version for each in judged.evaluations} == {"2"}
 

@@ -32,9 +32,9 @@ def run(path: Path, evaluator: InstantEvaluator, heard: Heard | None = None, **c
 def test_a_search_finds_the_best_point_and_stops_at_its_budget(path: Path) -> None:
     reason, search = run(path, InstantEvaluator(), budget={"evaluations": 20})
     assert reason == "budget of 20 evaluations used"
-    assert search.standing.results == 20
-    assert search.standing.best is not None
-    assert search.standing.best_speedup > 0.75
+    assert search.account.results == 20
+    assert search.account.lead is not None
+    assert search.account.best_speedup > 0.75
     with Store.open(path, write=False) as store:
         assert store.verify() == []
         assert store.spent().evaluations >= 20
@@ -43,7 +43,7 @@ def test_a_search_finds_the_best_point_and_stops_at_its_budget(path: Path) -> No
 def test_it_ends_when_everything_was_tried(path: Path) -> None:
     reason, search = run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
     assert reason == "every operator has tried everything it can"
-    assert search.standing.best_speedup == pytest.approx(1.0, rel=1e-3)
+    assert search.account.best_speedup == pytest.approx(1.0, rel=1e-3)
 
 
 def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
@@ -53,7 +53,7 @@ def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None
     assert not any("another state" in note for note in heard.notes)
     state = replayed(path, toy_config(budget={"evaluations": 25}))
     assert state.fingerprint() == search.state.fingerprint()
-    assert state.progress == search.standing
+    assert state.account == search.account
 
 
 @pytest.mark.parametrize(("under", "warned"), [("", True), ("other rules", False)])
@@ -74,7 +74,7 @@ def test_going_on_repeats_nothing_and_counts_on(path: Path) -> None:
     heard = Heard()
     reason, search = run(path, second, heard, budget={"evaluations": 15})
     assert reason == "budget of 15 evaluations used"
-    assert search.standing.results == 15
+    assert search.account.results == 15
     asked = [(r.program_hash, r.budget) for r in first.asked + second.asked]
     assert len(asked) == len(set(asked))
     assert any("budget.evaluations changed from 7 to 15" in note for note in heard.notes)
@@ -102,7 +102,7 @@ def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
     _, search = run(path, InstantEvaluator(), budget={"evaluations": 12})
     with Store.open(path, write=False) as store:
         steps = [fact.step for fact in store.facts() if isinstance(fact, ResultEntry)]
-    assert len(steps) == len(set(steps)) == search.standing.results
+    assert len(steps) == len(set(steps)) == search.account.results
     assert set(leases) <= set(steps)
 
 
@@ -116,8 +116,8 @@ def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_measur
             if isinstance(f, EvaluationEntry) and f.evaluation.key.budget is Fidelity.FINAL
         ]
     assert [final.status for final in finals] == [Status.OK, Status.HOLDOUT_FAILED, Status.OK]
-    assert search.standing.best is not None
-    assert search.standing.best.candidate.id == finals[-1].candidate_id
+    assert search.account.lead is not None
+    assert search.account.lead.candidate == finals[-1].candidate_id
     assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
 
 
@@ -137,7 +137,7 @@ def test_a_seed_that_our_own_machinery_failed_on_is_judged_again_by_the_next_ses
     with pytest.raises(ConfigError, match=r"harness_error: no room"):
         run(path, InstantEvaluator(fails=lambda request: HarnessError("no room")))
     reason, search = run(path, InstantEvaluator())
-    assert (reason, search.standing.results) == ("budget of 12 evaluations used", 12)
+    assert (reason, search.account.results) == ("budget of 12 evaluations used", 12)
     again = InstantEvaluator()
     run(path, again)
     assert again.asked == []
@@ -164,7 +164,7 @@ def test_our_own_fault_is_retried_and_never_scored(path: Path) -> None:
     statuses = [evaluation.status for evaluation in heard.evaluations]
     assert statuses.count(Status.HARNESS_ERROR) == 1
     assert sum("lost a worker" in note for note in heard.notes) == 2
-    assert search.standing.results == 12
+    assert search.account.results == 12
 
 
 def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path) -> None:
@@ -186,7 +186,7 @@ def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> N
         search = toy_search(store, config, InstantEvaluator(), heard=heard, operators={"blend": Clumsy()})
         asyncio.run(search.run())
     assert any("operator blend failed" in note and "butterfingers" in note for note in heard.notes)
-    assert search.standing.results == 18
+    assert search.account.results == 18
 
 
 def test_a_constraint_that_cannot_be_evaluated_excludes_its_points(path: Path) -> None:
@@ -261,8 +261,8 @@ def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
     _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 12})
     assert any("handed in by ada" in note for note in heard.notes)
     assert any("of kind 'nonsense' was left alone: this kind is not known" in note for note in heard.notes)
-    assert search.standing.best is not None
-    assert "by hand" in search.standing.best.candidate.source
+    assert search.account.lead is not None
+    assert "by hand" in search.state.archipelago.history.elites[search.account.lead.candidate].candidate.source
     assert search.state.injected == {}  # what was judged does not wait, so that the next one is found at once
 
 

@@ -63,7 +63,7 @@ def test_a_fork_of_any_candidate_goes_on_with_a_budget_of_its_own(path: Path, tm
     copied = fork(path, target, candidate=chosen)
     evaluator = InstantEvaluator()
     search = run(target, evaluator, seed=9, budget={"evaluations": 5})  # another seed: it is another run
-    assert search.standing.results - search.standing.copied == 5
+    assert search.account.results - search.account.copied == 5
     made = results(target)
     assert sum(bool(fact.origin) for fact in made) == copied
     again = {request.program_hash for request in evaluator.asked}
@@ -79,7 +79,7 @@ def test_a_fork_of_any_candidate_goes_on_with_a_budget_of_its_own(path: Path, tm
 def test_a_plateau_counts_from_the_fork_on(path: Path, tmp_path: Path) -> None:
     fork(path, tmp_path / "fork.db", candidate=best(path))
     search = run(tmp_path / "fork.db", budget={"plateau": 3, "evaluations": 100})
-    assert search.standing.results - search.standing.copied >= 3
+    assert search.account.results - search.account.copied >= 3
 
 
 def test_a_fork_of_a_fork_and_of_a_run_that_went_on_keeps_the_first_origin(path: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_fork_of_a_fork_and_of_a_run_that_went_on_keeps_the_first_origin(path:
         runs = {first.meta("run_id"), second.meta("run_id")}
     origins = {fact.origin.partition(":")[0] for fact in results(tmp_path / "b.db") if fact.origin}
     assert first_of(path) in origins <= runs
-    assert search.standing.results - search.standing.copied == 4
+    assert search.account.results - search.account.copied == 4
 
 
 def first_of(path: Path) -> str:
@@ -110,8 +110,8 @@ def test_where_a_fork_means_something_else_its_candidates_are_measured_anew(
     judged = {request.candidate.id for request in evaluator.asked}
     fresh = [fact for fact in results(tmp_path / "fork.db") if not fact.origin]
     assert chosen in judged
-    assert len(fresh) == search.standing.results == 10
-    assert search.standing.copied == 0
+    assert len(fresh) == search.account.results == 10
+    assert search.account.copied == 0
     assert copied <= len(judged)
     for elite in search.state.archipelago.history.elites.values():
         assert elite.seq in {fact.seq for fact in fresh}
@@ -124,7 +124,7 @@ def test_a_failed_candidate_can_be_forked_and_the_search_goes_on_from_its_ancest
     fork(path, tmp_path / "fork.db", candidate=failed.candidate.id)
     search = run(tmp_path / "fork.db", budget={"evaluations": 6})
     assert failed.candidate.id not in search.state.archipelago.history.elites
-    assert search.standing.best is not None
+    assert search.account.lead is not None
     assert search.state.archipelago.history.failures.get(failed.candidate.id) is None  # of a rule: nothing to mend
 
 
@@ -140,7 +140,7 @@ def test_budgets_accumulate_over_sessions(path: Path) -> None:
     hours = (second.seconds + 1e-6) / 3600
     evaluator = InstantEvaluator()
     search = run(path, evaluator, budget={"hours": hours, "evaluations": 1000})  # all but used up
-    assert search.standing.results < 1000
+    assert search.account.results < 1000
 
 
 def test_each_permitted_edit_is_a_row_that_status_shows_and_a_refused_one_leaves_nothing(path: Path) -> None:

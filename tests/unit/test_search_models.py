@@ -32,7 +32,7 @@ def test_a_reply_becomes_a_judged_candidate_with_its_lineage(path: Path) -> None
 
     reason, search, operators = run(path, script, budget={"evaluations": 6})
     assert reason == "budget of 6 evaluations used"
-    assert search.standing.best_speedup == pytest.approx(1.0)
+    assert search.account.best_speedup == pytest.approx(1.0)
     told = [fact for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert told[0].proposal.rationale.startswith("mutate: A=")
     assert told[0].proposal.predicted_speedup == 1.5
@@ -54,13 +54,13 @@ def test_a_reply_of_no_use_is_a_row_with_its_reason_and_the_operator_is_asked_ag
     no_candidate = [fact.no_candidate for fact in facts(path, EmptyStep)]
     assert {each.reason for each in no_candidate if each.step < 5} == {"no values in the reply"}
     assert not any(each.exhausted for each in no_candidate)
-    assert search.standing.results == 4
+    assert search.account.results == 4
     assert same_after_replay(path, search, operators, budget={"evaluations": 4})
 
 
 def test_the_same_kernel_twice_is_of_no_use(path: Path) -> None:
     _, search, _ = run(path, lambda request: "A=2 B=2", budget={"evaluations": 9})
-    assert search.standing.results == 2  # the seed and one
+    assert search.account.results == 2  # the seed and one
     assert all("known already" in fact.no_candidate.reason for fact in facts(path, EmptyStep))
 
 
@@ -129,7 +129,7 @@ def test_a_spent_budget_ends_the_run_with_its_reason(path: Path) -> None:
 
     reason, search, _ = run(path, script, rules=("tune",), budget={"evaluations": 50})
     assert reason.startswith("budget of $5 used")
-    assert search.standing.results >= 2
+    assert search.account.results >= 2
     with Store.open(path, write=False) as store:
         assert store.open_leases() == []
         left_out = store.missing_steps()
@@ -147,7 +147,7 @@ def test_without_any_model_that_answers_rules_go_on(path: Path) -> None:
     reason, search, _ = run(path, script, heard=heard, rules=("tune",), budget={"evaluations": 10})
     assert reason == "budget of 10 evaluations used"
     assert sum("models are asked no more to code for island one: the key is wrong" in n for n in heard.notes) == 1
-    assert search.standing.results == 10
+    assert search.account.results == 10
 
 
 def test_only_so_many_wait_for_a_model_while_rules_go_on(path: Path) -> None:
@@ -199,7 +199,7 @@ def test_the_first_kernel_can_be_drafted(path: Path) -> None:
     _, search, _ = run(path, upwards, make, source="", budget={"evaluations": 6})
     first = facts(path, ResultEntry)[0].proposal
     assert (first.operator, first.parents) == ("draft", ())
-    assert search.standing.best is not None
+    assert search.account.lead is not None
 
 
 def answer_for(path: Path, reply: str, *, operator: str = "mutate", parent: int = 0) -> None:
@@ -226,7 +226,7 @@ def test_answers_from_elsewhere_are_judged_as_if_a_model_had_given_them(path: Pa
     assert reason == "everything that was handed in is judged"
     told = [fact.proposal for fact in facts(path, ResultEntry) if fact.proposal.operator == "mutate"]
     assert [proposal.usage.model for proposal in told] == ["a colleague"]
-    assert search.standing.best_speedup == pytest.approx(1.0)
+    assert search.account.best_speedup == pytest.approx(1.0)
     assert [fact.no_candidate.reason for fact in facts(path, EmptyStep)] == ["no values in the reply"]
     assert [fact.insight.text for fact in facts(path, InsightEntry)] == ["go on"]
     assert any("was left alone" in note for note in heard.notes)

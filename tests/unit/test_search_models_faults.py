@@ -121,10 +121,10 @@ def test_a_banned_program_never_leads_again(path: Path) -> None:
     Store.inbox_put(path, "source", {"source": best.source.replace("a toy", "the same toy")})
     _, search, _ = run(path, upwards, budget={"evaluations": 12})
     history = search.state.archipelago.history
-    assert search.standing.best is not None
+    assert search.account.lead is not None
     assert history.best is not None
-    assert search.standing.best.program_hash == history.best.program_hash
-    assert search.standing.best.program_hash not in history.barred
+    assert search.account.lead.program_hash == history.best.program_hash
+    assert search.account.lead.program_hash not in history.barred
 
 
 def test_a_session_that_was_killed_after_a_hint_raises_no_alarm(path: Path) -> None:

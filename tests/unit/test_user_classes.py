@@ -50,7 +50,7 @@ def test_a_stopper_of_a_users_own_ends_a_search(tmp_path: Path) -> None:
     with Store.open(tmp_path / "toy.db", write=True) as store:
         search = toy_search(store, config, InstantEvaluator())
         assert asyncio.run(search.run()) == "fast enough"
-    assert search.standing.best_speedup >= 0.5
+    assert search.account.best_speedup >= 0.5
 
 
 @pytest.mark.parametrize(

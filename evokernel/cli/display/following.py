@@ -8,26 +8,16 @@ from pathlib import Path
 
 import yaml
 
-from archive.sessions import SpentBudget
+from archive.activity import last_fact_at, last_heard, last_stop
+from archive.follower import FollowedResult, LeadingEvaluation, RunFollower
 from archive.store import Store
-from evokernel.cli.display.snapshot import (
-    NOTHING,
-    IslandState,
-    LeadingKernel,
-    Snapshot,
-    baselines_of,
-    improvements_of,
-    in_flight,
-)
+from evokernel.cli.display.snapshot import NOTHING, Snapshot, snapshot_of
 from evokernel.config.run import BudgetConfig
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import StoreError
 from evokernel.protocols import Stopper
-from evokernel.records.evaluation import floor_share
 from evokernel.records.events import Notice
-from evokernel.records.run import Progress
-from evokernel.report.follower import FollowedCandidate, RunFollower
-from evokernel.report.status import SILENT_S, RunState, last_stop, run_state
+from evokernel.report.status import SILENT_S, RunState, run_state
 
 RETRY_S = 2.0
 """A file that could not be read is tried again after this long: opening one reads all of it."""
@@ -46,7 +36,7 @@ class StoreLook:
 
     state: str
     snapshot: Snapshot
-    seen: tuple[FollowedCandidate, ...] = ()
+    seen: tuple[FollowedResult, ...] = ()
     notes: tuple[Notice, ...] = ()
     last_at: float = 0.0
     old: bool = False
@@ -67,49 +57,18 @@ class _Opened:
         self.store = store
         self.files = files
         self.follower = RunFollower(store)
-        self.leading = LeadingKernel(store)
+        self.leading = LeadingEvaluation(store)
         self._config: str | None = None
         self._stopper: Stopper | None = None
 
     def snapshot(self, state: RunState) -> Snapshot:
         """Return where the run stands, as a view of the search itself would show it."""
-        follower, lead = self.follower, self.follower.lead
-        search = self.leading.evaluation(lead.candidate, lead.program_hash, lead.speedup) if lead else None
-        progress = self._progress(self.store.spent(), floor_share(search.timings) if search else None)
-        stopper, identity = self._rules(), self.store.identity()
-        return Snapshot(
-            progress=progress,
-            remaining=stopper.remaining(progress) if stopper else None,
-            results=follower.results,
-            correct=follower.correct,
-            in_flight=in_flight(self.store),
-            best=lead.candidate if lead else "",
-            mode=search.key.mode.value if search else "",
-            low=lead.low if lead else 0.0,
-            over_seed=lead.speedup / follower.seed if lead and follower.seed else None,
-            baselines=baselines_of(search),
-            islands=tuple(
-                IslandState(name, len(each.niches), each.best, each.stale)
-                for name, each in follower.populations.items()
-            ),
-            curve=tuple(follower.curve),
-            improvements=improvements_of(follower),
+        account, identity = self.follower.account, self.store.identity()
+        return replace(
+            snapshot_of(account, self.store, self.leading, stopper=self._rules()),
             task=identity.task if identity else "",
             state=state.value,
             halted=halted(state, last_stop(self.store)),
-        )
-
-    def _progress(self, spent: SpentBudget, floor: float | None) -> Progress:
-        follower = self.follower
-        return Progress(
-            evaluations=follower.results - follower.copied,
-            seconds=spent.seconds,
-            cost_usd=spent.cost_usd,
-            since_improvement=follower.since_improvement,
-            best_speedup=follower.lead.speedup if follower.lead else 0.0,
-            roofline_share=floor,
-            tokens=spent.tokens,
-            calls=spent.calls,
         )
 
     def _rules(self) -> Stopper | None:
@@ -191,15 +150,15 @@ class StoreFollower:
         after, self._seq = self._seq if run == self._run else 0, opened.follower.seq
         self._run, self._problem = run, ""
         look = self._told(state.value, notes, snapshot)
-        return replace(look, seen=tuple(each for each in seen if each.seq > after), last_at=last_at, old=old)
+        return replace(look, seen=tuple(each for each in seen if each.result.seq > after), last_at=last_at, old=old)
 
     def _listen(self, store: Store) -> float:
         """Take note of the newest sign of life, and return its time."""
-        found = float(store.database.number("SELECT max(last_seen) FROM sessions"))
+        found = last_heard(store)
         if self._heard is None or found != self._heard[0]:
             # One that is seen for the first time may be of any age.
             self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
-        return max(found, float(store.database.number("SELECT at FROM journal ORDER BY seq DESC LIMIT 1")))
+        return max(found, last_fact_at(store))
 
     def _recently_heard(self) -> bool:
         return self._heard is not None and self._clock() - self._heard[1] < SILENT_S

@@ -11,10 +11,10 @@ from rich.console import Console
 from evokernel.cli.display.panel import PanelState, panel
 from evokernel.cli.display.rates import SessionRates
 from evokernel.cli.display.screen import Screen
-from evokernel.cli.display.snapshot import NewBest, Snapshot
+from evokernel.cli.display.snapshot import Snapshot
 from evokernel.cli.display.text import DIM, STRONG, WARN, duration, one_line, rate, reason, times
-from evokernel.records.evaluation import combined_speedup
 from evokernel.records.events import Event, Notice, ResultCommitted
+from evokernel.records.leader import LeaderChange
 
 PLAIN_EVERY_S = 10.0
 Clock = Callable[[], float]
@@ -32,7 +32,7 @@ class JudgedLine:
     """
 
     right: bool
-    improvement: NewBest | None = None
+    improvement: LeaderChange | None = None
     age_s: float = 0.0
     old: bool = False
 
@@ -88,24 +88,6 @@ class SessionInfo:
         return self.pace.per_second(self.clock(), since=self.began)
 
 
-def result_of(event: ResultCommitted) -> JudgedLine:
-    """Return what a view takes in of an event of a search in this process."""
-    proposal, evaluation = event.proposal, event.evaluation
-    if not event.improved:
-        return JudgedLine(evaluation.ok)
-    speedup = combined_speedup(evaluation.timings)
-    found = NewBest(
-        candidate=proposal.candidate.id,
-        speedup=speedup.value,
-        low=speedup.low,
-        operator=proposal.operator,
-        island=proposal.island,
-        rationale=proposal.rationale,
-        mode=evaluation.key.mode.value,
-    )
-    return JudgedLine(evaluation.ok, found)
-
-
 class LiveView:
     """A panel that redraws itself in place."""
 
@@ -119,7 +101,7 @@ class LiveView:
     def hear(self, event: Event | JudgedLine) -> None:
         """Take note of one event; warnings stay on the terminal above the panel."""
         if isinstance(event, ResultCommitted):
-            event = result_of(event)
+            event = JudgedLine(event.evaluation.ok, event.change)
         if isinstance(event, JudgedLine):
             self._session.take(event)
         elif isinstance(event, Notice):
@@ -176,7 +158,7 @@ class PlainView:
     def hear(self, event: Event | JudgedLine) -> None:
         """Print an improvement or a note."""
         if isinstance(event, ResultCommitted):
-            event = result_of(event)
+            event = JudgedLine(event.evaluation.ok, event.change)
         if isinstance(event, Notice):
             self._line(f"warning: {event.text}" if event.warning else event.text, style=WARN if event.warning else DIM)
         elif isinstance(event, JudgedLine):
@@ -184,7 +166,7 @@ class PlainView:
             if event.improvement is not None and not event.old:
                 self._improvement(event.improvement)
 
-    def _improvement(self, found: NewBest) -> None:
+    def _improvement(self, found: LeaderChange) -> None:
         why = one_line(reason(found.operator, found.rationale), width=_WHY)
         speedup = f"{times(found.speedup)} (at least {times(found.low)}, {found.mode} mode)"
         self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)

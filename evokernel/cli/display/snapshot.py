@@ -1,25 +1,24 @@
 """What the views of a running search show at one moment, and how it is taken from the engine."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from archive.account import RunAccount
+from archive.follower import LeadingEvaluation
+from archive.queries import in_flight
 from archive.store import Store
 from evokernel.protocols import Stopper
-from evokernel.records.evaluation import Evaluation
-from evokernel.records.fitness import Elite
+from evokernel.records.leader import LeaderChange
 from evokernel.records.run import Progress
-from evokernel.report.best import verdicts_of
-from evokernel.report.follower import FollowedCandidate, RunFollower
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
     from evokernel.engine.state import SearchState  # brings the islands along, and who only watches needs none
 
 
-AT_ONCE = 4000
-"""Facts of earlier sessions taken in between two drawings: the search waits meanwhile, a tenth of a second."""
+RECENT = 8
+"""Changes of the leader that a view shows."""
 
 
 class EngineView(Protocol):
@@ -28,6 +27,11 @@ class EngineView(Protocol):
     @property
     def state(self) -> "SearchState":
         """Where the run stands and its populations; only looked at."""
+        ...
+
+    @property
+    def stopper(self) -> Stopper:
+        """When it is over."""
         ...
 
     async def run(self) -> str:
@@ -41,28 +45,16 @@ class EngineView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IslandState:
-    """One population: occupied niches, speed-up of its best elite (None without one), results since it improved."""
+    """What the own results of one population have filled."""
 
     name: str
+    """Of the island."""
     niches: int
+    """Niches that a right result fell into."""
     best: float | None
+    """The speed-up of its best result; None without one."""
     stale: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewBest:
-    """A new best kernel: its speed-up over the fastest baselines, `low` that of the interval, who made it, how it ran.
-
-    `low` decides who is best.
-    """
-
-    candidate: str
-    speedup: float
-    low: float
-    operator: str
-    island: str
-    rationale: str
-    mode: str
+    """Results since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ class Snapshot:
     baselines: Mapping[str, float] = field(default_factory=dict)
     islands: tuple[IslandState, ...] = ()
     curve: tuple[tuple[int, float], ...] = ()
-    improvements: tuple[NewBest, ...] = ()
+    improvements: tuple[LeaderChange, ...] = ()
     task: str = ""
     state: str = ""
     halted: str = ""
@@ -98,102 +90,41 @@ class Snapshot:
 NOTHING = Snapshot(Progress(0, 0.0, 0.0, 0, 0.0, None))
 
 
-class LeadingKernel:
-    """What is known of the best kernel of a store beside its speed-up; asked anew when that changes."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: tuple[tuple[str, float], Evaluation | None] = (("", 0.0), None)
-
-    def evaluation(self, candidate: str, program_hash: str, speedup: float) -> Evaluation | None:
-        """Return the evaluation in the search that speaks for a program, or None where it has none any more."""
-        if self._known[0] != (candidate, speedup):
-            self._known = ((candidate, speedup), verdicts_of(self._store, program_hash).search)
-        return self._known[1]
-
-
 class SnapshotTaker:
     """Takes snapshots of an engine; changes nothing."""
 
-    def __init__(self, engine: EngineView, store: Store, stopper: Stopper) -> None:
+    def __init__(self, engine: EngineView, store: Store) -> None:
         self._engine = engine
         self._store = store
-        self._stopper = stopper
-        self._leading = LeadingKernel(store)
-        self._follower = RunFollower(store)
+        self._leading = LeadingEvaluation(store)
 
     def snapshot(self) -> Snapshot:
         """Return where the run stands now."""
-        standing, spent = self._engine.state.progress, self._store.spent()
-        best, seed = standing.best, standing.seed
-        search = self._search_evaluation(best) if best else None
-        self._follower.advance(most=AT_ONCE)
-        progress = Progress(
-            evaluations=standing.results - standing.copied,
-            seconds=spent.seconds,
-            cost_usd=spent.cost_usd,
-            since_improvement=standing.since_improvement,
-            best_speedup=math.exp(best.fitness.log_speedup) if best else 0.0,
-            roofline_share=standing.roofline_share,
-            tokens=spent.tokens,
-            calls=spent.calls,
-        )
-        return Snapshot(
-            progress=progress,
-            remaining=self._stopper.remaining(progress),
-            results=standing.results,
-            correct=standing.correct,
-            in_flight=in_flight(self._store),
-            best=best.candidate.id if best else "",
-            mode=search.key.mode.value if search else "",
-            low=math.exp(best.fitness.value) if best else 0.0,
-            over_seed=math.exp(best.fitness.log_speedup - seed.fitness.log_speedup) if best and seed else None,
-            baselines=baselines_of(search),
-            islands=self._islands(),
-            curve=tuple(self._follower.curve),
-            improvements=improvements_of(self._follower),
-        )
-
-    def _search_evaluation(self, best: Elite) -> Evaluation | None:
-        return self._leading.evaluation(best.candidate.id, best.program_hash, best.fitness.log_speedup)
-
-    def _islands(self) -> tuple[IslandState, ...]:
-        return tuple(
-            IslandState(
-                name=name,
-                niches=len(population.elites),
-                best=max((math.exp(e.fitness.log_speedup) for e in population.elites), default=None),
-                stale=population.stale,
-            )
-            for name, population in self._engine.state.archipelago.populations.items()
-        )
+        account = self._engine.state.account
+        return snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
 
 
-def baselines_of(search: Evaluation | None) -> dict[str, float]:
-    """Return the speed-up over each baseline a kernel was paired with in the search."""
-    return {name: speedup.value for name, speedup in over_baselines(search).items()} if search else {}
-
-
-def in_flight(store: Store) -> int:
-    """Return how many proposals wait for their evaluation."""
-    return int(store.database.number("SELECT count(*) FROM leases"))
-
-
-def improvements_of(follower: RunFollower) -> tuple[NewBest, ...]:
-    """Return the latest changes of the leader, newest first."""
-    return tuple(found for seen in reversed(follower.improvements) if (found := improvement_of(seen)) is not None)
-
-
-def improvement_of(seen: FollowedCandidate) -> NewBest | None:
-    """Return what there is to say of a result that took the lead; None for one that did not."""
-    if not seen.improved or seen.speedup is None or seen.low is None:
-        return None
-    return NewBest(
-        candidate=seen.candidate,
-        speedup=seen.speedup,
-        low=seen.low,
-        operator=seen.operator,
-        island=seen.island,
-        rationale=seen.rationale,
-        mode=seen.mode,
+def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *, stopper: Stopper | None) -> Snapshot:
+    """Return what there is to show of a run."""
+    spent, lead, evaluation = store.spent(), account.lead, leading.of(account.lead)
+    progress = account.progress(
+        seconds=spent.seconds, models=spent.models, roofline_share=leading.floor_share(account.lead)
+    )
+    return Snapshot(
+        progress=progress,
+        remaining=stopper.remaining(progress) if stopper else None,
+        results=account.results,
+        correct=account.correct,
+        in_flight=in_flight(store.database),
+        best=lead.candidate if lead else "",
+        mode=lead.mode.value if lead else "",
+        low=lead.low if lead else 0.0,
+        over_seed=account.over_seed,
+        baselines={name: speedup.value for name, speedup in over_baselines(evaluation).items()} if evaluation else {},
+        islands=tuple(
+            IslandState(name, len(each.niches), each.best.speedup if each.best else None, each.stale)
+            for name, each in account.populations.items()
+        ),
+        curve=tuple(account.curve),
+        improvements=tuple(reversed(account.changes[-RECENT:])),
     )

@@ -8,8 +8,8 @@ import click
 
 from evokernel.cli.display.following import StoreLook
 from evokernel.records.events import Notice
+from evokernel.records.leader import LeaderChange
 from evokernel.report.documents import FORMAT
-from evokernel.report.follower import FollowedCandidate
 
 _PASSING = ("seconds", "remaining", "cost_usd", "calls", "tokens")
 """What changes while nothing happens, or between two results; told with the next change."""
@@ -67,7 +67,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
             island.name: {"niches": island.niches, "best_speedup": island.best, "stale": island.stale}
             for island in snapshot.islands
         },
-        "improvements": [_improvement(seen) for seen in look.seen if seen.improved],
+        "improvements": [_improvement(seen.change) for seen in look.seen if seen.change is not None],
         "notes": [_note(note) for note in look.notes],
     }
 
@@ -88,17 +88,17 @@ def _best(look: StoreLook) -> dict[str, Any] | None:
     }
 
 
-def _improvement(seen: FollowedCandidate) -> dict[str, Any]:
+def _improvement(change: LeaderChange) -> dict[str, Any]:
     return {
-        "seq": seen.seq,
-        "at": seen.at,
-        "candidate": seen.candidate,
-        "operator": seen.operator,
-        "island": seen.island,
-        "mode": seen.mode,
-        "speedup": seen.speedup,
-        "low": seen.low,
-        "rationale": seen.rationale,
+        "seq": change.seq,
+        "at": change.at,
+        "candidate": change.candidate,
+        "operator": change.operator,
+        "island": change.island,
+        "mode": change.mode.value,
+        "speedup": change.speedup,
+        "low": change.low,
+        "rationale": change.rationale,
     }
 
 

@@ -14,21 +14,14 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    combined_speedup,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
+from evokernel.records.evaluation_document import evaluation_document
 
 FORMAT = 1
-_TIMED = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
-_CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
+_FIELDS = (
+    "budget", "mode", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads", "descriptor",
+    "metrics", "duration_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +116,6 @@ async def _judge(
     return KernelVerdict(requests[0].candidate, identity, tuple(made))
 
 
-def stages_of(evaluation: Evaluation) -> list[tuple[Stage, str]]:
-    """Return the steps of the cascade with `passed`, `failed`, `skipped` or `not reached`."""
-    stages = [*_CHECKS, _TIMED[evaluation.key.budget]]
-    reached = stages.index(evaluation.stage) if evaluation.stage in stages else len(stages) - 1
-    words = ["passed"] * reached + ["passed" if evaluation.ok else "failed"]
-    if reached > stages.index(Stage.SANITIZER) and not evaluation.metrics.get("sanitized"):
-        words[stages.index(Stage.SANITIZER)] = "skipped"  # no sanitizers here, or they ran out of time
-    return list(zip(stages, words + ["not reached"] * (len(stages) - len(words)), strict=True))
-
-
 def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dict[str, Any]:
     """Return what `evaluate --json` prints; the fields are those of docs/json.md."""
     identity = judgement.identity
@@ -147,46 +130,5 @@ def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dic
         "device": identity.device,
         "environment": identity.environment,
         "sandbox": identity.sandbox,
-        "evaluations": [_evaluation(evaluation) for evaluation in judgement.evaluations],
+        "evaluations": [evaluation_document(evaluation, *_FIELDS) for evaluation in judgement.evaluations],
     }
-
-
-def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "budget": evaluation.key.budget.value,
-        "mode": evaluation.key.mode.value,
-        "status": evaluation.status.value,
-        "stage": evaluation.stage.value,
-        "stages": {stage.value: word for stage, word in stages_of(evaluation)},
-        "feedback": evaluation.feedback,
-        "speedup": _speedup(combined_speedup(evaluation.timings)) if evaluation.ok else None,
-        "baselines": {name: _speedup(speedup) for name, speedup in evaluation.panel.items()},
-        "workloads": [_timing(timing) for timing in evaluation.timings],
-        "descriptor": _numbers(dict(evaluation.descriptor)),
-        "metrics": _numbers(dict(evaluation.metrics)),
-        "duration_s": evaluation.duration_s,
-    }
-
-
-def _timing(timing: Timing) -> dict[str, Any]:
-    return {
-        "name": timing.workload,
-        "baseline": timing.baseline,
-        "candidate_us": timing.candidate_us,
-        "baseline_us": timing.baseline_us,
-        "speedup": _speedup(timing.speedup),
-        "verdict": timing.verdict.value,
-        "pairs": timing.pairs,
-        "floor_us": timing.floor_us,
-        "floor_share": timing.floor_share,
-        "limit": timing.limit.value if timing.limit else None,
-    }
-
-
-def _speedup(speedup: Speedup) -> dict[str, float | None]:
-    return _numbers({"value": speedup.value, "low": speedup.low, "high": speedup.high})
-
-
-def _numbers(values: dict[str, float]) -> dict[str, float | None]:
-    """Return the numbers, with None for those that JSON cannot spell."""
-    return {name: value if value - value == 0 else None for name, value in values.items()}

@@ -1,6 +1,7 @@
 """The views of a running search, fed with events and snapshots."""
 
 import io
+import math
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from evokernel.cli.display.live import LiveView, PlainView, make_view
 from evokernel.cli.display.panel import PanelState, panel
 from evokernel.cli.display.rates import SessionRates
 from evokernel.cli.display.screen import Screen, wrapped
-from evokernel.cli.display.snapshot import IslandState, NewBest, Snapshot
+from evokernel.cli.display.snapshot import IslandState, Snapshot
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
 from evokernel.records.evaluation import Fidelity as EvaluationBudget
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.fitness import Fitness
+from evokernel.records.leader import LeaderChange
 from evokernel.records.run import Progress
 from tests.goldens import compare_golden
 from tests.stores import make_timing
@@ -49,13 +52,21 @@ def make_proposal(rationale: str = "tile: by 8", operator: str = "rewrite") -> P
 def judged(proposal: Proposal, *, improved: bool = True) -> ResultCommitted:
     key = EvaluationKey("p", "t", "d", "e", "1", Mode.WORKER, EvaluationBudget.QUICK)
     evaluation = Evaluation(key, proposal.candidate.id, Status.OK, Stage.QUICK, timings=(make_timing("w", 2.0),))
-    return ResultCommitted(proposal, evaluation, 5, improved, False)
+    change = leader(proposal.rationale, operator=proposal.operator, candidate=proposal.candidate.id)
+    return ResultCommitted(proposal, evaluation, 5, change if improved else None, False)
+
+
+def leader(why: str, *, operator: str = "rewrite", candidate: str = "0123456789abcdef") -> LeaderChange:
+    fitness = Fitness(math.log(1.96), math.log(2.0))
+    return LeaderChange(
+        5, 0.0, candidate, "p", operator, "builders", why, Mode.WORKER, EvaluationBudget.QUICK, fitness, 5
+    )
 
 
 def snapshot(
     *, islands: int = 3, remaining: float | None = 0.5, improvements: int = 5, why: str = EVIL, **more: Any
 ) -> Snapshot:
-    found = NewBest("0123456789abcdef", 2.0, 1.9, "rewrite", "builders", why, "worker")
+    found = leader(why)
     return Snapshot(
         progress=Progress(120, 60.0, 0.25, 7, 1.5, 0.6),
         remaining=remaining,

@@ -47,7 +47,7 @@ def test_a_run_from_before_it_begins_to_after_it_ends(tmp_path: Path, hand: Hand
         seed = builder.seed()
         best = builder.add("// best\n", speedup=2.0, parents=(seed,))
         look = following.look()
-        assert [(seen.candidate, seen.improved) for seen in look.seen] == [(seed, True), (best, True)]
+        assert [(seen.result.candidate, seen.change is not None) for seen in look.seen] == [(seed, True), (best, True)]
         assert (look.old, look.snapshot.best, look.snapshot.halted) == (False, best, "")
         assert following.look().seen == ()
         builder.store.session_end("enough")

@@ -11,7 +11,6 @@ from evokernel.cli.display.text import stdout
 from evokernel.cli.evolve import show_end
 from evokernel.cli.group import Refused
 from evokernel.cli.session import SessionEnd, let_go_of_stdout, run_session
-from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import EvokernelError
 from evokernel.records.evaluation import Evaluation, EvaluationRequest
 from evokernel.report.best import find_best
@@ -41,7 +40,7 @@ async def evolve(path: Path, seconds: float, evaluations: int) -> SessionEnd:
     source = TOY if evaluations <= FEW else WIDE_TOY
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, SlowEvaluator(seconds), source=source, heard=view)
-        watch = SnapshotTaker(engine, store, stopper_from(config.budget))
+        watch = SnapshotTaker(engine, store)
         with view:
             ended = await run_session(engine, view, watch.snapshot)
         best, run = find_best(store), run_facts(store)

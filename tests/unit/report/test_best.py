@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archive.candidate_tables import seeds
 from archive.store import Store
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Status, floor_share
-from evokernel.report.best import BestKernel, find_best, seeds
+from evokernel.report.best import BestKernel, find_best
 from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
 from tests.stores import StoreBuilder, fill_store
 

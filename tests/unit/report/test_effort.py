@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from archive.effort import best_gains
 from archive.fork import fork
+from archive.hints import hints_in_force
 from archive.store import Store
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Fidelity
 from evokernel.records.llm import CallStatus, Insight, InsightKind
-from evokernel.report.effort import best_gains
-from evokernel.report.hints import hints_in_force
 from evokernel.report.lineage import portrait, story
 from evokernel.report.status import RunStatus, read_status
 from tests.stores import StoreBuilder

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from archive.follower import RunFollower
 from archive.fork import fork
 from archive.store import Store
 from evokernel.cli.display.following import StoreFollower as Watching
 from evokernel.cli.display.snapshot import Snapshot, SnapshotTaker
-from evokernel.engine.stoppers import stopper_from
 from evokernel.records.evaluation import Status
 from evokernel.records.events import Event
-from evokernel.report.follower import RunFollower
 from evokernel.report.points import leads, points_of
 from tests.engine import Heard, toy_config, toy_search
 from tests.fakes import WIDE_TOY, InstantEvaluator
@@ -44,7 +43,7 @@ def followed(tmp_path: Path) -> tuple[Following, Snapshot, RunFollower, list[flo
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator(), source=WIDE_TOY, heard=heard)
         asyncio.run(engine.run())
-        snapshot = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
+        snapshot = SnapshotTaker(engine, store).snapshot()
         points = points_of(store)
         led = [points[place].speedup or 0.0 for place in leads(points)]
     afterwards = RunFollower(Store.open(path, write=False))
@@ -59,15 +58,18 @@ def test_what_is_followed_is_what_the_search_knows(
     assert heard.follower is not None
     heard.follower.advance()
     assert len(led) > 3
-    for follower in (heard.follower, afterwards):
+    for follower in (heard.follower.account, afterwards.account):
         assert follower.lead is not None
         assert follower.seed is not None
         assert (follower.results, follower.correct) == (snapshot.results, snapshot.correct)
         assert follower.since_improvement == snapshot.progress.since_improvement
         assert (follower.lead.candidate, follower.lead.low) == (snapshot.best, pytest.approx(snapshot.low))
-        assert follower.lead.speedup / follower.seed == pytest.approx(snapshot.over_seed)
+        assert follower.over_seed == pytest.approx(snapshot.over_seed)
         assert [speedup for _, speedup in follower.curve] == pytest.approx(led)
-        populations = {name: (len(p.niches), p.best, p.stale) for name, p in follower.populations.items()}
+        populations = {
+            name: (len(p.niches), p.best.speedup if p.best else None, p.stale)
+            for name, p in follower.populations.items()
+        }
         islands = {island.name: (island.niches, island.best, island.stale) for island in snapshot.islands}
         assert populations == {name: (n, pytest.approx(best), stale) for name, (n, best, stale) in islands.items()}
 
@@ -89,8 +91,7 @@ def test_a_long_run_is_taken_in_bit_by_bit(
             found = slowly.advance(most=7)
             assert len(found) <= 7
             seen += len(found)
-    assert (seen, slowly.lead, slowly.curve) == (afterwards.results, afterwards.lead, afterwards.curve)
-    assert slowly.populations == afterwards.populations
+    assert (seen, slowly.account) == (afterwards.account.results, afterwards.account)
 
 
 def test_a_leader_that_does_not_hold_gives_way(tmp_path: Path) -> None:
@@ -99,15 +100,16 @@ def test_a_leader_that_does_not_hold_gives_way(tmp_path: Path) -> None:
         second = builder.add("// second\n", speedup=2.0, parents=(seed,))
         first = builder.add("// first\n", speedup=3.0, parents=(seed,))
         follower = RunFollower(builder.store)
-        assert [seen.improved for seen in follower.advance()] == [True, True, True]
-        assert follower.lead is not None
-        assert follower.lead.candidate == first
+        assert [seen.change is not None for seen in follower.advance()] == [True, True, True]
+        assert follower.account.lead is not None
+        assert follower.account.lead.candidate == first
         builder.final(first, speedup=None)
         assert follower.advance() == []
-        assert (follower.lead.candidate, follower.curve[-1]) == (second, (3, pytest.approx(2.0)))
+        assert (follower.account.lead.candidate, follower.account.curve[-1]) == (second, (3, pytest.approx(2.0)))
         builder.add("// third\n", speedup=2.5, parents=(second,))
         (third,) = follower.advance()
-        assert (third.improved, follower.lead.candidate) == (True, third.candidate)
+        assert third.change is not None
+        assert follower.account.lead.candidate == third.result.candidate
 
 
 def test_what_went_wrong_with_us_counts_for_nothing(tmp_path: Path) -> None:
@@ -116,10 +118,12 @@ def test_what_went_wrong_with_us_counts_for_nothing(tmp_path: Path) -> None:
         builder.add("// ours\n", speedup=None, parents=(seed,), status=Status.HARNESS_ERROR)
         builder.add("// wrong\n", speedup=None, parents=(seed,))
         follower = RunFollower(builder.store)
-        statuses = [(seen.status, seen.speedup) for seen in follower.advance()]
-    assert statuses == [("ok", pytest.approx(0.1)), ("harness_error", None), ("numerical", None)]
-    assert (follower.results, follower.correct, follower.since_improvement) == (3, 1, 1)
-    assert math.isclose(follower.populations["builders"].stale, 1)
+        seen = [each.result.measured for each in follower.advance()]
+    assert [each.status for each in seen] == ["ok", "harness_error", "numerical"]
+    assert [each.fitness and math.exp(each.fitness.log_speedup) for each in seen] == [pytest.approx(0.1), None, None]
+    account = follower.account
+    assert (account.results, account.correct, account.since_improvement) == (3, 1, 1)
+    assert account.populations["builders"].stale == 1
 
 
 def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_what_a_fork_brought_along_is_in_no_budget(tmp_path: Path) -> None:
     with Store.open(path, write=True) as store:
         engine = toy_search(store, config, InstantEvaluator())
         asyncio.run(engine.run())
-        own = SnapshotTaker(engine, store, stopper_from(config.budget)).snapshot()
+        own = SnapshotTaker(engine, store).snapshot()
     other = Watching(path).look().snapshot
     for snapshot in (own, other):
         assert snapshot.results > snapshot.progress.evaluations == 5

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
+from archive.failures import failures_of, nothing_of
 from evokernel.records.evaluation import Status
-from evokernel.report.failures import failures_of, nothing_of
 from evokernel.report.niches import niche_maps
 from evokernel.report.points import points_of
 from evokernel.report.source_diff import CHANGED_LINES, LINE_CHARACTERS, changes

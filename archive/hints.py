@@ -4,8 +4,7 @@ import json
 from dataclasses import dataclass
 
 from archive.store import Store
-
-EVERYWHERE = "*"
+from evokernel.records.candidate import EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)

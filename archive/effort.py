@@ -1,0 +1,154 @@
+"""Effort of a run: calls, tokens, dollars and device time, by step, operator and model, and what came of them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
+from archive.store import Store
+from archive.timed_programs import timed_programs
+from evokernel.records.llm import CallStatus
+
+_MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # who answers elsewhere need not say who they are
+STEP_MODELS = (
+    f"SELECT step, {_MODEL} AS model, max(({USABLE}) * 1000000000 + number) FROM calls WHERE ordinal = 0 GROUP BY step"
+)
+"""The model of each step: the one that gave the newest usable reply, or was called last where none could be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallCosts:
+    """What calls of models took, in all."""
+
+    calls: int = 0
+    """Calls, failed ones among them."""
+    failed: int = 0
+    """Calls without a usable reply."""
+    open: int = 0
+    """Calls that were never heard of again or are under way."""
+    tokens: int = 0
+    """Tokens of prompts and replies."""
+    cost_usd: float = 0.0
+    """Their price, in dollars."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcomes:
+    """What steps ended with."""
+
+    results: int = 0
+    """Judged candidates."""
+    correct: int = 0
+    """Right ones among them."""
+    insights: int = 0
+    """Words in place of a candidate."""
+    barren: int = 0
+    """Nothing to offer, or nobody who answered."""
+    unusable: int = 0
+    """Replies that could not be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEffort:
+    """What the models of one step took."""
+
+    model: str
+    """The model that gave the newest usable reply."""
+    calls: int
+    """Calls, failed ones among them."""
+    tokens: int
+    """Tokens of prompts and replies."""
+    cost_usd: float
+    """Their price, in dollars."""
+
+
+def costs_by_operator(store: Store) -> dict[str, CallCosts]:
+    """Return what models cost by the operator that asked them."""
+    return _costs(store, "operator", "operator")
+
+
+def costs_by_model(store: Store) -> dict[str, CallCosts]:
+    """Return what models cost by name."""
+    return _costs(store, _MODEL, "model")
+
+
+def outcomes_by_operator(store: Store) -> dict[str, StepOutcomes]:
+    """Return what steps ended with by operator."""
+    return _outcomes(store, "p.operator")
+
+
+def outcomes_by_model(store: Store) -> dict[str, StepOutcomes]:
+    """Return what steps ended with by model; an empty name for steps without one."""
+    return _outcomes(store, "coalesce(m.model, p.model)")
+
+
+def _costs(store: Store, of_call: str, of_proposal: str) -> dict[str, CallCosts]:
+    waiting = f"(status = '{CallStatus.OPEN}')"
+    rows = store.database.rows(
+        f"SELECT name, sum(calls), sum(failed), sum(open), total(tokens), total(cost) FROM ("
+        f"SELECT {of_call} AS name, count(*) AS calls, sum(NOT {waiting} AND NOT {USABLE}) AS failed, "
+        f"sum({waiting}) AS open, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls GROUP BY 1 "
+        f"UNION ALL SELECT {of_proposal}, 0, 0, 0, sum(prompt_tokens + completion_tokens), sum(coalesce(cost_usd, 0)) "
+        f"{WITHOUT_CALLS} GROUP BY 1) GROUP BY 1"
+    )
+    return {
+        name: CallCosts(calls, failed, pending, int(tokens), cost)
+        for name, calls, failed, pending, tokens, cost in rows
+    }
+
+
+_HEARD = f"SELECT DISTINCT step FROM calls WHERE status NOT IN ('{CallStatus.OPEN}', '{CallStatus.FAILED}')"
+_USELESS = "(NOT p.exhausted AND (h.step IS NOT NULL OR p.prompt_tokens + p.completion_tokens > 0))"
+
+
+def _outcomes(store: Store, name: str) -> dict[str, StepOutcomes]:
+    nothing = "r.evaluation IS NULL AND i.seq IS NULL"
+    rows = store.database.rows(
+        f"SELECT {name}, count(e.seq), sum(e.status IS 'ok'), count(i.seq), "
+        f"sum({nothing} AND NOT {_USELESS}), sum({nothing} AND {_USELESS}) "
+        "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN evaluations e ON e.seq = r.evaluation "
+        f"LEFT JOIN insights i ON i.seq = r.seq LEFT JOIN ({STEP_MODELS}) m ON m.step = p.step "
+        f"LEFT JOIN ({_HEARD}) h ON h.step = p.step GROUP BY 1"
+    )
+    return {row[0]: StepOutcomes(*row[1:]) for row in rows}
+
+
+def best_gains(store: Store) -> dict[str, float]:
+    """Return, by operator, the highest speed-up of a right candidate over its first parent, both as in the search."""
+    timed, values = timed_programs(store)
+    rows = store.database.rows(
+        f"WITH {timed} SELECT p.operator AS name, max(child.speedup / parent.speedup) AS gain FROM results r "
+        "JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
+        "JOIN parents e ON e.step = p.step AND e.ordinal = 0 AND e.kind = 'parent' "
+        "JOIN candidates q ON q.id = e.candidate JOIN timed child ON child.program_hash = c.program_hash "
+        "JOIN timed parent ON parent.program_hash = q.program_hash "
+        "WHERE c.program_hash NOT IN (SELECT program_hash FROM refuted) GROUP BY 1",
+        values,
+    )
+    return {row["name"]: row["gain"] for row in rows if row["gain"] is not None}
+
+
+def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:
+    """Return what models took, by step, for each step that they were called for; with `step`, for that one only."""
+    where, values = ("", ()) if step is None else ("WHERE c.step = ? ", (step,))
+    rows = store.database.rows(
+        f"SELECT c.step, m.model, count(*) AS calls, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls c "
+        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.step {where}GROUP BY c.step",
+        values,
+    )
+    return {row["step"]: StepEffort(row["model"] or "", row["calls"], row["tokens"], row["cost"]) for row in rows}
+
+
+def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
+    """Return the time of an evaluation on the device, in s; all of it where checks and timing were not told apart."""
+    return sum(metrics.get(name, 0.0) for name in ("check_s", "time_s")) or duration_s
+
+
+def device_seconds(store: Store) -> float:
+    """Return how long candidates of this run were on the device, in s; what a fork copied took its time elsewhere."""
+    rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
+    return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+
+
+def _numbers(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in json.loads(text).items()}
