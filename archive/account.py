@@ -55,7 +55,7 @@ class JudgedResult:
     """A fork brought it along."""
     measured: MeasuredProgram
     """Its evaluation."""
-    descriptor: Mapping[str, float]
+    descriptor: dict[str, float]
     """Its measured behaviour."""
     outdated: bool = False
     """An evaluator whose verdicts no longer count found it right: it counts again where it is judged again."""
@@ -320,7 +320,7 @@ def judged_result(result: ResultEntry) -> JudgedResult:
         rationale=proposal.rationale,
         copied=bool(result.origin),
         measured=measured_program(evaluation, result.evaluation_seq, program_hash=result.program_hash),
-        descriptor=evaluation.descriptor,
+        descriptor=dict(evaluation.descriptor),
     )
 
 

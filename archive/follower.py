@@ -158,7 +158,12 @@ def _verdicts_of(database: Database) -> VerdictFilter:
 
 
 def _ours(row: Any, verdicts: VerdictFilter) -> bool:
-    return not verdicts.is_foreign(origin=bool(row["origin"]), task_hash=row["task_hash"], device=row["device"])
+    """Say whether an evaluation is of this run's task and device.
+
+    Where the store names the evaluator whose verdicts count, another text of the task is outdated, not foreign.
+    """
+    origin = bool(row["origin"]) or not verdicts.version
+    return not verdicts.is_foreign(origin=origin, task_hash=row["task_hash"], device=row["device"])
 
 
 def _outdated(row: Any, verdicts: VerdictFilter) -> bool:

@@ -8,7 +8,7 @@ from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
 from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
-from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
+from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, over_baselines, quotient
 
 BEST = "best"
 
@@ -53,16 +53,16 @@ class BestKernel:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     candidate: Candidate
-    verdicts: Verdicts
+    verdicts: ProgramVerdicts
 
 
-def verdicts_of(store: Store, program_hash: str) -> Verdicts:
+def verdicts_of(store: Store, program_hash: str) -> ProgramVerdicts:
     """Return what the evaluations of one program say; those a fork brought from elsewhere say nothing of this run."""
     identity = store.identity()
     evaluations = [stored.evaluation for stored in store.evaluations_of(program_hash)]
     if identity is not None:
         evaluations = [e for e in evaluations if identity.counts(e.key)]
-    return Verdicts.of(evaluations)
+    return ProgramVerdicts.of(evaluations)
 
 
 def find_best(store: Store) -> BestKernel | None:
@@ -106,7 +106,7 @@ def candidate_id(store: Store, name: str) -> str:
     return store.candidate(name).candidate.id
 
 
-def over_seed(store: Store, verdicts: Verdicts) -> OverSeed | None:
+def over_seed(store: Store, verdicts: ProgramVerdicts) -> OverSeed | None:
     """Compare a program with the fastest seed, final with final where both exist, else search with search."""
     seed = _fittest(_entry(store, name) for name in seeds(store))
     if seed is None:

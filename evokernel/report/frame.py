@@ -11,7 +11,7 @@ from archive.store import Store
 from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
 from evokernel.report.optional import needed
 from evokernel.report.rows import CandidateRow, read_judged
-from evokernel.report.verdicts import MeasurementKind, Verdicts
+from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def _row(
     judged: CandidateRow,
     progress: ProgressAxis,
     efforts: Mapping[int, StepEffort],
-    before: Mapping[str, Verdicts],
+    before: Mapping[str, ProgramVerdicts],
 ) -> dict[str, Any]:
     result, verdicts = judged.result, judged.verdicts
     proposal, usage = result.proposal, result.proposal.usage
@@ -129,7 +129,7 @@ def _floor(evaluation: Evaluation | None) -> float:
     return math.nan if share is None else share
 
 
-def _gain(verdicts: Verdicts, parent: Verdicts | None) -> float:
+def _gain(verdicts: ProgramVerdicts, parent: ProgramVerdicts | None) -> float:
     if verdicts.fitness is None or parent is None or parent.fitness is None:
         return math.nan
     return math.exp(verdicts.fitness.log_speedup - parent.fitness.log_speedup)

@@ -9,7 +9,7 @@ from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Speedup, combined_speedup
 from evokernel.report.best import OverSeed, over_seed, verdicts_of
 from evokernel.report.provenance import Provenance, making
-from evokernel.report.verdicts import MeasurementKind, Verdicts
+from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CandidateDetails:
     making: Provenance
     gain: float | None
     evaluations: tuple[StoredEvaluation, ...]
-    verdicts: Verdicts
+    verdicts: ProgramVerdicts
     speedup: Speedup | None
     over_seed: OverSeed | None
 
@@ -111,7 +111,7 @@ def _chapter(store: Store, name: str) -> LineageStep:
     )
 
 
-def _gain(store: Store, proposal: Proposal | None, verdicts: Verdicts) -> float | None:
+def _gain(store: Store, proposal: Proposal | None, verdicts: ProgramVerdicts) -> float | None:
     if proposal is None or not proposal.parents:
         return None
     speedup = _searched(verdicts)
@@ -119,6 +119,6 @@ def _gain(store: Store, proposal: Proposal | None, verdicts: Verdicts) -> float 
     return speedup / before if speedup and before else None
 
 
-def _searched(verdicts: Verdicts) -> float | None:
+def _searched(verdicts: ProgramVerdicts) -> float | None:
     evaluation = verdicts.of_kind(MeasurementKind.SEARCH)
     return combined_speedup(evaluation.timings).value if evaluation else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from archive.journal import EvaluationEntry, ResultEntry
 from archive.store import Store
 from evokernel.records.evaluation import Evaluation, Status
-from evokernel.report.verdicts import Verdicts
+from evokernel.report.verdicts import ProgramVerdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class CandidateRow:
 
     result: ResultEntry
     evaluations: tuple[ProgramMeasurements, ...]
-    verdicts: Verdicts
+    verdicts: ProgramVerdicts
 
     @property
     def candidate_id(self) -> str:
@@ -71,7 +71,7 @@ def read_judged(store: Store, *, until: int | None = None) -> list[CandidateRow]
         program: tuple(m for m in found if identity is None or identity.counts(m.evaluation.key))
         for program, found in programs.items()
     }
-    verdicts = {program: Verdicts.of([m.evaluation for m in found]) for program, found in known.items()}
+    verdicts = {program: ProgramVerdicts.of([m.evaluation for m in found]) for program, found in known.items()}
     return [
         CandidateRow(result, known[result.program_hash], verdicts[result.program_hash])
         for result in first.values()

@@ -25,7 +25,7 @@ class MeasurementKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class ProgramVerdicts:
     """A program's evaluations, sorted out.
 
     `search` is the evaluation its fitness is made of (None where it has none), `final` the newest one of budget
@@ -38,7 +38,7 @@ class Verdicts:
     failure: Evaluation | None
 
     @classmethod
-    def of(cls, evaluations: Sequence[Evaluation]) -> "Verdicts":
+    def of(cls, evaluations: Sequence[Evaluation]) -> "ProgramVerdicts":
         """Sort out all evaluations of one program, oldest first. Faults of our own say nothing of a program."""
         judged = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
         fitness = fitness_of(judged)

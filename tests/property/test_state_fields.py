@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from archive.account import IslandAccount, RunAccount
 from evokernel.engine.state import SearchState, from_plain, to_plain
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
@@ -102,7 +103,10 @@ def test_a_state_comes_back_from_its_snapshot(state: SearchState) -> None:
 @unhurried
 @given(st.data())
 def test_a_field_that_differs_gives_another_snapshot_and_fingerprint(cls: type, name: str, data: st.DataObject) -> None:
-    state, other = (SearchState(ArchipelagoState({"one": Population()})) for _ in range(2))
+    state, other = (
+        SearchState(ArchipelagoState({"one": Population()}), RunAccount(populations={"one": IslandAccount()}))
+        for _ in range(2)
+    )
     part = next(found(cls, other))
     before, hint = getattr(part, name), typing.get_type_hints(cls)[name]
     setattr(part, name, data.draw(st.from_type(hint).filter(lambda drawn: drawn != before)))

@@ -52,7 +52,7 @@ def test_a_text_that_was_refused_says_nothing_of_its_twin(tmp_path: Path) -> Non
 @pytest.mark.parametrize("fidelity", list(Fidelity))
 def test_the_evaluator_is_asked_only_where_the_store_has_no_verdict(tmp_path: Path, fidelity: Fidelity) -> None:
     evaluator, begun = InstantEvaluator(), list[str]()
-    identity = asyncio.run(evaluator.start())
+    identity = evaluator.identity
     request = EvaluationRequest(Candidate(TOY, "cpp"), "toy", fidelity)
     with Store.open(tmp_path / "toy.db", write=True) as store:
         store.propose(Proposal(request.candidate, 1, "*", "seed", 0), program_hash="toy", skeleton="toy")

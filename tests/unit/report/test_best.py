@@ -12,7 +12,7 @@ from archive.store import Store
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Status, floor_share
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.verdicts import Holdout, MeasurementKind, Verdicts, over_baselines, quotient
+from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, over_baselines, quotient
 from tests.stores import StoreBuilder, fill_store
 
 
@@ -129,13 +129,13 @@ def test_a_larger_budget_speaks_and_our_own_faults_do_not(tmp_path: Path) -> Non
     quick = make_evaluation(tmp_path, speedup=3.0)
     precise = make_evaluation(tmp_path, speedup=2.0, budget=Fidelity.PRECISE)
     fault = make_evaluation(tmp_path, speedup=None, status=Status.HARNESS_ERROR)
-    verdicts = Verdicts.of([precise, quick, fault])
+    verdicts = ProgramVerdicts.of([precise, quick, fault])
     assert verdicts.search == precise
     assert verdicts.failure is None
 
 
 def test_failed_programs_have_no_fitness(tmp_path: Path) -> None:
-    verdicts = Verdicts.of([make_evaluation(tmp_path, speedup=3.0), make_evaluation(tmp_path, speedup=None)])
+    verdicts = ProgramVerdicts.of([make_evaluation(tmp_path, speedup=3.0), make_evaluation(tmp_path, speedup=None)])
     assert verdicts.fitness is None
     assert verdicts.failure is not None
 
