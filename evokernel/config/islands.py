@@ -14,16 +14,16 @@ class SelectorConfig(Part):
     kind: str = "rank"
     """`rank`, `tournament`, `explore`, or `package.module:Class`."""
     pressure: float = Field(default=0.35, gt=0, le=1)
-    """How much fitness weighs, as each kind says: with rank 1 picks always the best, near 0 all alike; with tournament
-    it is the share of the elites that compete. A class of your own is called with it."""
+    """The weight of fitness. With `rank`, 1 picks always the best, and near 0 all have the same chance. With
+    `tournament` it is the share of the elites that compete. A class of your own gets it as its argument."""
 
 
 class NicheConfig(Part):
     """The grid of an island's archive: bin edges by descriptor."""
 
     axes: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
-    """For each measured descriptor, the ascending lower edges of the second and later bins; empty for those of the
-    device class, listed at the end of docs/config.md.
+    """For each measured descriptor, the ascending lower edges of the second and later bins; empty for the axes of the
+    device class, which the end of docs/config.md lists.
     """
 
     @model_validator(mode="after")
@@ -38,11 +38,11 @@ class IslandConfig(Part):
     """One population and its own settings."""
 
     name: str
-    """What it is called, in the store and wherever its kernels are shown; no two may share one."""
+    """Its name, in the store and beside its kernels; no two islands may share one."""
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
-    """Shares by operator name; they need not sum to 1. Names of rules, of built-in prompts, or of your own prompts."""
+    """Shares by the name of a rule, of a built-in prompt, or of a prompt of your own; they need not sum to 1."""
     choose: str = "shares"
-    """How an operator is chosen: `shares`, by its share; `ucb`, by what it has gained for its cost so far; or
+    """How the island chooses an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; or
     `package.module:Class`."""
     models: tuple[str, ...] = ()
     """The models that operators of this island may ask; none for all."""

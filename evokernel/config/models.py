@@ -12,7 +12,7 @@ ROLES = ("code", "think")
 
 
 class PriceConfig(Part):
-    """What a model costs."""
+    """The price of a model."""
 
     prompt_usd_per_mtok: float = Field(ge=0)
     """Dollars for a million tokens of the prompt."""
@@ -24,18 +24,18 @@ class ModelConfig(Part):
     """One model, or a recording of one."""
 
     name: str
-    """What it is called here and in the store."""
+    """Its name here and in the store."""
     model: str = ""
     """The provider and the model as litellm spells them, for example openai/gpt-5 or hosted_vllm/qwen; this or `replay`
     is needed."""
     replay: str = ""
     """A file of recorded replies that answers in place of a model, relative to the config."""
     roles: tuple[str, ...] = ROLES
-    """What it is asked for: code, think, or roles of your own operators."""
+    """The roles that it answers: code, think, or roles of your own operators."""
     weight: float = Field(default=1.0, gt=0)
-    """How often it is asked, beside others with the role."""
+    """How often it is asked, relative to others with the role."""
     api_base: str | None = None
-    """Where an endpoint of your own listens, for example http://localhost:8000/v1."""
+    """The address of an endpoint of your own, for example http://localhost:8000/v1."""
     key: str = ""
     """The environment variable that holds its key; empty for the provider's usual one."""
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -45,13 +45,13 @@ class ModelConfig(Part):
     timeout_s: float = Field(default=300, gt=0)
     """The longest one attempt may take, in s."""
     retries: int = Field(default=4, ge=0)
-    """Further attempts after one that failed for a reason that may pass."""
+    """Further attempts after a temporary failure."""
     concurrency: int = Field(default=8, ge=1)
     """The most calls at once."""
     price: PriceConfig | None = None
-    """In place of litellm's list; needed for a budget in dollars where the list does not know the model."""
+    """Replaces litellm's price; a budget in dollars needs it where litellm's list lacks the model."""
     parameters: Mapping[str, Any] = Field(default_factory=dict)
-    """Sent along as they are, for example reasoning_effort."""
+    """Sent unchanged with every call, for example reasoning_effort."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "ModelConfig":

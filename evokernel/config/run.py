@@ -36,7 +36,7 @@ def language_of(file: str | Path) -> str | None:
 class BudgetConfig(Part):
     """When to stop; the first limit reached ends the run. Counted over all sessions of a store.
 
-    One of evaluations, hours and plateau is needed: the others may never be reached.
+    A budget needs one of evaluations, hours and plateau: a run may never reach the others.
     """
 
     evaluations: int | None = Field(default=None, gt=0)
@@ -44,7 +44,7 @@ class BudgetConfig(Part):
     hours: float | None = Field(default=None, gt=0)
     """Hours of running, over all sessions."""
     dollars: float | None = Field(default=None, gt=0)
-    """Money spent on models. A call that could cost more than is left is not made."""
+    """Money for models. evokernel does not make a call that could cost more than is left."""
     tokens: int | None = Field(default=None, gt=0)
     """Tokens of prompts and replies."""
     calls: int | None = Field(default=None, gt=0)
@@ -52,7 +52,7 @@ class BudgetConfig(Part):
     plateau: int | None = Field(default=None, gt=0)
     """Evaluations without a better kernel."""
     roofline: float | None = Field(default=None, gt=0, le=1)
-    """Share of the device's physical limit the best kernel has reached."""
+    """Share of the device's physical limit that the best kernel must reach."""
     stoppers: tuple[str, ...] = ()
     """Rules of your own, each as `package.module:Class`."""
 
@@ -66,12 +66,12 @@ class BudgetConfig(Part):
 
 
 class EvaluationConfig(Part):
-    """How candidates are judged. Part of the identity of a run. What is left out takes the device class's own value."""
+    """How candidates are judged. Part of the identity of a run. A missing value is the device class's own."""
 
     quick_ms: float = Field(default=60, gt=0)
     """Clock time per workload for every correct candidate, in ms."""
     precise_ms: float = Field(default=250, gt=0)
-    """Clock time per workload for a candidate that may enter an archive as the best, in ms."""
+    """Clock time per workload for a candidate that may be the best, in ms."""
     final_ms: float = Field(default=1000, gt=0)
     """Clock time per workload for a winner, in ms, shared by its fresh processes."""
     final_processes: int = Field(default=3, ge=1, le=16)
@@ -83,17 +83,17 @@ class EvaluationConfig(Part):
     memory_mib: int = Field(default=4096, ge=256)
     """Address space a candidate may use on a processor, in MiB."""
     sandbox: Literal["auto", "full", "landlock", "rlimits"] = "auto"
-    """The strongest level to use; auto takes the best this machine offers."""
+    """The strongest level to use; auto takes the best that this machine offers."""
     gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
-    """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most so many."""
+    """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most this many."""
     max_autotune: bool = False
-    """Whether winners are measured against torch.compile with max-autotune, too, where a task has torch.compile for a
-    baseline; the plain matrix products have cuBLASLt instead. Each of the fresh processes then waits for its trials:
-    20 s, for a matrix product with what follows it more than a minute.
+    """Measure winners against torch.compile with max-autotune too, where a task has torch.compile for a baseline; plain
+    matrix products have cuBLASLt instead. Each fresh process then waits for its trials: 20 s, and more than a minute
+    for a matrix product with an epilogue.
     """
     expert: str = ""
-    """The file of a kernel to be beaten, relative to the config: judged as candidates are, then one more baseline,
-    called `expert`, and trusted as the task is. Empty for none.
+    """The file of a kernel to beat, relative to the config. It is judged as candidates are, and then serves as one more
+    baseline, `expert`. evokernel trusts it as it trusts the task. Empty for none.
     """
 
     def on(self, device: DeviceClass) -> "EvaluationConfig":
@@ -113,7 +113,7 @@ class MigrationConfig(Part):
 
 
 class ConstraintsConfig(Part):
-    """What every kernel must keep to, beside being right. Checked before it is run, and told to models."""
+    """Limits for every kernel, beside being right. Checked before a kernel runs, and part of every prompt."""
 
     forbid: tuple[str, ...] = ()
     """Regular expressions that no source may match, its comments included, for example use_fast_math or tl\\.atomic."""
@@ -133,18 +133,18 @@ class ConstraintsConfig(Part):
 
 
 class RunConfig(Part):
-    """Everything a run is made from."""
+    """All settings of a run."""
 
     task: str
     """A built-in task or the path of a task file, relative to the config."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """The class of devices to evolve for; auto takes an NVIDIA GPU where there is one that the task can use."""
+    """The class of devices to evolve for; auto takes an NVIDIA GPU if there is one that the task can use."""
     language: Literal["auto", "cpp", "triton", "cuda"] = "auto"
-    """The language of the candidates; auto takes that of the seed sources, else cpp for cpu and triton for cuda."""
+    """The language of the candidates; auto takes that of the seed sources, or else cpp for cpu and triton for cuda."""
     seed: int = Field(default=0, ge=0)
-    """Where every random choice of the search comes from."""
+    """The number from which every random choice of the search comes."""
     seed_sources: tuple[str, ...] = ()
-    """Files of kernels to start from, relative to the config; none takes the task's own seed."""
+    """Files of kernels to start from, relative to the config; none for the task's own seed."""
     store: str = ""
     """The SQLite file; empty for runs/<name of the config>.db."""
     threads: int = Field(default=1, ge=1)
@@ -152,29 +152,29 @@ class RunConfig(Part):
     budget: BudgetConfig
     evaluation: EvaluationConfig = EvaluationConfig()
     islands: tuple[IslandConfig, ...] = Field(min_length=1)
-    """The populations, one at least; their order decides who neighbours whom."""
+    """The populations, one at least; in a ring or a star their order decides which are neighbours."""
     topology: Topology = "ring"
-    """`ring`, `star` or `full`; or, for each island that sends elites, a list of those it sends them to, such as
+    """`ring`, `star` or `full`; or, for each island that sends elites, a list of its receivers, such as
     {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
     migration: MigrationConfig = MigrationConfig()
     reset_after: int | None = Field(default=150, gt=0)
-    """Results of an island without a better elite after which it starts again from a survivor elsewhere."""
+    """After this many results without a better elite, an island starts again from a survivor of another island."""
     models: tuple[ModelConfig, ...] = ()
-    """Models that operators may ask; without any, what would be asked waits for `evokernel ask` and `tell`."""
+    """Models that operators may ask; without any, prompts wait for `evokernel ask` and `tell`."""
     prompts: str = ""
-    """A folder of your own prompts (NAME.md.j2), relative to the config; a name of a built-in one replaces it."""
+    """A folder of your own prompts (NAME.md.j2), relative to the config; one with a built-in name replaces that one."""
     prompt_tokens: int = Field(default=16000, ge=1000)
     """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
     repairs: int = Field(default=3, ge=0)
-    """How often a failed kernel of a model, and what comes of it, is given back to be mended."""
+    """How often a model's failed kernel, and its repaired versions, go back to be repaired."""
     replies_from: tuple[str, ...] = ()
-    """Other stores, relative to the config, whose replies are used where the same is asked; they cost nothing."""
+    """Other stores, relative to the config, whose replies serve equal requests; they cost nothing."""
     device_usd_per_hour: float = Field(default=2.0, ge=0)
-    """What an hour of the device costs, in dollars, for operators chosen by gain and cost."""
+    """The price of an hour of the device, in dollars, for operators chosen by gain and cost."""
     constraints: ConstraintsConfig = ConstraintsConfig()
     in_flight: int = Field(default=0, ge=0)
-    """Proposals waiting or being judged at once; 0 for the processor cores plus one, with GPUs for as many as there are
-    cores left for compilers, 12 for each GPU at most and 4 at least."""
+    """Proposals that wait or are judged at once. 0 takes the number of processor cores plus one; with GPUs it takes the
+    number of cores left for compilers, at most 12 for each GPU and at least 4."""
 
     @model_validator(mode="before")
     @classmethod
