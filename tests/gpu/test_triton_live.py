@@ -38,14 +38,14 @@ import json, sys
 import torch
 folder, evaluate = sys.argv[1:]
 sys.path.append(evaluate)
-from inside import source, triton_build
+from inside.untrusted import load_module, triton_build
 from inside.untrusted.triton_driver import LiveDriver, activate, use_cache
 
 x = torch.randn(65536, device="cuda")
 y = torch.full_like(x, float("nan"))
 activate(LiveDriver())
 use_cache(folder + "/" + triton_build.CACHE)
-run = source.load(open(folder + "/" + source.FILE).read()).run
+run = load_module.load(open(folder + "/" + load_module.FILE).read()).run
 run(x, x.numel(), y)
 plain = (y - (2 * x + 30)).abs().max().item()
 graph = torch.cuda.CUDAGraph()
