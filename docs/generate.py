@@ -255,7 +255,7 @@ def museum() -> Iterator[str]:
     """Yield what the heads of the museum's exhibits say, counted and listed."""
     sys.path.insert(0, str(HERE.parent))  # tests are no package that is installed
     try:
-        from tests.museum.census import pieces
+        from tests.museum.counts import pieces
     finally:
         sys.path.remove(str(HERE.parent))
     yield from pieces(table)

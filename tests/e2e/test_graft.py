@@ -11,7 +11,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Status
 from evokernel.source.regions import read_regions
 from tests.e2e.test_evolve import TASK, evokernel
-from tests.skeletons import ROWS, SPLIT
+from tests.support.skeletons import ROWS, SPLIT
 
 CONFIG = """
 task: {task}

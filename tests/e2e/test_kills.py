@@ -20,7 +20,7 @@ from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.evaluation import Status
 from evokernel.testing.replay import replay_store
 from tests.e2e.kill_and_resume import children, kill_group, log_of, start, wait_for_no_children, write_config
-from tests.processes import take_orphans
+from tests.support.processes import take_orphans
 
 KILLS = 50
 STARTS_WITHIN_S = 120.0

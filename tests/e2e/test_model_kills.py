@@ -23,7 +23,7 @@ from evokernel.records.llm import CallStatus, Spending, StoredCall
 from evokernel.testing.replay import replay_store
 from operators.llm.operator import GO_ON
 from tests.e2e.kill_and_resume import kill_group, log_of, start
-from tests.unit.llm.endpoint import Endpoint, Handler, endpoint, says
+from tests.llm.endpoint import Endpoint, Handler, endpoint, says
 
 HERE = Path(__file__).parent
 SEED = (HERE.parents[1] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp").read_text(encoding="utf-8")

@@ -23,9 +23,9 @@ from evokernel.records.events import Event, ResultCommitted
 from evokernel.records.llm import CallStatus, StoredCall
 from operators.llm.replies.words import split
 from tests.e2e.misbehaviour import INJECTION, Misbehaving, kernel, wrong_key
-from tests.engine import Heard, replayed, toy_config, toy_search
-from tests.fakes import InstantEvaluator
-from tests.unit.llm.endpoint import Endpoint, endpoint
+from tests.llm.endpoint import Endpoint, endpoint
+from tests.support.engine import Heard, replayed, toy_config, toy_search
+from tests.support.fakes import InstantEvaluator
 
 KEYS = {"STUB_KEY": "sk-stub-0123456789", "STERN_KEY": "sk-stern-0123456789"}
 PRICE = {"prompt_usd_per_mtok": 10, "completion_usd_per_mtok": 40}

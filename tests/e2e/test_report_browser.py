@@ -13,9 +13,9 @@ from evokernel.records.candidate import Usage
 from evokernel.report.html import page_of, report_page, write_page
 from evokernel.report.page_data import columns_of, report_document
 from evokernel.report.points import Point, leads
-from tests.browser import CHROMIUM, Browser
-from tests.stores import StoreBuilder
-from tests.unit.report.test_page import evil_store
+from tests.report.test_page import evil_store
+from tests.support.browser import CHROMIUM, Browser
+from tests.support.stores import StoreBuilder
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from evokernel.report import html
-from tests.browser import CHROMIUM, Browser
-from tests.serving import serving
-from tests.stores import StoreBuilder, fill_store
-from tests.unit.report.test_page import evil_store
+from tests.report.test_page import evil_store
+from tests.support.browser import CHROMIUM, Browser
+from tests.support.serving import serving
+from tests.support.stores import StoreBuilder, fill_store
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
 ]
-SEARCH = Path(__file__).parents[1] / "unit" / "cli" / "toy_evolve.py"
+SEARCH = Path(__file__).parents[1] / "cli" / "toy_evolve.py"
 CHART = "echarts.getInstanceByDom(document.querySelector('#{} .chart'))"
 SHARES = f"{CHART}.getOption().dataZoom.map((each) => [each.start, each.end])"
 CANDIDATES = "Number(document.querySelector('#family .lead').textContent.match(/^[0-9,]+/)[0].replace(',', ''))"

@@ -17,7 +17,7 @@ from evokernel.languages.gpu.cuda import CudaLanguage
 from evokernel.languages.toolchain import forge_plain
 from evokernel.records.build import Built
 from evokernel.tasks import load_task
-from tests.unit.languages.test_cuda_build import KINDS, TASK
+from tests.languages.gpu.test_cuda_build import KINDS, TASK
 
 GEMM_SIZES = [(1, 1, 1), (1, 8, 16), (70, 65, 33), (257, 66, 47), (512, 384, 256)]
 SOFTMAX_SIZES = [(1, 1), (3, 2), (5, 257), (2, 5000), (64, 4096)]

@@ -5,7 +5,7 @@ import pytest
 from evokernel.doctor.finding import FindingLevel
 from evokernel.doctor.gpu import examine_gpu
 from evokernel.evaluate.device.device_class import this_machine
-from tests.fakes import PARTS_OF_A_GPU
+from tests.support.fakes import PARTS_OF_A_GPU
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ from evokernel.export.export_kernel import export
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Fidelity
 from evokernel.tasks import load_task
-from tests.exports import run_beside, store_run
+from tests.support.exports import run_beside, store_run
 
 TASK = str(Path(__file__).parent / "softmax_task.py")
 USE = """

@@ -33,8 +33,8 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
-from tests.gpu import planted
-from tests.warm_forge import WarmForge
+from tests.gpu import fault_kernels as planted
+from tests.support.warm_compiler import WarmForge
 
 SCALE = str(Path(__file__).parent / "scale_task.py")
 needs_profiler = pytest.mark.skipif(

@@ -16,8 +16,8 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, combined_speedup
-from tests.museum.doors import in_a_worker
 from tests.museum.exhibits import CHEATS, GAIN, HONEST, Exhibit, due_without_gpu, read_exhibits
+from tests.museum.pipeline import in_a_worker
 
 SETTINGS = EvaluationConfig(quick_ms=20, precise_ms=60, timeout_s=5, compile_timeout_s=20, gpus=1).on("cuda")
 CHEATING = read_exhibits(CHEATS / "triton") + read_exhibits(CHEATS / "cuda")

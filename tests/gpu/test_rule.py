@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Status
 from evokernel.task import DISTRIBUTIONS
 from evokernel.tasks import load_task
-from tests.unit.evaluate.kernels import fill_poison
+from tests.evaluate.kernels import fill_poison
 
 DEVICE = "cuda"
 POISON = draw_poison(np.random.default_rng(0))

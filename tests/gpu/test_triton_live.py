@@ -13,7 +13,7 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.triton import TritonLanguage
 from evokernel.languages.toolchain import forge_plain
 from evokernel.records.build import Built
-from tests.unit.languages.test_triton_build import KINDS, TASK
+from tests.languages.gpu.test_triton_build import KINDS, TASK
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 

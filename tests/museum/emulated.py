@@ -19,9 +19,9 @@ from evokernel.evaluate.artifact_mode.plan import Copy, Fill, LaunchPlan, Record
 from evokernel.evaluate.inside.driver.kernel_parameters import POINTER, Parameter
 from evokernel.protocols import Language
 from evokernel.task import Task
-from tests.answers import Question, ask
-from tests.interpret import Case, interpret
-from tests.museum.doors import Passed, pass_doors
+from tests.museum.pipeline import Passed, pass_doors
+from tests.support.due_outputs import Question, ask
+from tests.support.interpret import Case, interpret
 
 ROWS = ({"R": 3, "C": 37}, {"R": 19, "C": 70})
 PRODUCTS = ({"M": 33, "N": 35, "K": 37}, {"M": 16, "N": 64, "K": 48})
@@ -35,7 +35,7 @@ SMALL = {
     **{"ROWS": 4, "SHARES": 2, "PROGRAMS": 3},
 }
 """Values of tunables that give such sizes several programs and loop rounds."""
-_HEADER = Path(__file__).parents[1] / "cuda_on_cpu.h"
+_HEADER = Path(__file__).parents[1] / "support" / "cuda_on_cpu.h"
 _DYNAMIC = re.compile(r"extern __shared__ ([\w ]+?) (\w+)\[\];")
 _HELPERS = """
 #include <fstream>

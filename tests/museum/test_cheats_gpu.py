@@ -19,8 +19,6 @@ from evokernel.protocols import Language
 from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.task import Role
 from evokernel.tasks import load_task
-from tests.answers import finding
-from tests.museum.doors import Passed, hidden_shapes, in_a_worker, language_for, pass_doors
 from tests.museum.emulated import emulated, interpreted
 from tests.museum.exhibits import (
     CHEATS,
@@ -32,7 +30,9 @@ from tests.museum.exhibits import (
     refuse_incomplete,
     wrong_on_processor,
 )
-from tests.nvrtc import needs_nvrtc
+from tests.museum.pipeline import Passed, hidden_shapes, in_a_worker, language_for, pass_doors
+from tests.support.due_outputs import finding
+from tests.support.nvrtc import needs_nvrtc
 
 CHEATING = read_exhibits(CHEATS / "triton") + read_exhibits(CHEATS / "cuda")
 JUDGED = [(cheat, mode) for cheat in CHEATING for mode in cheat.modes]

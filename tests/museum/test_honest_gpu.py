@@ -13,11 +13,11 @@ from evokernel.evaluate.bench.admission import admit
 from evokernel.protocols import Language
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from tests.answers import Question, complaint
-from tests.museum.doors import Passed, hidden_shapes, language_for, pass_doors
 from tests.museum.emulated import emulated, interpreted
 from tests.museum.exhibits import HONEST, TASKS, Exhibit, read_exhibits
-from tests.nvrtc import needs_nvrtc
+from tests.museum.pipeline import Passed, hidden_shapes, language_for, pass_doors
+from tests.support.due_outputs import Question, complaint
+from tests.support.nvrtc import needs_nvrtc
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

@@ -2,7 +2,7 @@
 
 Run it on the last commit before the schema changes: `python -m tests.old_stores.record` takes about five minutes on a
 processor, needs no key and overwrites `vN_*.gz` of today's N beside it. Those of other schemas are never made again:
-they are what releases that no longer exist wrote. Then add the three to `OLD` in tests/fire/test_versions.py.
+they are what releases that no longer exist wrote. Then add the three to `OLD` in tests/crash_safety/test_versions.py.
 
 - `vN_finished` is a search by rules that used up its budget, with the kernel it exported (`vN_export.tar.gz`);
 - `vN_killed` is one that was ended with SIGKILL with proposals in flight, kept with its log;
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from archive import schema
 from archive.store import Store
-from tests.fire.processes import ROOT, environment
+from tests.crash_safety.processes import ROOT, environment
 
 HERE = Path(__file__).parent
 QUICK = {"quick_ms": 4, "precise_ms": 8, "final_ms": 10, "final_processes": 1}

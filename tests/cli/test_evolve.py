@@ -1,0 +1,151 @@
+"""Sessions of a search: how they end, what signals do, what options mean. Real processes, a toy to evolve."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archive.store import Store
+from evokernel.cli.evolve import budget_override
+from evokernel.errors import ConfigError
+from evokernel.report.status import read_status
+from tests.cli.conftest import Call
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parent / "toy_evolve.py"
+CONFIG = (
+    "task: {task}\nstore: runs/gemm.db\nbudget: {{evaluations: 1}}\nislands: [{{name: one, operators: {{tune: 1}}}}]\n"
+)
+
+Process = subprocess.Popen[str]
+
+
+class Toys:
+    """Starts toy searches and ends those that are left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "toy.db"
+        self._started: list[Process] = []
+
+    def start(self, seconds: float) -> Process:
+        process = subprocess.Popen(
+            [sys.executable, SCRIPT, self.store, str(seconds)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
+        )
+        self._started.append(process)
+        return process
+
+    def wait_for_seed(self) -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if self.store.exists():
+                with Store.open(self.store, write=False) as store:
+                    if store.spent().steps and store.open_leases():
+                        return
+            time.sleep(0.05)
+        raise AssertionError("the search did not begin")
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            with process:  # closes its pipes and waits
+                pass
+
+
+@pytest.fixture
+def toys(tmp_path: Path) -> Iterator[Toys]:
+    made = Toys(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_session_ends_with_its_budget_and_the_table(toys: Toys) -> None:
+    out, err = toys.start(0.0).communicate(timeout=30)
+    assert err == ""
+    assert "budget of 12 evaluations used" in out
+    assert "new best" in out
+    assert "passed" in out
+    assert "larger budget" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_finishes_what_is_in_flight(toys: Toys, number: signal.Signals) -> None:
+    process = toys.start(0.3)
+    toys.wait_for_seed()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (128 + number, "")
+    assert ("best kernel" in out) == (number is not signal.SIGHUP)
+    with Store.open(toys.store, write=False) as store:
+        assert read_status(store).last_stop == f"stopped by {number.name}"
+        assert store.open_leases() == []
+
+
+def test_a_second_signal_stops_at_once_and_the_next_session_goes_on(toys: Toys) -> None:
+    process = toys.start(60.0)
+    toys.wait_for_seed()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 5
+    with Store.open(toys.store, write=False) as store:
+        assert store.open_leases()
+    out, _ = toys.start(0.0).communicate(timeout=30)
+    assert "budget of 12 evaluations used" in out
+
+
+def test_a_reader_that_goes_away_ends_the_session_in_order(toys: Toys) -> None:
+    process = toys.start(0.2)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=30) == 141
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    with Store.open(toys.store, write=False) as store:
+        assert read_status(store).last_stop == "stopped by SIGPIPE"
+
+
+def test_a_store_in_use_is_a_message(ids: dict[str, str], project: Path, call: Call) -> None:
+    (project / "c.yaml").write_text(CONFIG.format(task="gemm"))
+    with Store.open(project / "runs" / "gemm.db", write=True):
+        for arguments in ((), ("--fresh",)):
+            result = call("evolve", "c.yaml", *arguments)
+            assert result.exit_code == 2
+            assert "another evokernel" in result.stderr
+
+
+def test_budget_option() -> None:
+    assert budget_override("evaluations=200,hours=1") == "{evaluations: 200, hours: 1}"
+    for wrong in ("200", "evaluations=", "=3", "evaluations=1,,hours=2"):
+        with pytest.raises(ConfigError, match="expected name=number"):
+            budget_override(wrong)
+
+
+def test_a_wrong_budget_is_a_message(project: Path, call: Call) -> None:
+    (project / "c.yaml").write_text(CONFIG.format(task="gemm"))
+    result = call("evolve", "c.yaml", "--budget", "evalutions=5")
+    assert result.exit_code == 2
+    assert "budget.evalutions: unknown key" in result.stderr
+
+
+def test_fresh_moves_the_store_aside_and_says_so(ids: dict[str, str], project: Path, call: Call) -> None:
+    (project / "c.yaml").write_text(CONFIG.format(task="no_such_task"))
+    result = call("evolve", "c.yaml", "--fresh")
+    assert result.exit_code == 2
+    assert "unknown task 'no_such_task'" in result.stderr
+    moved = [path for path in (project / "runs").glob("gemm.*.db")]
+    assert len(moved) == 1
+    assert f"the old store is now {moved[0].relative_to(project)}" in result.stdout

@@ -1,0 +1,81 @@
+"""The command itself: help without heavy imports, unknown commands, errors as messages."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from evokernel.cli.group import SECTIONS
+from tests.cli.conftest import Call
+
+HEAVY = {"torch", "numpy", "networkx", "pydantic", "yaml", "zstandard", "deap", "litellm"}
+HELP = "from evokernel.cli import main; main(['--help'], prog_name='evokernel')"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    report = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", HELP], capture_output=True, text=True, check=True
+    ).stderr
+    imported = {match.split(".")[0] for match in re.findall(r"\|\s+(\S+)$", report, flags=re.M)}
+    assert not imported & HEAVY
+    assert "click" in imported
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=True)
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(4)) < 0.3
+
+
+def test_help_lists_every_command(call: Call) -> None:
+    text = call("--help").output
+    for entries in SECTIONS.values():
+        for name, entry in entries.items():
+            assert name in text
+            assert entry.help in text
+
+
+def test_version(call: Call) -> None:
+    assert call("--version").output.startswith("evokernel 0.")
+
+
+def test_unknown_command_suggests_the_nearest(call: Call) -> None:
+    result = call("bets")
+    assert result.exit_code == 2
+    assert "did you mean 'best'" in result.stderr
+
+
+def test_our_errors_are_one_message_and_exit_code_2(project: object, call: Call) -> None:
+    result = call("best")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: there is no store under runs/; name one, or start a search with `evokernel evolve CONFIG`\n"
+    )
+    assert result.stdout == ""
+
+
+def test_an_error_cannot_steer_the_terminal(project: object, call: Call) -> None:
+    result = call("best", "no\x1b[2Jsuch.db")
+    assert result.exit_code == 2
+    assert "\x1b" not in result.stderr
+
+
+def test_a_missing_config_is_a_message(project: object, call: Call) -> None:
+    result = call("evolve", "nowhere.yaml")
+    assert result.exit_code == 2
+    assert "cannot read the config nowhere.yaml" in result.stderr
+
+
+def test_a_missing_torch_is_a_message(project: Path) -> None:
+    (project / "a.yaml").write_text(
+        "task: gemm\nbudget: {evaluations: 1}\nislands: [{name: a, operators: {tune: 1}}]\n"
+    )
+    without = "import sys; sys.modules['torch'] = None; from evokernel.cli import main; main(['evolve', 'a.yaml'])"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "needs torch, which is not installed" in done.stderr
+    assert "Traceback" not in done.stderr

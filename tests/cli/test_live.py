@@ -1,0 +1,242 @@
+"""The views of a running search, fed with events and snapshots."""
+
+import io
+import math
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from evokernel.cli.display.curve import drawn
+from evokernel.cli.display.live import LiveView, PlainView, make_view
+from evokernel.cli.display.panel import PanelState, panel
+from evokernel.cli.display.rates import SessionRates
+from evokernel.cli.display.screen import Screen, wrapped
+from evokernel.cli.display.snapshot import IslandState, Snapshot
+from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Mode, Stage, Status
+from evokernel.records.evaluation import Fidelity as EvaluationBudget
+from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
+from evokernel.records.fitness import Fitness
+from evokernel.records.leader import LeaderChange
+from evokernel.records.run import Progress
+from tests.support.goldens import compare_golden
+from tests.support.stores import make_timing
+
+EVIL = "[bold red]gotcha[/] \x1b[2J \u202eabc\n second line"
+
+
+class Terminal(io.StringIO):
+    """Says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def console(*, width: int = 80, height: int = 40, terminal: bool = False) -> Console:
+    file = Terminal() if terminal else io.StringIO()
+    plain = {"color_system": None, "markup": False, "emoji": False, "highlight": False}
+    return Console(file=file, width=width, height=height, force_terminal=terminal, **plain)  # type: ignore[arg-type]
+
+
+def output(of: Console) -> str:
+    assert isinstance(of.file, io.StringIO)
+    return of.file.getvalue()
+
+
+def make_proposal(rationale: str = "tile: by 8", operator: str = "rewrite") -> Proposal:
+    return Proposal(Candidate("// x\n", "cpp"), 3, "builders", operator, 0, rationale=rationale)
+
+
+def judged(proposal: Proposal, *, improved: bool = True) -> ResultCommitted:
+    key = EvaluationKey("p", "t", "d", "e", "1", Mode.WORKER, EvaluationBudget.QUICK)
+    evaluation = Evaluation(key, proposal.candidate.id, Status.OK, Stage.QUICK, timings=(make_timing("w", 2.0),))
+    change = leader(proposal.rationale, operator=proposal.operator, candidate=proposal.candidate.id)
+    return ResultCommitted(proposal, evaluation, 5, change if improved else None, False)
+
+
+def leader(why: str, *, operator: str = "rewrite", candidate: str = "0123456789abcdef") -> LeaderChange:
+    fitness = Fitness(math.log(1.96), math.log(2.0))
+    return LeaderChange(
+        5, 0.0, candidate, "p", operator, "builders", why, Mode.WORKER, EvaluationBudget.QUICK, fitness, 5
+    )
+
+
+def snapshot(
+    *, islands: int = 3, remaining: float | None = 0.5, improvements: int = 5, why: str = EVIL, **more: Any
+) -> Snapshot:
+    found = leader(why)
+    return Snapshot(
+        progress=Progress(120, 60.0, 0.25, 7, 1.5, 0.6),
+        remaining=remaining,
+        results=120,
+        correct=90,
+        in_flight=3,
+        best="0123456789abcdef",
+        mode="worker",
+        over_seed=41.2,
+        baselines={"torch": 1.12},
+        islands=tuple(IslandState(f"island-{n}", n, None if n == 0 else 1.0 + n, 4) for n in range(islands)),
+        curve=((1, 0.03), (10, 0.4), (60, 0.9), (113, 1.12)),
+        improvements=(found,) * improvements,
+        **more,
+    )
+
+
+def state(view: Snapshot, *, note: str = "migration: 2 elites settled", title: str = f"gemm {EVIL}") -> PanelState:
+    return PanelState(
+        title=title,
+        snapshot=view,
+        elapsed_s=65,
+        left_s=None if view.halted else 61,
+        rate=2.34,
+        valid_share=0.75,
+        note=Notice(note),
+    )
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
+@pytest.mark.parametrize("remaining", [0.5, None])
+def test_the_panel_fits_any_width(width: int, remaining: float | None) -> None:
+    target = console(width=width)
+    target.print(panel(state(snapshot(remaining=remaining), note="long " * 80), width=width, height=40))
+    assert max(len(line) for line in output(target).splitlines()) <= width
+    assert "\x1b" not in output(target)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_panel_says_what_matters(width: int) -> None:
+    target = console(width=width)
+    target.print(panel(state(snapshot()), width=width, height=40))
+    text = output(target)
+    for expected in ("50%", "about 1 min 01 s left", "41.20x seed", "1.12x torch", "60% of the floor", "worker mode",
+                     "island-2", "120 judged", "2.3/s", "[bold red]gotcha[/]", "$0.25", "migration: 2"):  # fmt: skip
+        assert expected in text
+    side_by_side = [line for line in text.splitlines() if "island-0" in line and "gotcha" in line]
+    assert bool(side_by_side) == (width == 200)
+
+
+def test_a_panel_with_nothing_yet() -> None:
+    target = console()
+    empty = Snapshot(progress=Progress(0, 0.0, 0.0, 0, 0.0, None), remaining=1.0)
+    target.print(panel(state(empty, note=""), width=80, height=40))
+    assert "no correct kernel yet" in output(target)
+
+
+def test_many_islands_on_a_low_terminal() -> None:
+    for height in range(8, 40):
+        target = console(height=height)
+        target.print(panel(state(snapshot(islands=9)), width=80, height=height))
+        assert len(output(target).rstrip("\n").splitlines()) < height or height < 12
+    assert "island-8" in output(target)
+    low = console(height=20)
+    low.print(panel(state(snapshot(islands=9)), width=80, height=20))
+    shown = sum(f"island-{number} " in output(low) for number in range(9))
+    assert 0 < shown < 9
+    assert f"{9 - shown} more" in output(low)
+
+
+def test_plain_lines() -> None:
+    target, now = console(), [0.0]
+    view = PlainView(target, title="gemm", clock=lambda: now[0])
+    with view:
+        view.hear(ProposalCommitted(make_proposal()))
+        view.hear(judged(make_proposal()))
+        view.hear(judged(make_proposal("nothing"), improved=False))
+        view.hear(Notice(EVIL, warning=True))
+        for second in range(25):
+            now[0] = float(second)
+            view.tick(snapshot(remaining=1 - second / 100))
+    lines = output(target).splitlines()
+    assert lines[0].endswith("gemm")
+    assert "new best 2.00x (at least 1.96x, worker mode)" in lines[1]
+    assert "rewrite: tile: by 8" in lines[1]
+    assert "nothing" not in output(target)
+    assert "warning: [bold red]gotcha[/] [2J abc second line" in lines[2]
+    assert sum("judged" in line for line in lines) == 2
+    assert "about 1 min 20 s left" in lines[-1]
+
+
+def test_plain_lines_end_when_the_terminal_goes() -> None:
+    target = console()
+    view = PlainView(target, title="gemm")
+    view.gone = True
+    view.hear(Notice("unheard"))
+    assert output(target) == ""
+
+
+def test_the_live_view_restores_the_terminal() -> None:
+    target = console(terminal=True)
+    with LiveView(target, title="gemm") as view:
+        view.hear(ProposalCommitted(make_proposal()))
+        view.hear(judged(make_proposal(EVIL)))
+        view.hear(Notice(EVIL, warning=True))
+        view.tick(snapshot())
+    text = output(target)
+    assert text.index("\x1b[?25l") < text.index("\x1b[?25h")
+    assert "[bold red]gotcha[/]" in text
+    assert "\u202e" not in text
+
+
+def test_the_view_fits_where_output_goes() -> None:
+    assert isinstance(make_view(console(terminal=True), title=""), LiveView)
+    assert isinstance(make_view(console(), title=""), PlainView)
+
+
+def test_a_log_with_colours_and_a_dumb_terminal_get_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert isinstance(make_view(Console(file=io.StringIO()), title=""), PlainView)
+    assert isinstance(make_view(Console(file=Terminal()), title=""), LiveView)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(make_view(Console(file=Terminal()), title=""), PlainView)
+
+
+def test_what_stood_in_more_columns_is_erased_in_more_lines() -> None:
+    assert wrapped([80, 80, 30, 0], 80) == 0
+    assert wrapped([80, 80, 30, 0], 40) == 2
+    assert wrapped([80, 81], 40) == 3
+    target = console(terminal=True)
+    screen = Screen(target)
+    screen.start()
+    screen.draw(Text("x" * 80 + "\n" + "y" * 80))
+    target.width = 40
+    before = len(output(target))
+    screen.draw(Text("narrow"))
+    # Two lines of the terminal became four: two are erased for having been wrapped, and two for the display itself.
+    assert output(target)[before:].split("narrow")[0].count("\x1b[2K") == 5
+    screen.stop()
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, ["▁▁▁▁▅▅▅▅██"]), (2, ["    ▁▁▁▁██", "▁▁▁▁████" + "██"])])
+def test_the_curve_climbs_on_a_log_scale(rows: int, expected: list[str]) -> None:
+    assert drawn([(1, 1.0), (5, 10.0), (9, 100.0)], until=10, columns=10, rows=rows) == expected
+
+
+def test_a_curve_of_one_kernel_is_a_line() -> None:
+    assert drawn([(6, 2.0)], until=10, columns=10, rows=1) == ["     ▁▁▁▁▁"]
+    assert drawn([], until=10, columns=10, rows=2) == ["", ""]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+@pytest.mark.parametrize("halted", ["", "the search was killed; `evokernel evolve` goes on with it"])
+def test_the_panel_looks_like_this(width: int, height: int, halted: str) -> None:
+    watched = {"task": "gemm", "state": "killed" if halted else "running", "halted": halted}
+    view = snapshot(islands=4, why="tile: split the loop over k by 8", **watched)
+    target = console(width=width, height=height)
+    target.print(panel(state(view, title="gemm, runs/gemm.db"), width=width, height=height))
+    compare_golden(f"panel_{width}_{watched['state']}.txt", output(target))
+
+
+def test_pace() -> None:
+    pace = SessionRates()
+    for second in range(120):
+        pace.result(float(second), valid=second % 4 == 0)
+    assert pace.per_second(119.0, since=0.0) == pytest.approx(1.0, rel=0.05)
+    assert pace.valid_share() == pytest.approx(0.25, abs=0.02)
+    assert pace.left_s(0.0, 0.9) is None
+    assert pace.left_s(10.0, 0.8) == pytest.approx(80.0)
+    assert pace.left_s(10.0, None) is None
+    assert pace.left_s(10.0, 0.0) is None
+    assert SessionRates().valid_share() is None
+    assert SessionRates().per_second(0.0, since=0.0) == 0.0

@@ -1,0 +1,50 @@
+"""`evokernel export --training` and `--check`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.training.conftest import fill, remeasure
+
+
+@pytest.fixture
+def asked(project: Path) -> dict[str, str]:
+    return fill(project / "runs" / "asked.db")
+
+
+def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> None:
+    written = call("export", "--training", "data", "--operator", "mutate", "--min-speedup", "1.5")
+    assert written.exit_code == 0, written.output
+    assert "supervised.jsonl  2 rows" in written.output
+    assert {path.name for path in (project / "data").iterdir()} == {
+        "supervised.jsonl", "preference.jsonl", "trajectory.jsonl", "schema.json", "dataset.json",
+    }  # fmt: skip
+    choice = json.loads((project / "data" / "dataset.json").read_text())["choice"]
+    assert (choice["operators"], choice["min_speedup"]) == (["mutate"], 1.5)
+    sound = call("export", "--check", "data/supervised.jsonl", "--store", "runs/asked.db")
+    assert (sound.exit_code, sound.output) == (0, "supervised.jsonl: 2 rows, sound\n")
+    remeasure(project / "runs" / "asked.db", asked["near"], None)
+    spoilt = call("export", "--check", "data/supervised.jsonl", "runs/asked.db")
+    assert spoilt.exit_code == 1
+    assert "line 2 calls" in spoilt.output
+    assert "1 of 2 rows are not sound" in spoilt.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--training", "a", "--check", "b"), "--training writes and --check reads"),
+        (("--training", "a", "--out", "b"), "--out belongs to an export of a kernel"),
+        (("--check", "a", "--model", "b"), "--model belongs to --training"),
+        (("--min-speedup", "2"), "--min-speedup belongs to --training"),
+        (("runs/asked.db", "--store", "runs/other.db"), "name one store"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    asked: dict[str, str], call: Call, arguments: tuple[str, ...], reason: str
+) -> None:
+    result = call("export", *arguments)
+    assert result.exit_code == 2
+    assert reason in result.output

@@ -1,0 +1,165 @@
+"""Stores and exports of other releases with today's whole evaluator: gone on with, judged again, refused where due."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from archive.journal import ConfigEntry, ResultEntry
+from archive.queries import judged_again
+from archive.store import Store
+from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.evaluate.device.cpu_roofline import device_name
+from evokernel.report.best import find_best
+from tests.crash_safety.processes import DEADLINE_S, OLD_STORES, evokernel, old_store, refusal, sound_facts
+
+pytestmark = pytest.mark.slow
+MOVED = {"v1_finished": 20, "v1_killed": 9, "v2_models": 4, "v3_finished": 15, "v3_killed": 8, "v3_models": 10}
+"""How many results are in each."""
+
+
+def brought_here(path: Path) -> None:
+    """Write this processor's name into a store in the place of the recorded one: another device is another run."""
+    with Store.open(path, write=True) as store:
+        identity = json.loads(store.meta("identity") or "")
+        store.set_meta("identity", json.dumps(identity | {"device": device_name()}))
+        for fact in list(store.facts()):
+            evaluation = getattr(fact, "evaluation", None)
+            if evaluation is not None:
+                key = replace(evaluation.key, device=device_name())
+                store.database.execute(
+                    "UPDATE evaluations SET device = ?, key_digest = ? WHERE key_digest = ?",
+                    (key.device, key.digest, evaluation.key.digest),
+                )
+        assert store.verify() == []
+
+
+def config_of(path: Path, *, evaluations: int) -> Path:
+    """Write the config that a store holds beside it, for so many evaluations; rules take the place of models."""
+    with Store.open(path, write=False) as store:
+        raw = yaml.safe_load(store.meta("config") or "")
+    raw |= {"budget": {"evaluations": evaluations}, "models": []}
+    for island in raw["islands"]:
+        island["operators"], island["models"] = {"rewrite": 0.5, "tune": 0.5}, []
+    config = path.with_name("run.yaml")
+    config.write_text(yaml.safe_dump(raw))
+    return config
+
+
+def go_on(path: Path, *, evaluations: int) -> str:
+    """Go on with a store until there are so many evaluations; return what was said."""
+    done = evokernel(
+        "evolve", config_of(path, evaluations=evaluations), "--store", path, cwd=path.parent, timeout_s=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_an_old_store_is_gone_on_with_by_todays_evaluator(name: str, tmp_path: Path) -> None:
+    path = old_store(name, tmp_path)
+    brought_here(path)
+    before = sound_facts(path)
+    versions = {fact.evaluation.key.evaluator_version for fact in before if isinstance(fact, ResultEntry)}
+    said = go_on(path, evaluations=MOVED[name] + 2)
+    assert ("kernels are judged again" in said) == (versions != {EVALUATOR_VERSION})
+    assert "another state" not in said
+    after = sound_facts(path)
+    assert after[: len(before)] == before
+    steps = [fact.step for fact in after if isinstance(fact, ResultEntry)]
+    assert len(steps) == len(set(steps)) >= MOVED[name] + 2
+    new = [fact.evaluation.key for fact in after[len(before) :] if isinstance(fact, ResultEntry)]
+    assert {key.evaluator_version for key in new} == {EVALUATOR_VERSION}
+    assert evokernel("verify", path, cwd=tmp_path).returncode == 0
+
+
+def test_what_an_earlier_evaluator_judged_is_judged_again_before_it_leads(tmp_path: Path) -> None:
+    path = old_store("v1_finished", tmp_path)
+    brought_here(path)
+    with sqlite3.connect(path) as connection:  # so fast that it would lead for ever, were it believed
+        connection.execute("UPDATE evaluations SET speedup = speedup * 100, speedup_low = speedup_low * 100")
+    connection.close()
+    last = sound_facts(path)[-1].seq
+    go_on(path, evaluations=20)  # all were used: what is judged again needs no room in the budget
+    with Store.open(path, write=False) as store:
+        identity, best = store.identity(), find_best(store)
+        assert identity is not None
+        assert best is not None
+        measure = {"task_hash": identity.task_hash, "device": identity.device, "version": EVALUATOR_VERSION}
+        again = judged_again(store.database, **measure)
+        assert len(again) > 1
+        assert best.evaluation.key.evaluator_version == EVALUATOR_VERSION
+        ranked = store.best(100)
+        assert {each.candidate.program_hash for each in ranked} <= again.keys()
+        edits = {fact.key for fact in store.facts(after=last) if isinstance(fact, ConfigEntry)}
+        assert {"task_hash", "environment"} <= edits
+    assert "another state" not in go_on(path, evaluations=21)
+
+
+def test_a_task_whose_text_has_changed_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from evokernel.tasks.softmax.task import task\n")
+    config = tmp_path / "mine.yaml"
+    config.write_text("task: mine.py\ndevice: cpu\nbudget: {evaluations: 1}\n"
+                      "evaluation: {quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}\n"
+                      "islands: [{name: a, operators: {tune: 1}}]\n")  # fmt: skip
+    assert evokernel("evolve", config, "--store", "run.db", cwd=tmp_path).returncode == 0
+    before = sound_facts(tmp_path / "run.db")
+    (tmp_path / "mine.py").write_text("from evokernel.tasks.softmax.task import task  # and its tolerance was mended\n")
+    said = refusal("evolve", config, "--store", "run.db", "--budget", "evaluations=3", cwd=tmp_path)
+    assert "task_hash (the task's reference, workloads, tolerances or baselines" in said
+    assert "--fresh" in said
+    assert sound_facts(tmp_path / "run.db") == before
+
+
+@pytest.mark.parametrize("name", ["v1_finished", "v2_models", "v3_finished"])
+def test_a_store_of_every_schema_is_reported_exported_and_forked(name: str, tmp_path: Path) -> None:
+    path = old_store(name, tmp_path)
+    page = evokernel("report", path, "--out", "page.html", cwd=tmp_path)
+    assert page.returncode == 0, page.stderr
+    assert "<html" in (tmp_path / "page.html").read_text()
+    forked = evokernel("fork", path, "best", "new.db", cwd=tmp_path)
+    assert forked.returncode == 0, forked.stderr
+    exported = evokernel("export", "--store", path, "--out", "kernel", cwd=tmp_path, timeout_s=600)
+    assert exported.returncode == 0, exported.stdout + exported.stderr
+    assert (tmp_path / "kernel" / "op.py").exists()
+
+
+USE_EXPORT = """
+import torch, kernel, op
+a, b = torch.randn(33, 47), torch.randn(47, 21)
+torch.testing.assert_close(kernel.run(a, b), a @ b)
+torch.testing.assert_close(op.gemm(a, b), a @ b)
+"""
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """A folder with what schema 3 exported: a kernel, and rows for training."""
+    for name in ("export", "training"):
+        with tarfile.open(OLD_STORES / f"v3_{name}.tar.gz") as packed:
+            packed.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_an_export_made_before_is_imported_and_computes(exported: Path) -> None:
+    words = [sys.executable, "-c", USE_EXPORT]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        words, cwd=exported / "export", env=variables, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_for_training_made_before_are_what_their_store_says(exported: Path) -> None:
+    path = old_store("v3_models", exported)
+    rows = exported / "training" / "supervised.jsonl"
+    checked = evokernel("export", "--check", rows, path, cwd=exported)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "8 rows" in checked.stdout

@@ -1,0 +1,275 @@
+"""The loop on a real store: budgets, resuming, replay, reuse, final measurements, the inbox, and our own faults."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from archive.journal import ConfigEntry, EvaluationEntry, ResultEntry
+from archive.store import Store
+from evokernel.engine.search import Search
+from evokernel.errors import ConfigError, HarnessError, RunMismatch
+from evokernel.protocols import Operator
+from evokernel.records.evaluation import EvaluationRequest, Fidelity, Status
+from evokernel.records.step import Context, Draft, OperatorKind
+from evokernel.report.best import find_best
+from evokernel.report.verdicts import MeasurementKind
+from tests.support.engine import Heard, replayed, toy_config, toy_search
+from tests.support.fakes import TOY, InstantEvaluator, toy_speed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "toy.db"
+
+
+def run(path: Path, evaluator: InstantEvaluator, heard: Heard | None = None, **changes: object) -> tuple[str, Search]:
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(**changes), evaluator, heard=heard)
+        return asyncio.run(search.run()), search
+
+
+def test_a_search_finds_the_best_point_and_stops_at_its_budget(path: Path) -> None:
+    reason, search = run(path, InstantEvaluator(), budget={"evaluations": 20})
+    assert reason == "budget of 20 evaluations used"
+    assert search.account.results == 20
+    assert search.account.lead is not None
+    assert search.account.best_speedup > 0.75
+    with Store.open(path, write=False) as store:
+        assert store.verify() == []
+        assert store.spent().evaluations >= 20
+
+
+def test_it_ends_when_everything_was_tried(path: Path) -> None:
+    reason, search = run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
+    assert reason == "every operator has tried everything it can"
+    assert search.account.best_speedup == pytest.approx(1.0, rel=1e-3)
+
+
+def test_replaying_the_store_gives_the_state_of_the_live_run(path: Path) -> None:
+    _, search = run(path, InstantEvaluator(), budget={"evaluations": 25})
+    heard = Heard()
+    run(path, InstantEvaluator(), heard, budget={"evaluations": 25})
+    assert not any("another state" in note for note in heard.notes)
+    state = replayed(path, toy_config(budget={"evaluations": 25}))
+    assert state.fingerprint() == search.state.fingerprint()
+    assert state.account == search.account
+
+
+@pytest.mark.parametrize(("under", "warned"), [("", True), ("other rules", False)])
+def test_a_replay_that_ends_elsewhere_under_the_same_rules_is_told(path: Path, under: str, warned: bool) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 9})
+    with Store.open(path, write=True) as store:
+        noted = (store.meta("fingerprint") or "").split()
+        noted[1] = "0" * 16
+        store.set_meta("fingerprint", " ".join([*noted[:2], under or noted[2]]))
+    heard = Heard()
+    run(path, InstantEvaluator(), heard, budget={"evaluations": 9})
+    assert any("another state" in note for note in heard.notes) == warned
+
+
+def test_going_on_repeats_nothing_and_counts_on(path: Path) -> None:
+    first, second = InstantEvaluator(), InstantEvaluator()
+    run(path, first, budget={"evaluations": 7})
+    heard = Heard()
+    reason, search = run(path, second, heard, budget={"evaluations": 15})
+    assert reason == "budget of 15 evaluations used"
+    assert search.account.results == 15
+    asked = [(r.program_hash, r.budget) for r in first.asked + second.asked]
+    assert len(asked) == len(set(asked))
+    assert any("budget.evaluations changed from 7 to 15" in note for note in heard.notes)
+    with Store.open(path, write=False) as store:
+        assert [fact.key for fact in store.facts() if isinstance(fact, ConfigEntry)] == ["budget.evaluations"]
+
+
+def test_work_in_flight_is_judged_again_after_a_crash(path: Path) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash_at_ninth(request: EvaluationRequest) -> Exception | None:
+        if request in evaluator.asked[8:9]:
+            raise Crash
+        return None
+
+    evaluator = InstantEvaluator(fails=crash_at_ninth)
+    with pytest.raises(Crash):
+        run(path, evaluator, budget={"evaluations": 12})
+    with Store.open(path, write=False) as store:
+        leases = [proposal.step for proposal in store.open_leases()]
+        committed = {fact.step for fact in store.facts() if isinstance(fact, ResultEntry)}
+    assert leases
+    assert not committed & set(leases)
+    _, search = run(path, InstantEvaluator(), budget={"evaluations": 12})
+    with Store.open(path, write=False) as store:
+        steps = [fact.step for fact in store.facts() if isinstance(fact, ResultEntry)]
+    assert len(steps) == len(set(steps)) == search.account.results
+    assert set(leases) <= set(steps)
+
+
+def test_a_winner_that_fails_on_held_out_inputs_is_barred_and_the_next_is_measured(path: Path) -> None:
+    evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
+    _, search = run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
+    with Store.open(path, write=False) as store:
+        finals = [
+            f.evaluation
+            for f in store.facts()
+            if isinstance(f, EvaluationEntry) and f.evaluation.key.budget is Fidelity.FINAL
+        ]
+    assert [final.status for final in finals] == [Status.OK, Status.HOLDOUT_FAILED, Status.OK]
+    assert search.account.lead is not None
+    assert search.account.lead.candidate == finals[-1].candidate_id
+    assert replayed(path, toy_config(reset_after=None)).fingerprint() == search.state.fingerprint()
+
+
+def test_a_final_measurement_is_not_paid_for_twice(path: Path) -> None:
+    run(path, InstantEvaluator())
+    again = InstantEvaluator()
+    run(path, again)
+    assert again.asked == []
+
+
+def test_a_seed_that_is_wrong_is_a_clear_error_and_can_be_mended(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no seed of this search is a correct kernel[\s\S]*numerical: wrong"):
+        run(path, InstantEvaluator(speed=lambda source: None))
+
+
+def test_a_seed_that_our_own_machinery_failed_on_is_judged_again_by_the_next_session(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"harness_error: no room"):
+        run(path, InstantEvaluator(fails=lambda request: HarnessError("no room")))
+    reason, search = run(path, InstantEvaluator())
+    assert (reason, search.account.results) == ("budget of 12 evaluations used", 12)
+    again = InstantEvaluator()
+    run(path, again)
+    assert again.asked == []
+    with Store.open(path, write=False) as store:
+        assert store.verify() == []
+        assert sum(isinstance(fact, ResultEntry) and fact.proposal.operator == "seed" for fact in store.facts()) == 2
+
+
+def test_another_task_in_the_same_store_is_refused(path: Path) -> None:
+    run(path, InstantEvaluator())
+    with pytest.raises(RunMismatch, match=r"--fresh"):
+        run(path, InstantEvaluator(), seed=1)
+
+
+def test_our_own_fault_is_retried_and_never_scored(path: Path) -> None:
+    heard = Heard()
+
+    def lose_the_third(request: EvaluationRequest) -> Exception | None:
+        programs = list(dict.fromkeys(asked.program_hash for asked in evaluator.asked))
+        return HarnessError("lost a worker") if programs.index(request.program_hash) == 2 else None
+
+    evaluator = InstantEvaluator(fails=lose_the_third)
+    _, search = run(path, evaluator, heard)
+    statuses = [evaluation.status for evaluation in heard.evaluations]
+    assert statuses.count(Status.HARNESS_ERROR) == 1
+    assert sum("lost a worker" in note for note in heard.notes) == 2
+    assert search.account.results == 12
+
+
+def test_a_machine_that_always_fails_ends_the_search_with_its_reason(path: Path) -> None:
+    evaluator = InstantEvaluator(fails=lambda r: HarnessError("no device") if len(evaluator.asked) > 6 else None)
+    with pytest.raises(HarnessError, match="no device"):
+        run(path, evaluator)
+
+
+def test_an_operator_that_fails_costs_a_step_and_not_the_search(path: Path) -> None:
+    class Clumsy(Operator):
+        name, parents, kind = "blend", 1, OperatorKind.RULE
+
+        async def propose(self, context: Context) -> Draft | None:
+            raise RuntimeError("butterfingers")
+
+    heard = Heard()
+    with Store.open(path, write=True) as store:
+        config = toy_config(budget={"evaluations": 18})
+        search = toy_search(store, config, InstantEvaluator(), heard=heard, operators={"blend": Clumsy()})
+        asyncio.run(search.run())
+    assert any("operator blend failed" in note and "butterfingers" in note for note in heard.notes)
+    assert search.account.results == 18
+
+
+def test_a_constraint_that_cannot_be_evaluated_excludes_its_points(path: Path) -> None:
+    source = TOY.replace("// tune-where: A * B <= 64", "// tune-where: A * B <= 64 and 12 // (B - 2) > 0")
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(budget={"evaluations": 100}), InstantEvaluator(), source=source)
+        asyncio.run(search.run())
+    values = {s.values["B"] for siblings in search.state.archipelago.history.siblings.values() for s in siblings}
+    assert 2 not in values
+    assert 4 in values
+
+
+def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: Path) -> None:
+    evaluator = InstantEvaluator(holds=lambda source: (toy_speed(source) or 0) < 0.95)
+    run(path, evaluator, budget={"evaluations": 100}, reset_after=None)
+    twin = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;").replace("a toy", "a twin")
+    Store.inbox_put(path, "source", {"source": twin})
+    heard = Heard()
+    _, search = run(path, evaluator, heard, budget={"evaluations": 200}, reset_after=None)
+    assert all("a twin" not in elite.candidate.source for elite in search.state.archipelago.history.elites.values())
+    assert not any("another state" in note for note in heard.notes)
+
+
+def test_a_seed_that_nothing_beats_is_measured_as_a_winner(path: Path) -> None:
+    evaluator = InstantEvaluator()
+    with Store.open(path, write=True) as store:
+        source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;")
+        asyncio.run(toy_search(store, toy_config(), evaluator, source=source).run())
+        best = find_best(store)
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
+    assert [(request.candidate.source, request.processes) for request in finals] == [(source, 0)]
+    assert best is not None
+    assert (best.candidate.source, best.kind) == (source, MeasurementKind.FINAL)
+
+
+def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: Path) -> None:
+    evaluator = InstantEvaluator()
+    run(path, evaluator, budget={"evaluations": 20})
+    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
+    assert [(request.candidate.source == TOY, request.processes) for request in finals] == [(True, 1), (False, 0)]
+
+
+def test_a_fault_in_a_final_measurement_leaves_the_next_contender_a_chance(path: Path) -> None:
+    finals: list[str] = []
+
+    def lose_first_winner(request: EvaluationRequest) -> Exception | None:
+        if request.budget is Fidelity.FINAL and "A = 1;" not in request.candidate.source:
+            finals.append(request.candidate.id)
+            return HarnessError("lost it") if len(finals) == 1 else None
+        return None
+
+    reason, _ = run(path, InstantEvaluator(fails=lose_first_winner))
+    assert reason == "budget of 12 evaluations used"
+    assert len(finals) == 2
+
+
+def test_an_inbox_entry_is_taken_in_even_when_nothing_else_is_left_to_try(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 10_000}, reset_after=None)
+    Store.inbox_put(path, "source", {"source": TOY.replace("void run()", "void run(void)")})
+    Store.inbox_put(path, "source", {"source": "\ud800"})
+    heard = Heard()
+    _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 10_000}, reset_after=None)
+    assert any("void run(void)" in elite.candidate.source for elite in search.state.archipelago.history.elites.values())
+
+
+def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
+    run(path, InstantEvaluator(), budget={"evaluations": 4})
+    source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;").replace("a toy", "by hand")
+    Store.inbox_put(path, "source", {"source": source}, author="ada")
+    Store.inbox_put(path, "nonsense", {"x": 1})
+    heard = Heard()
+    _, search = run(path, InstantEvaluator(), heard, budget={"evaluations": 12})
+    assert any("handed in by ada" in note for note in heard.notes)
+    assert any("of kind 'nonsense' was left alone: this kind is not known" in note for note in heard.notes)
+    assert search.account.lead is not None
+    assert "by hand" in search.state.archipelago.history.elites[search.account.lead.candidate].candidate.source
+    assert search.state.injected == {}  # what was judged does not wait, so that the next one is found at once
+
+
+def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> None:
+    evaluator = InstantEvaluator(fails=lambda r: search.stop("SIGINT") if len(evaluator.asked) >= 6 else None)  # type: ignore[func-returns-value]
+    with Store.open(path, write=True) as store:
+        search = toy_search(store, toy_config(), evaluator)
+        assert asyncio.run(search.run()) == "SIGINT"
+        assert store.open_leases() == []
+    assert all(request.budget is not Fidelity.FINAL for request in evaluator.asked)

@@ -1,0 +1,49 @@
+"""The machine code of all seeds for a GPU, with line numbers and without: nothing that a compiler makes is refused."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from evokernel.evaluate.artifact_mode.cubin import inspect, refusal
+from evokernel.evaluate.inside.process.bundle import unpack
+from evokernel.protocols import Language
+from evokernel.records.build import Built
+from evokernel.tasks import builtin_tasks, load_task
+from tests.museum.pipeline import language_for
+from tests.support.nvrtc import needs_nvrtc
+
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+SEEDS = [(name, kind) for name in builtin_tasks() for kind in ("triton", "cuda")]
+WITH_LINES = {
+    "triton": "import triton\ntriton.knobs.compilation.disable_line_info = False\n",
+    "cuda": """import sys
+nvrtc = next(each for name, each in sys.modules.items() if name.endswith("inside.driver.nvrtc"))
+usual = nvrtc.Nvrtc.compile
+nvrtc.Nvrtc.compile = lambda self, text, options, *, target: usual(self, text, [*options, "-lineinfo"], target=target)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def languages() -> dict[str, Language]:
+    return {kind: language_for(kind) for kind in WITH_LINES}
+
+
+@pytest.mark.slow
+@needs_nvrtc
+@needs_triton
+@pytest.mark.parametrize("lines", [False, True], ids=["plain", "with lines"])
+@pytest.mark.parametrize(("name", "kind"), SEEDS, ids=[f"{name}-{kind}" for name, kind in SEEDS])
+def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str, lines: bool):
+    task = load_task(name).on("cuda")
+    path: Path | None = task.seeds.get(kind)
+    if path is None:
+        pytest.skip("there is no such seed")
+    source = path.read_text()
+    built = languages[kind].build(WITH_LINES[kind] + source if lines else source, task)
+    assert isinstance(built, Built), built
+    images = [image for file, image in unpack(built.artifact).items() if file.endswith(".cubin")]
+    assert images
+    assert all((b".debug_line" in image) == lines for image in images)
+    assert [refusal(inspect(image), capability=90) for image in images] == [None] * len(images)

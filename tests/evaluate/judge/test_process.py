@@ -1,0 +1,230 @@
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evokernel.errors import HarnessError, TaskError
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
+from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.evaluate.device.cores import share_out
+from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.records.evaluation import Fidelity, Limit, Stage, Status, Timing, Verdict
+from evokernel.testing import evaluator as contract
+from tests.support.processes import descendants
+
+ROOT = Path(__file__).parents[3]
+
+
+kernel, SETTINGS = contract.kernel, contract.SETTINGS
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    language = local_language("cpp", SETTINGS)
+    task = contract.write_task(tmp_path_factory.mktemp("task"))
+    found = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
+    yield found
+    found.close()
+
+
+def setup(task: str, *, cores: Sequence[int] = sorted(os.sched_getaffinity(0))) -> dict[str, Any]:
+    return {
+        "task": task,
+        "device": "cpu",
+        "threads": 1,
+        "settings": SETTINGS.model_dump(mode="json"),
+        "cores": asdict(share_out(cores, device="cpu", threads=1)[0]),
+        "admit": True,
+        "final": False,
+    }
+
+
+def unlike_others(number: int) -> str:
+    """Return a right kernel whose machine code no other has, so that it is measured and not answered as a twin."""
+    return str(kernel(f"volatile int mark = {number}; (void)mark;"))
+
+
+def with_client(work: Callable[[JudgeClient], Any]) -> Any:
+    async def story() -> Any:
+        client = await JudgeClient.launch(60.0)
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(story())
+
+
+def test_a_task_that_cannot_be_judged_is_a_clear_error(tmp_path: Path):
+    path = tmp_path / "bad.py"
+    path.write_text(contract.TASK.replace("return a @ b", "return (a @ b) * 0").replace("FLOPS", "2 * M * N * K"))
+    with pytest.raises(TaskError, match="small"):
+        with_client(lambda client: client.ask({"op": "start", **setup(str(path))}))
+
+
+def test_a_faulty_start_is_a_harness_error(tmp_path: Path):
+    task = contract.write_task(tmp_path)
+    with pytest.raises(HarnessError, match="cores"):
+        with_client(lambda client: client.ask({"op": "start", **setup(task, cores=[4095])}))
+
+
+def test_questions_out_of_turn_are_refused():
+    with pytest.raises(JudgeLost, match="check before start"):
+        with_client(_unstarted)
+
+
+async def _unstarted(client: JudgeClient) -> None:
+    with pytest.raises(JudgeLost, match="unknown question"):
+        await client.ask({"op": "sing"})
+    await client.ask({"op": "check", "source": ""}, [b"x"])
+
+
+def test_a_stateful_cheat_is_found_in_timed_calls(driver: Any):
+    # right for as long as any check of single calls goes on, and then a stale answer for free
+    cheat = kernel("static int calls = 0; static bool idle = false; calls += M == 64; if (calls > 30) return;")
+    (found,) = driver.evaluate(cheat)
+    assert found.status is Status.CHEAT_SUSPECT, found.feedback
+    assert found.feedback.endswith("outputs must be computed from the given inputs in each call")
+
+
+def test_kernels_that_die_in_timed_calls_cost_no_judge(driver: Any):
+    before = _judges()
+    for number in range(6):  # each dies before its baseline's batch, or after it, as is drawn
+        dying = kernel(f"static int calls = 0; calls += M == 64; if (calls > {30 + number}) __builtin_trap();")
+        (found,) = driver.evaluate(dying)
+        assert (found.status, found.stage) == (Status.WORKER_DIED, Stage.QUICK), found.feedback
+    assert set(before) <= set(_judges())
+
+
+def test_a_killed_judge_is_replaced(driver: Any):
+    async def story() -> Any:
+        before = _judges()
+        os.kill(before[0], signal.SIGKILL)
+        return await driver.evaluator.evaluate(driver.request(unlike_others(1), Fidelity.QUICK))
+
+    found = driver.runner.run(story())
+    assert found.ok, found.feedback
+
+
+def test_a_cancelled_evaluation_leaves_a_working_evaluator(driver: Any):
+    async def story() -> Any:
+        task = asyncio.create_task(driver.evaluator.evaluate(driver.request(unlike_others(2), Fidelity.QUICK)))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await driver.evaluator.evaluate(driver.request(unlike_others(3), Fidelity.QUICK))
+
+    assert driver.runner.run(story()).ok
+
+
+def test_faster_than_the_device_is_impossible(tmp_path: Path):
+    language = local_language("cpp", SETTINGS)
+    task = contract.write_task(tmp_path, flops="2000000 * M * N * K")
+    impossible = contract.EvaluatorDriver(open_evaluator(task, language, settings=SETTINGS), language)
+    try:
+        (found,) = impossible.evaluate(kernel())
+    finally:
+        impossible.close()
+    assert found.status is Status.IMPOSSIBLE_SPEED
+
+
+def test_nothing_outlives_a_killed_engine(tmp_path: Path):
+    script = (
+        "import asyncio, sys\n"
+        "from evokernel.config.run import EvaluationConfig\n"
+        "from evokernel.evaluate.build.confined_compilers import local_language\n"
+        "from evokernel.evaluate.client.open_evaluator import open_evaluator\n"
+        "async def main():\n"
+        "    settings = EvaluationConfig()\n"
+        "    async with open_evaluator(sys.argv[1], local_language('cpp', settings), settings=settings):\n"
+        "        print('ready', flush=True)\n"
+        "        await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    others = descendants()
+    engine = subprocess.Popen(
+        [sys.executable, "-c", script, contract.write_task(tmp_path)],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        cwd=ROOT,
+    )
+    assert engine.stdout is not None
+    with engine.stdout:
+        assert engine.stdout.readline() == b"ready\n"
+        ours = descendants() - others
+        assert len(ours) > 3
+        os.killpg(engine.pid, signal.SIGKILL)
+        engine.wait()
+    for _ in range(100):
+        left = [pid for pid in ours if _alive(pid)]
+        if not left:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"still there: {[_command(pid) for pid in left]}")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _judges() -> list[int]:
+    return [pid for pid in descendants() if "evokernel.evaluate.judge.process" in _command(pid)]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def timing(workload: str, baseline: str, log_speedup: float, baseline_us: float = 10.0) -> Timing:
+    return Timing(workload, baseline, 1.0, 5.0, baseline_us, log_speedup, 0.001, 10, Verdict.FASTER, 2.0, Limit.MEMORY)
+
+
+def test_finals_are_pooled_by_workload_and_baseline():
+    outcomes = [
+        PhaseVerdict(
+            Status.OK,
+            Stage.FINAL,
+            timings=(
+                timing(HOLDOUT_PREFIX + "h", "eager", 0.7 + shift),
+                timing("s", "eager", 0.5 + shift),
+                timing("s", "compiled", 0.4 + shift, baseline_us=9.0),
+            ),
+            metrics={"time_s": 1.0},
+        )
+        for shift in (-0.01, 0.01)
+    ]
+    found = pool_finals(outcomes)
+    assert [(t.workload, t.baseline) for t in found.timings] == [("s", "compiled")]
+    assert found.timings[0].log_speedup == pytest.approx(0.4)
+    assert (found.timings[0].floor_us, found.timings[0].limit) == (2.0, Limit.MEMORY)
+    assert found.timings[0].log_error > 0.05  # two processes that differ by 2 % leave much open
+    assert set(found.panel) == {"eager", "compiled"}
+    assert found.metrics["holdout_speedup"] == pytest.approx(2.0138, rel=1e-3)
+    said = re.search(r"^  s: 1\.492x \(.*\) compiled, 1\.649x \(.*\) eager$", found.feedback, re.MULTILINE)
+    assert said, found.feedback  # the whole panel, the fastest first
+
+
+def test_outcomes_survive_the_wire():
+    import json
+
+    known = timing("w", "b", 0.1)
+    timings, panel = (known, replace(known, floor_us=None, limit=None)), {"b": (1.0, 0.9, 1.1)}
+    outcome = PhaseVerdict(Status.OK, Stage.QUICK, "text", timings, True, {"x_s": 1.0}, panel)
+    assert PhaseVerdict.from_message(json.loads(json.dumps(outcome.as_message()))) == outcome

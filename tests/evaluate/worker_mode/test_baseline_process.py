@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+
+from evokernel.errors import HarnessError, WorkerTimeout
+from evokernel.evaluate.bench.baseline_timing import BaselineTimer
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
+from tests.evaluate.kernels import poison
+
+N = 64
+TASK = """
+import torch
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+def reference(a, s, N, f):
+    return s + 1, a * f + s
+
+def fast(inputs, outputs):
+    outputs[0].add_(1)
+    torch.add(outputs[0] - 1, inputs["a"], alpha=inputs["f"], out=outputs[1])
+
+def slow(inputs, outputs):
+    while True:
+        pass
+
+w = (Workload("w", {"N": 64, "f": 2.5}),)
+task = Task(
+    name="scale",
+    reference=reference,
+    signature=Signature(
+        (Tensor("a", ("N",), "bfloat16"), Tensor("s", ("N",), "bfloat16", role=Role.INOUT)),
+        (Scalar("N"), Scalar("f", "float32")),
+        (Tensor("c", ("N",), "bfloat16", role=Role.OUTPUT),),
+    ),
+    workloads={"cpu": WorkloadSet(w, w, {})},
+    flops="N",
+    baselines={"fast": fast, "slow": slow},
+)
+"""
+
+
+def test_baselines_run_on_the_same_buffers_with_the_same_handshake(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "scale.py"
+    path.write_text(TASK)
+    from evokernel.tasks import load_task
+
+    signature = load_task(str(path)).signature
+    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+        baseline.attach("w", arena, {"N": N, "f": 2.5})
+        for name in ("fast", "reference"):
+            baseline.select(name)
+            baseline.prepare("w", first_set=0, calls=2, warm_set=1, timeout_s=20)
+            for index in range(2):
+                arena.view(index, "a")[...] = 1
+                arena.view(index, "s")[...] = 1
+                poison(arena, index)
+            assert baseline.go(timeout_s=20) > 0
+            for index in range(2):
+                assert (arena.view(index, "s") == 2).all()
+                assert (arena.view(index, "c") == 3.5).all()
+        assert baseline.threads() >= 1
+        baseline.select("slow")
+        with pytest.raises(WorkerTimeout):
+            baseline.call("w", first_set=0, calls=1, timeout_s=0.2)
+        assert arena.broken_guards() == ()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_a_waking_costs_is_known_for_each_workload(tmp_path, threads):
+    path = tmp_path / "scale.py"
+    path.write_text(TASK)
+    from evokernel.tasks import load_task
+
+    task, rng = load_task(str(path)).on("cpu"), np.random.default_rng(0)
+    workload = task.workloads["cpu"].search[0]
+
+    def make_arena(sets):
+        return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
+
+    grounds = [
+        BoundWorkload(task, workload, kind, rng, make_arena=make_arena)
+        for kind in (WorkloadPurpose.SEARCH, WorkloadPurpose.HOLDOUT)
+    ]
+    with BaselineProcess(str(path), threads=threads) as process:
+        side = BaselineTimer(process, batch_s=0.001, first_call_s=60)
+        side.anchor(grounds[0], FreshInputs(task, workload, rng), panel=("fast",), most_calls=9, room_bytes=1 << 20)
+        costs = [side.wake_ns(ground) for ground in grounds]
+    for ground in grounds:
+        ground.close()
+    assert grounds[0].calls == 9
+    assert grounds[0].baseline_us["fast"] > 0
+    assert all(0 < cost < 1e9 for cost in costs)
+    assert (process.ran_ns > 0) == (costs[0] != costs[1]) == (threads == 1)  # without an account: the least, everywhere
+
+
+def test_a_baseline_that_cannot_start_is_our_own_fault():
+    with pytest.raises(HarnessError, match="nowhere"):
+        BaselineProcess("nowhere/task.py")
+
+
+FAULTS = """
+import resource
+
+import torch
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+
+
+def reference(a, **_):
+    return a + 1
+
+
+def faults(inputs, outputs):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(12_000_000)  # more than malloc ever keeps by itself
+    outputs[0].fill_(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+
+w = (Workload("w", {"N": 64}),)
+task = Task(
+    name="faults",
+    reference=reference,
+    signature=Signature((Tensor("a", ("N",)),), (), (Tensor("c", ("N",), role=Role.OUTPUT),)),
+    workloads={"cpu": WorkloadSet(w, w, {})},
+    flops="N",
+    baselines={"faults": faults},
+)
+"""
+
+
+def test_the_memory_of_temporaries_is_kept_whatever_was_allocated_before(tmp_path):
+    path = tmp_path / "faults.py"
+    path.write_text(FAULTS)
+    from evokernel.tasks import load_task
+
+    signature = load_task(str(path)).signature
+    with HostArena.for_signature(signature, {"N": N}, sets=2) as arena, BaselineProcess(str(path)) as baseline:
+        baseline.attach("w", arena, {"N": N})
+        baseline.select("faults")
+        for _ in range(4):
+            baseline.call("w", first_set=0, calls=2, timeout_s=60)
+        assert arena.view(1, "c").max() < 16

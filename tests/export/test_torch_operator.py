@@ -1,0 +1,396 @@
+"""op.py of an export: who answers which call, alone and compiled. The kernels are stand-ins that mark their answers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
+from evokernel.export.export_kernel import leaders
+from evokernel.export.reference import reference_files
+from evokernel.export.torch_operator import op_file, winners
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status, Timing
+from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.support.exports import run_beside
+from tests.support.stores import StoreBuilder, make_timing
+
+SOURCES = {"kernel": "// one", "kernel_other": "// other"}
+
+
+def scaled(x: torch.Tensor, gain: torch.Tensor, *, add: float, **_: int) -> torch.Tensor:
+    return x.T * gain + add
+
+
+SCALED = Task(
+    name="scaled transpose",
+    description="y[N,M] = x[M,N]^T * gain[M] + add",
+    reference=scaled,
+    signature=Signature(
+        (Tensor("x", ("M", "N")), Tensor("gain", ("M",))),
+        (Scalar("M"), Scalar("N"), Scalar("add", "float32")),
+        (Tensor("y", ("N", "M"), role=Role.OUTPUT),),
+    ),
+    workloads={
+        "cpu": WorkloadSet(
+            (Workload("small", {"M": 4, "N": 6, "add": 1.0}), Workload("large", {"M": 8, "N": 6, "add": 1.0})),
+            (Workload("held", {"M": 5, "N": 7, "add": 1.0}),),
+            {},
+        )
+    },
+    flops="2 * M * N",
+)
+
+
+def judged(module: str, *timings: Timing, held: float) -> KernelVerdict:
+    identity = EvaluatorIdentity("t" * 16, "a processor", "g++ -O3", "1", Mode.WORKER, {}, "none")
+    candidate = Candidate(SOURCES[module], "cpp")
+    key = identity.key("p" * 16, Fidelity.FINAL)
+    metrics = {"holdout_speedup": held}
+    found = Evaluation(key, candidate.id, Status.OK, Stage.FINAL, timings=timings, metrics=metrics)
+    return KernelVerdict(candidate, identity, (found,))
+
+
+def two(*, held: float = 1.5) -> dict[str, KernelVerdict]:
+    return {
+        "kernel": judged("kernel", make_timing("small", 2.0), make_timing("large", 1.5), held=held),
+        "kernel_other": judged("kernel_other", make_timing("small", 1.2), make_timing("large", 1.8), held=0.9),
+    }
+
+
+STAND_IN = """
+import torch
+def run(*tensors, out, **numbers):
+    assert all(tensor.is_contiguous() for tensor in tensors)
+    x, gain = tensors
+    out[0].copy_(x.T * gain + numbers["add"] + {mark})
+"""
+USE = """
+import torch
+from op import scaled_transpose as scaled
+def mark(found, x, gain, add=1.0):
+    "Who answered: 0 torch, 1 the one kernel, 2 the other."
+    off = found - (x.T * gain + add)
+    assert found.is_contiguous() and found.dtype == x.dtype
+    assert torch.allclose(off, off.flatten()[0].expand_as(off), atol=1e-5)
+    return round(float(off.flatten()[0]))
+def draw(m, n, dtype=torch.float32, **more):
+    return torch.randn(m, n, dtype=dtype, **more), torch.randn(m, dtype=dtype)
+"""
+
+
+def use(folder: Path, script: str, task: Task = SCALED, stand_in: str = STAND_IN) -> str:
+    """Run a script beside op.py and two kernels that mark their answers, without evokernel."""
+    (folder / "op.py").write_text(op_file(task, two()), encoding="utf-8")
+    (folder / "reference.py").write_text(reference_files(task.reference)["reference.py"], encoding="utf-8")
+    for mark, module in enumerate(SOURCES, start=1):
+        (folder / f"{module}.py").write_text(stand_in.replace("{mark}", str(mark)), encoding="utf-8")
+    return run_beside(folder, script, "-W", "error::UserWarning")
+
+
+def test_each_workload_has_its_fastest_kernel_and_held_out_ones_only_where_it_wins() -> None:
+    found = {winner.workload.name: winner.module for winner in winners(SCALED, two())}
+    assert found == {"small": "kernel", "large": "kernel_other", "held": "kernel"}
+    slow = {winner.workload.name for winner in winners(SCALED, two(held=0.7))}
+    assert slow == {"small", "large"}
+
+
+def test_kernels_answer_where_they_were_judged_and_torch_everywhere_else(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+for (m, n), who in {(4, 6): 1, (8, 6): 2, (5, 7): 1, (4, 7): 0, (1, 1): 0}.items():
+    x, gain = draw(m, n)
+    assert mark(scaled(x, gain, add=1.0), x, gain) == who, (m, n)
+x, gain = draw(4, 6)
+assert mark(scaled(x, gain, add=2.0), x, gain, 2.0) == 0  # judged at add = 1 alone
+assert mark(scaled(x.T.contiguous().T, gain, add=1.0), x, gain) == 1  # another layout is made contiguous
+buffer = torch.randn(25)
+assert mark(scaled(buffer[1:].view(4, 6), gain, add=1.0), buffer[1:].view(4, 6), gain) == 1  # not aligned
+wide, gain = draw(4, 6, torch.float64)
+assert mark(scaled(wide, gain, add=1.0), wide, gain) == 0
+""",
+    )
+
+
+def test_no_kernel_answers_for_tensors_on_several_devices(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+class On:
+    "What is asked of a tensor, on any of many GPUs."
+    def __init__(self, device, *shape):
+        self.device, self.shape, self.dtype = torch.device(device), shape, torch.float32
+op.DEVICE = "cuda"
+def chosen(*devices):
+    x, gain = devices
+    return op._chosen({"x": On(x, 4, 6), "gain": On(gain, 4)}, {"add": 1.0})
+assert chosen("cuda:1", "cuda:1").kernel is op.kernel
+assert chosen("cuda:0", "cuda:1") is chosen("cuda:0", "cpu") is chosen("cpu", "cpu") is None
+""",
+    )
+
+
+def test_gradients_are_those_of_torch(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+x, gain = draw(4, 6)
+x.requires_grad_()
+found = scaled(x, gain, add=1.0)
+assert mark(found.detach(), x.detach(), gain) == 0
+found.sum().backward()
+assert torch.equal(x.grad, gain[:, None].expand(4, 6))
+with torch.no_grad():
+    assert mark(scaled(x, gain, add=1.0), x, gain) == 1
+import op
+try:
+    op._operator(x, gain, 1.0)
+except RuntimeError as error:
+    assert "no gradients" in str(error)
+else:
+    raise SystemExit("taken")
+""",
+    )
+
+
+def test_no_call_is_taken_for_an_earlier_one_and_nothing_is_kept_of_calls(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import op
+cases = dict(op._CASES)
+for _ in range(2):
+    for (m, n), who in {(4, 6): 1, (8, 6): 2, (6, 4): 0, (5, 7): 1, (24, 1): 0}.items():
+        for dtype, add in ((torch.float32, 1.0), (torch.float64, 1.0), (torch.float32, -1.0), (torch.float32, 1)):
+            x, gain = draw(m, n, dtype)
+            right = who if dtype is torch.float32 and add == 1 else 0
+            assert mark(scaled(x, gain, add=add), x, gain, add) == right, (m, n, dtype, add)
+        meta = scaled(x.to("meta"), gain.to("meta"), add=1.0)
+        assert meta.is_meta and meta.shape == (n, m)
+for n in range(300):
+    scaled(*draw(4, 100 + n), add=float(n))
+assert op._CASES == cases and len(cases) == len(op.KERNELS)
+first = scaled(*draw(4, 6), add=1.0)
+kept = first.clone()
+assert scaled(*draw(4, 6), add=1.0).data_ptr() != first.data_ptr() and torch.equal(first, kept)
+""",
+    )
+
+
+def test_a_zero_keeps_its_sign(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+for low, sign in ((0.0, 1.0), (-0.0, -1.0)):
+    x = torch.zeros(4)
+    op.clamp(x, low=low)
+    assert x.tolist() == [sign] * 4
+""",
+        CLAMP,
+        "import math\ndef run(x, *, low, out):\n    x.fill_(math.copysign(1.0, low))\n",
+    )
+
+
+def test_a_kernel_on_a_gpu_gets_tensors_then_scalars_then_outputs(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+op.DEVICE = "cuda"  # as one of two, of which the tensors are on the current one, or not
+entered = []
+class Entered:
+    def __init__(self, device): entered.append(device)
+    def __enter__(self): pass
+    def __exit__(self, *_): pass
+torch.cuda.device = Entered
+x, gain = torch.randn(8, 6), torch.randn(8)
+case = op._CASES[x.shape, gain.shape, 1.0]
+for current, count in ((-1, 0), (0, 1)):  # a processor's tensors say -1
+    torch.cuda.current_device = lambda: current
+    (y,) = op._by_kernel(case, {"x": x, "gain": gain}, {"add": 1.0})
+    assert y.eq(2).all() and y.shape == (6, 8) and len(entered) == count
+""",
+        stand_in="def run(x, gain, M, N, add, y):\n    assert (M, N, add) == (8, 6, 1.0)\n    y.fill_({mark})\n",
+    )
+
+
+def test_the_file_can_be_loaded_again_and_twice(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import importlib.util, op
+x, gain = draw(4, 6)
+for _ in range(2):
+    importlib.reload(op)
+    assert mark(op.scaled_transpose(x, gain, add=1.0), x, gain) == 1
+spec = importlib.util.spec_from_file_location("again", "op.py")
+again = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(again)
+again.KERNELS.clear()
+again._CASES.clear()
+assert mark(again.scaled_transpose(x, gain, add=1.0), x, gain) == 0
+assert mark(op.scaled_transpose(x, gain, add=1.0), x, gain) == mark(scaled(x, gain, add=1.0), x, gain) == 1
+""",
+    )
+
+
+def test_a_wrong_call_gets_the_error_of_torch(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+x, gain = draw(4, 6)
+try:
+    scaled(x, gain[:3], add=1.0)
+except RuntimeError as error:
+    assert "size" in str(error)
+else:
+    raise SystemExit("taken")
+""",
+    )
+
+
+@pytest.mark.slow
+def test_it_works_under_torch_compile(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+import op
+for dynamic in (False, True):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, gain: scaled(x * 2, gain, add=1.0) * 1, fullgraph=True, dynamic=dynamic)
+    for (m, n), who in {(4, 6): 1, (8, 6): 2, (4, 7): 0}.items():
+        x, gain = draw(m, n)
+        assert mark(compiled(x, gain), x * 2, gain) == who, (m, n, dynamic)
+x, gain = draw(4, 6, torch.float64)
+assert mark(compiled(x, gain), x * 2, gain) == 0
+x, gain = draw(4, 6)
+torch.library.opcheck(op._operator, (x, gain, 1.0), test_utils=("test_schema", "test_faketensor"))
+torch.library.opcheck(op._operator, draw(4, 9) + (1.0,))
+""",
+    )
+
+
+def extremes(x: torch.Tensor, **_: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.amax(dim=1).float(), x.argmax(dim=1)
+
+
+EXTREMES = Task(
+    name="extremes",
+    reference=extremes,
+    signature=Signature(
+        (Tensor("x", ("M", "N"), "bfloat16"),),
+        (Scalar("M"), Scalar("N")),
+        (Tensor("top", ("M",), role=Role.OUTPUT), Tensor("place", ("M",), "int64", role=Role.OUTPUT)),
+    ),
+    workloads={"cpu": WorkloadSet((Workload("small", {"M": 2, "N": 3}),), (Workload("held", {"M": 3, "N": 5}),), {})},
+    flops="M * N",
+)
+
+
+def test_several_outputs_of_several_dtypes(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+assert [each.tolist() for each in op.extremes(torch.zeros(2, 3, dtype=torch.bfloat16))] == [[1.0] * 2, [7] * 2]
+top, place = op.extremes(torch.eye(4, dtype=torch.bfloat16))
+assert (top.dtype, place.dtype, place.tolist()) == (torch.float32, torch.int64, [0, 1, 2, 3])
+for found in (op._operator(torch.eye(4, dtype=dtype, device="meta")) for dtype in (torch.bfloat16, torch.float64)):
+    assert [each.dtype for each in found] == [torch.float32, torch.int64]
+""",
+        EXTREMES,
+        "def run(x, *, out):\n    out[0].fill_({mark}), out[1].fill_(7)\n",
+    )
+
+
+def clamped(x: torch.Tensor, *, low: float, **_: int) -> torch.Tensor:
+    return x.clamp(min=low)
+
+
+CLAMP = Task(
+    name="clamp",
+    reference=clamped,
+    signature=Signature((Tensor("x", ("N",), role=Role.INOUT),), (Scalar("N"), Scalar("low", "float32")), ()),
+    workloads={
+        "cpu": WorkloadSet((Workload("small", {"N": 4, "low": 0.0}),), (Workload("held", {"N": 5, "low": 0.0}),), {})
+    },
+    flops="N",
+)
+
+
+def test_a_tensor_that_is_changed_in_place(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+x = torch.tensor([-1.0, 1.0, -2.0, 2.0])
+assert op.clamp(x, low=0.0) is x
+assert x.tolist() == [1.0] * 4
+y = torch.tensor([-1.0, 1.0, 3.0])
+assert op.clamp(y, low=0.0) is y
+assert y.tolist() == [0.0, 1.0, 3.0]
+wide = torch.full((8,), -1.0)
+for part in (wide[::2], wide[1:5]):  # another layout, and not aligned: torch answers in place
+    assert op.clamp(part, low=0.0) is part and part.tolist() == [0.0] * 4
+for size in (4, 3):
+    x, weights = torch.ones(size), torch.ones(size, requires_grad=True)
+    total = (x * weights).sum()
+    op.clamp(x, low=0.0)
+    try:
+        total.backward()
+    except RuntimeError as error:
+        assert "inplace" in str(error)
+    else:
+        raise SystemExit("a gradient from changed values")
+    with torch.inference_mode():
+        op.clamp(torch.ones(size), low=0.0)
+""",
+        CLAMP,
+        "def run(x, *, low, out):\n    x.fill_({mark})\n",
+    )
+
+
+@pytest.mark.slow
+def test_a_tensor_that_is_changed_in_place_under_torch_compile(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        """
+import torch, op
+for dynamic in (False, True):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: op.clamp(x, low=0.0) + 1, fullgraph=True, dynamic=dynamic)
+    for size, due in {4: 1.0, 3: 0.0}.items():
+        x = torch.full((size,), -1.0)
+        assert (compiled(x) - 1).tolist() == x.tolist() == [due] * size, (size, dynamic)
+for size in (4, 3):
+    torch.library.opcheck(op._operator, (torch.zeros(size), 0.0), test_utils=("test_schema", "test_faketensor"))
+""",
+        CLAMP,
+        "def run(x, *, low, out):\n    x.fill_({mark})\n",
+    )
+
+
+def test_the_leaders_on_single_workloads_are_known(tmp_path: Path) -> None:
+    speeds = {"even": (1.5, 1.5), "small first": (2.0, 1.2), "large first": (1.1, 1.9)}
+    with StoreBuilder(tmp_path / "run.db") as run:
+        for source, (small, large) in speeds.items():
+            proposal = run.propose(f"// {source}\nvoid run() {{}}\n")
+            right = run.evaluation(proposal.candidate, speedup=1.5)
+            timings = (make_timing("small", small), make_timing("large", large))
+            run.store.commit(proposal.step, replace(right, timings=timings))
+        run.add("// wrong\nvoid run() {}\n", speedup=None)
+        names = {ranked.candidate.candidate.source[3:].partition("\n")[0]: ranked for ranked in run.store.best(9)}
+        best = names["even"].candidate.candidate
+        others = {names[name].candidate.candidate.id for name in ("small first", "large first")}
+        assert set(leaders(run.store, besides=best)) == others
+        assert set(leaders(run.store, besides=replace(best, language="triton"))) == set()

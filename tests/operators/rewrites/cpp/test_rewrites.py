@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from operators.rewrites.cpp import CPP_REWRITES
+from operators.rewrites.library import RewriteMove
+from tests.operators.rewrites.cpp.loop_nests import BY_NAME, check, compiled
+
+# Each rewrite on at least two nests, alone or behind the moves that make it possible.
+CASES = (
+    ("gemm", ("register_tile",)),
+    ("conv1d", ("register_tile",)),
+    ("double_gemm_tn", ("register_tile", "pack", "vectorize")),
+    ("int_stats", ("vectorize", "split_accumulator")),
+    ("batched", ("register_tile", "vectorize", "pack")),
+    ("gemm_nt_bias", ("register_tile", "pack", "vectorize")),
+    ("gemm_nt_bias", ("vectorize", "register_tile")),
+    ("conv1d", ("register_tile", "vectorize")),
+    ("gemm", ("register_tile", "interchange", "pack")),
+    ("softmax", ("vectorize",)),
+    ("layernorm", ("vectorize", "hoist")),
+    ("row_stats", ("vectorize", "split_accumulator")),
+    ("layernorm", ("split_accumulator",)),
+    ("elementwise", ("vectorize",)),
+    ("outer_products", ("interchange", "tile")),
+    ("gemm", ("interchange", "vectorize")),
+    ("batched", ("promote",)),
+    ("gemm", ("interchange", "tile")),
+    ("softmax_rows", ("vector_math", "restrict")),
+    ("elementwise", ("vector_math", "restrict")),
+    ("softmax_rows", ("hoist",)),
+    ("gemm_nt_bias", ("register_tile", "unroll")),
+    ("row_stats", ("vectorize", "unroll")),
+    ("gemm", ("register_tile", "prefetch")),
+    ("batched", ("register_tile", "prefetch")),
+    ("gemm", ("parallel", "register_tile")),
+    ("layernorm", ("parallel",)),
+    ("outer_products", ("interchange", "interchange", "promote")),
+    ("outer_products", ("interchange", "interchange", "register_tile")),
+)
+
+
+def first(source: str, step: str) -> RewriteMove:
+    rewrite, _, index = step.partition(":")
+    found = [move for move in CPP_REWRITES.moves(source, threads=2) if move.rewrite == rewrite]
+    assert len(found) > int(index or 0), f"no {step} on\n{source}"
+    return found[int(index or 0)]
+
+
+@pytest.mark.parametrize(("name", "chain"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v))
+def test_rewrites_keep_results(name: str, chain: tuple[str, ...], tmp_path: Path) -> None:
+    nest = BY_NAME[name]
+    source = nest.source
+    for rewrite in chain:
+        source = CPP_REWRITES.apply(source, first(source, rewrite))
+    assert check(nest, compiled(source, tmp_path)) == ""
+
+
+def test_every_rewrite_is_tested_on_two_nests() -> None:
+    for rewrite in CPP_REWRITES.by_name:
+        assert len({name for name, chain in CASES if any(step.startswith(rewrite) for step in chain)}) >= 2, rewrite
+
+
+def test_moves_are_deterministic_and_picklable() -> None:
+    source = BY_NAME["gemm"].source
+    found = CPP_REWRITES.moves(source)
+    assert found == CPP_REWRITES.moves(source)
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
+    assert all(move.rewrite != "parallel" for move in found)
+    assert any(move.rewrite == "parallel" for move in CPP_REWRITES.moves(source, threads=4))
+
+
+def test_a_foreign_move_is_refused() -> None:
+    with pytest.raises(ValueError, match="no move"):
+        CPP_REWRITES.apply(BY_NAME["gemm"].source, RewriteMove("register_tile", "loop q", 0))
+    with pytest.raises(ValueError, match="no move"):
+        CPP_REWRITES.apply("not C++ at all", RewriteMove("restrict", "a", 0))
+
+
+@pytest.mark.parametrize("text", ["", "@#!", 'extern "C" void run() {}', "def f(): pass", "void run(" * 50])
+def test_any_text_has_moves_or_none(text: str) -> None:
+    assert CPP_REWRITES.moves(text) == ()
+
+
+def test_a_move_is_offered_once_for_a_place() -> None:
+    source = BY_NAME["gemm"].source
+    for rewrite in ("restrict", "interchange", "register_tile"):
+        move = first(source, rewrite)
+        changed = CPP_REWRITES.apply(source, move)
+        assert changed != source
+        assert move not in CPP_REWRITES.moves(changed)
+
+
+def test_tunables_have_fresh_names() -> None:
+    source = BY_NAME["gemm"].source.replace("extern", "constexpr int MR = 3;\nextern", 1)
+    changed = CPP_REWRITES.apply(source, first(source, "register_tile"))
+    assert "constexpr int MR2 = " in changed
+    assert "constexpr int MR = 3;" in changed
+
+
+def test_comments_and_head_stay() -> None:
+    nest = BY_NAME["elementwise"]
+    changed = CPP_REWRITES.apply(nest.source, first(nest.source, "vectorize"))
+    assert "// tanh of a mix" in changed
+    assert changed.startswith(nest.head)
+
+
+def test_an_order_dependent_loop_has_no_reordering_moves() -> None:
+    source = """extern "C" void run(const float* x, float* out, int64_t N) {
+  float t = 0.0f;
+  for (int64_t i = 0; i < N; ++i) { t = 0.5f * t + x[i]; out[i] = t; }
+}"""
+    assert {move.rewrite for move in CPP_REWRITES.moves(source, threads=2)} <= {"restrict", "unroll"}

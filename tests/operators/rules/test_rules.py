@@ -1,0 +1,86 @@
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+
+from evokernel.records.candidate import Candidate
+from evokernel.records.fitness import Elite, Fitness
+from evokernel.records.step import Context, Sibling
+from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
+from operators.rules.blend import Blend
+from operators.rules.tune import Tune
+from tests.support.engine import TASK
+from tests.support.fakes import TOY, toy_speed
+
+GRID = "\n".join(f"int {n} = 0;  // tune: 0 1 2 3 4 5 6 7" for n in "ABCDEF") + "\n"
+
+
+def elite(source: str, fitness: float = 0.0) -> Elite:
+    candidate = Candidate(source, "cpp")
+    return Elite(candidate, Fitness(fitness, fitness), {}, 1, "p", skeleton_hash(source))
+
+
+def context(*parents: Elite, siblings: tuple[Sibling, ...] = (), step: int = 1) -> Context:
+    return Context(
+        step=step,
+        seed=0,
+        island="one",
+        task=TASK,
+        language="cpp",
+        threads=1,
+        parents=parents,
+        siblings=siblings,
+        known=frozenset(parent.candidate.id for parent in parents),
+        tried=frozenset(),
+        credit={},
+        device_sheet={},
+    )
+
+
+def test_tune_beats_blind_search_because_it_looks_at_the_siblings() -> None:
+    def fitness(values: dict[str, int]) -> float:
+        return -sum((values[name] - 5) ** 2 for name in "ABC") / 10.0 - abs(values["D"] - 2) / 5.0
+
+    source, tune = GRID, Tune()
+    siblings = [Sibling(read_tunables(source).values, fitness(read_tunables(source).values))]
+    known = {Candidate(source, "cpp").id}
+    for step in range(60):
+        asked = replace(context(elite(source)), step=step, siblings=tuple(siblings), known=frozenset(known))
+        draft = asyncio.run(tune.propose(asked))
+        assert draft is not None
+        values = read_tunables(draft.source).values
+        known.add(Candidate(draft.source, "cpp").id)
+        siblings.append(Sibling(values, fitness(values)))
+    rng = np.random.default_rng(0)
+    blind = [max(fitness({n: int(rng.integers(8)) for n in "ABCDEF"}) for _ in range(60)) for _ in range(20)]
+    assert max(s.fitness for s in siblings if s.fitness is not None) > np.quantile(blind, 0.9)
+
+
+def test_tune_respects_constraints_and_never_repeats() -> None:
+    tune, seen, siblings = Tune(), {Candidate(TOY, "cpp").id}, []
+    for step in range(100):
+        asked = replace(context(elite(TOY)), step=step, known=frozenset(seen), siblings=tuple(siblings))
+        draft = asyncio.run(tune.propose(asked))
+        if draft is None:
+            break
+        space = read_tunables(draft.source)
+        assert space.allows(space.values)
+        name = Candidate(draft.source, "cpp").id
+        assert name not in seen
+        seen.add(name)
+        speed = toy_speed(draft.source)
+        siblings.append(Sibling(space.values, speed))
+    assert len(seen) == len(list(read_tunables(TOY).points()))
+
+
+def test_blend_takes_every_value_from_a_parent() -> None:
+    first, second = elite(TOY), elite(with_values(TOY, {"A": 8, "B": 6}))
+    for step in range(20):
+        draft = asyncio.run(Blend().propose(context(first, second, step=step)))
+        assert draft is not None
+        assert read_tunables(draft.source).values in ({"A": 1, "B": 6}, {"A": 8, "B": 3})
+        assert draft.parents == (first.candidate.id, second.candidate.id)
+
+
+def test_blend_of_twins_has_nothing_to_offer() -> None:
+    assert asyncio.run(Blend().propose(context(elite(TOY), elite(TOY)))) is None

@@ -1,0 +1,110 @@
+"""Operators of a user's own, named in a config: of the protocol of earlier versions, and of today's with defaults."""
+
+import asyncio
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from archive.journal import EmptyStep, ResultEntry
+from archive.store import Store
+from evokernel.engine.assemble import make_island, make_operators
+from evokernel.protocols import Crossover, ModelOperator, Operator, asks_model, is_crossover
+from evokernel.records.llm import Message
+from evokernel.records.step import Answer, Context, ContextNeed, Draft, OperatorKind, Prompt, UnusableReply
+from evokernel.testing.scripted import ScriptedTransport
+from operators.rules.tune import Tune
+from tests.operators.llm.specimen import cpu, for_operator
+from tests.support.engine import toy_config, toy_search
+from tests.support.fakes import InstantEvaluator
+
+OLD = {f"tests.support.old_plugins:{name}": 1.0 for name in ("Append", "Eight", "Join", "Ask")}
+
+
+class Today:
+    """Declares its kind, and leaves what has a default out."""
+
+    name, parents, kind = "today", 1, OperatorKind.MODEL
+    role = "code"
+
+    def prompt(self, context: Context) -> Prompt:
+        return Prompt((Message("user", "go"),), context, insights=(7,))
+
+    def read(self, reply: str, prompt: Prompt) -> Answer:
+        return UnusableReply(f"{reply} {prompt.insights}")
+
+    async def propose(self, context: Context) -> Draft | None:
+        return None
+
+
+class OnlyTriton(Today):
+    def supports(self, language: str) -> bool:
+        return language == "triton"
+
+
+def plugin(name: str) -> Operator:
+    config = toy_config(islands=[{"name": "one", "operators": {name: 1.0}}])
+    return make_operators(config)[name]
+
+
+def test_old_plugins_of_each_sort_take_part_in_a_search(tmp_path: Path) -> None:
+    config = toy_config(islands=[{"name": "one", "operators": OLD}], budget={"evaluations": 60})
+    with Store.open(tmp_path / "toy.db", write=True) as store:
+        model = ScriptedTransport(lambda request: "", log=store.calls)
+        search = toy_search(store, config, InstantEvaluator(), model=model)
+        asyncio.run(search.run())
+        facts = list(store.facts())
+    made = [fact.proposal for fact in facts if isinstance(fact, ResultEntry)]
+    assert {proposal.operator for proposal in made} == {"seed", *OLD}
+    nothing = [fact.no_candidate for fact in facts if isinstance(fact, EmptyStep)]
+    assert {each.operator for each in nothing} == {"tests.support.old_plugins:Eight"}
+    assert len({each.parents for each in nothing}) == len(nothing)  # asked once where it has nothing to offer
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Append", OperatorKind.RULE),
+        ("Eight", OperatorKind.TUNER),
+        ("Join", OperatorKind.CROSSOVER),
+        ("Ask", OperatorKind.MODEL),
+    ],
+)
+def test_what_an_old_plugin_is_follows_from_its_attributes(name: str, kind: OperatorKind) -> None:
+    operator = plugin(f"tests.support.old_plugins:{name}")
+    assert operator.kind is kind
+    assert (asks_model(operator), is_crossover(operator)) == (kind == "model", kind == "crossover")
+    assert operator.supports("cpp")
+    assert operator.supports("triton")
+
+
+def test_the_messages_of_an_old_plugin_are_a_prompt_and_its_reply_is_read_with_the_context() -> None:
+    operator = plugin("tests.support.old_plugins:Ask")
+    assert asks_model(operator)
+    assert operator.needs == {ContextNeed.STRANGERS}
+    context = for_operator(cpu(), "ask", parents=1, wants=frozenset())
+    prompt = operator.prompt(context)
+    assert (prompt.messages[0].text, prompt.context) == (f"change {context.parents[0].candidate.id}", context)
+    assert operator.read("A=3", prompt) == UnusableReply("no value in A=3")
+
+
+@pytest.mark.parametrize(("old", "new"), [("Matchmaker", Crossover), ("Thinker", ModelOperator)])
+def test_protocols_are_found_under_their_earlier_names(old: str, new: type) -> None:
+    assert getattr(import_module("evokernel.protocols"), old) is new
+
+
+def test_a_plugin_of_today_reads_its_own_prompt_and_may_leave_out_what_has_a_default() -> None:
+    operator = plugin(f"{__name__}:Today")
+    assert asks_model(operator)
+    assert operator.needs == frozenset()
+    assert operator.supports("cpp")
+    prompt = operator.prompt(for_operator(cpu(), "today", parents=1, wants=frozenset()))
+    assert operator.read("well", prompt) == UnusableReply("well (7,)")
+
+
+def test_an_island_leaves_a_plugin_out_that_does_not_support_its_language() -> None:
+    name = f"{__name__}:OnlyTriton"
+    island = toy_config(islands=[{"name": "one", "operators": {name: 1.0, "tune": 2.0}}]).islands[0]
+    operators = {name: plugin(name), "tune": Tune()}
+    assert make_island(island, operators, language="cpp").operators == {"tune": 2.0}
+    assert make_island(island, operators, language="triton").operators == {name: 1.0, "tune": 2.0}

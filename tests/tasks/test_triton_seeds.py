@@ -1,0 +1,112 @@
+"""The plain Triton seeds are right for any size, in Triton's interpreter, and compile for a GPU without one."""
+
+import importlib.util
+from collections.abc import Mapping
+
+import pytest
+
+from evokernel.languages.gpu.triton import TritonLanguage
+from evokernel.languages.toolchain import forge_plain
+from evokernel.records.build import Built
+from evokernel.source.tunables import read_tunables
+from evokernel.task import Task
+from evokernel.tasks import load_task
+from tests.support.due_outputs import ask, complaint
+from tests.support.interpret import Case, interpret
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+ROWS = ({"R": 1, "C": 2}, {"R": 3, "C": 37}, {"R": 5, "C": 64}, {"R": 19, "C": 70})
+PRODUCTS = ({"M": 1, "N": 1, "K": 1}, {"M": 33, "N": 35, "K": 37}, {"M": 16, "N": 64, "K": 32})
+SIZES: Mapping[str, tuple[dict[str, int], ...]] = {
+    **dict.fromkeys(("softmax", "cumsum", "rmsnorm", "add_rmsnorm", "layernorm", "silu_mul", "transpose"), ROWS),
+    "layernorm_backward": tuple({"R": sizes["R"], "C": 2 + sizes["C"]} for sizes in ROWS),
+    "cross_entropy": ({"R": 1, "V": 2}, {"R": 5, "V": 37}),
+    **dict.fromkeys(("gemm", "gemm_bias_gelu"), PRODUCTS),
+    "attention": (
+        {"B": 1, "H": 1, "S": 1, "D": 1},
+        {"B": 2, "H": 3, "S": 37, "D": 20},
+        {"B": 1, "H": 1, "S": 64, "D": 16},
+    ),
+    "embedding": ({"T": 1, "V": 1, "C": 1}, {"T": 7, "V": 11, "C": 37}, {"T": 20, "V": 3, "C": 16}),
+    "histogram": ({"N": 1, "B": 1}, {"N": 300, "B": 37}, {"N": 1000, "B": 64}),
+    "conv2d_bias_relu": (
+        {"N": 1, "C": 1, "H": 1, "W": 1, "K": 1},
+        {"N": 2, "C": 19, "H": 5, "W": 7, "K": 18},
+        {"N": 1, "C": 3, "H": 8, "W": 4, "K": 33},
+    ),
+}
+"""By task, sizes on the edges of the small blocks below; the gemm tasks share a seed."""
+SMALL = {
+    **{"BLOCK": 16, "BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "BLOCK_R": 16, "BLOCK_C": 16, "BLOCK_P": 16},
+    **{"ROWS": 8, "COLS": 32, "SHARES": 2, "PROGRAMS": 3},
+}
+MISTAKES = {
+    "rmsnorm": ("/ C + eps", "/ BLOCK + eps"),
+    "add_rmsnorm": ("tl.store(s + row * C + cols, total", "tl.store(s + row * C + cols, left"),
+    "layernorm": ("tl.where(cols < C, values - mean, 0.0)", "values - mean"),
+    "layernorm_backward": ("range(share * ROWS, R,", "range(share * ROWS, R - 1,"),
+    "silu_mul": ("tl.exp(-left)", "tl.exp(left)"),
+    "gemm_bias_gelu": ("acc * 0.5 *", "acc * 0.5 * 1.001 *"),
+    "attention": ("cols[None, :] <= rows[:, None]", "cols[None, :] < S"),
+    "transpose": ("tl.trans(tile)", "tile"),
+    "cumsum": ("carried += tl.sum", "carried = tl.sum"),
+    "embedding": ("table + token * C", "table + row * C"),
+    "histogram": ("BINS, mask=at < N", "BINS"),
+    "conv2d_bias_relu": (" & (right >= 0)", ""),
+}
+
+
+def verdicts(name: str, source: str) -> list[str | None]:
+    """What is wrong with a source on each of its task's sizes and two distributions."""
+    questions = [
+        ask(load_task(name), dims, distribution)
+        for dims in SIZES[name]
+        for distribution in load_task(name).distributions
+        if distribution in ("normal", "integers01")
+    ]
+    answers = interpret([Case(source, question.arguments, SMALL) for question in questions])
+    return [
+        left if isinstance(left, str) else complaint(question, left)
+        for question, left in zip(questions, answers, strict=True)
+    ]
+
+
+def source_of(name: str) -> str:
+    return load_task(name).seeds["triton"].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_plain_seed_is_right_for_any_size(name: str) -> None:
+    told = verdicts(name, source_of(name))
+    assert not any(told), next(filter(None, told))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_seen(name: str) -> None:
+    old, new = MISTAKES[name]
+    source = source_of(name)
+    assert old in source
+    assert any(verdicts(name, source.replace(old, new)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SIZES if name not in ("gemm", "softmax")])
+def test_a_plain_seed_compiles_for_a_gpu(name: str) -> None:
+    source = source_of(name)
+    space = read_tunables(source)
+    assert space.allows(space.values)
+    assert {"NUM_WARPS", "NUM_STAGES"} <= space.values.keys()
+    built = TritonLanguage(forge=forge_plain, compile_timeout_s=120.0).build(source, load_task(name).on("cuda"))
+    assert isinstance(built, Built), built
+    assert built.descriptor["spills"] == 0
+    assert bool(built.descriptor["tensor_cores"]) == (name in ("gemm_bias_gelu", "attention", "conv2d_bias_relu"))
+
+
+def test_every_task_is_tried() -> None:
+    from evokernel.tasks import builtin_tasks
+
+    seeds = {load_task(name).seeds["triton"] for name in builtin_tasks()}
+    assert {load_task(name).seeds["triton"] for name in SIZES} == seeds
+    task: Task = load_task("gemm_deep")
+    assert task.seeds["triton"] == load_task("gemm").seeds["triton"]
