@@ -174,19 +174,23 @@ def ground():
 def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
     """Make a clock; `busy` is what each look at the device says, `others` how many more processes it has then."""
     looks, counts = iter(busy), iter([0])
-    bench = SimpleNamespace(
-        baselines=SimpleNamespace(
-            process=baseline,
-            wake_ns=lambda ground: 0.0,
-            batch_s=0.003,
-            attach=lambda ground: ground.attach(baseline, set()),
-        ),
+    baselines = SimpleNamespace(
+        process=baseline,
+        wake_ns=lambda ground: 0.0,
+        batch_s=0.003,
+        attach=lambda ground: ground.attach(baseline, set()),
+    )
+    device = SimpleNamespace(
         timed_share=share,
-        rng=np.random.default_rng(1),
-        settings=SimpleNamespace(timeout_s=1.0),
         left_running=lambda: next(looks, False),
         quiet=lambda: "",
         conditions=lambda: {"other_processes": next(counts, others)},
+    )
+    bench = SimpleNamespace(
+        device=device,
+        workers=SimpleNamespace(baselines=baselines),
+        rng=np.random.default_rng(1),
+        settings=SimpleNamespace(timeout_s=1.0),
     )
     ground.attach(candidate, set())
     fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
