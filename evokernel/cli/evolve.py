@@ -12,7 +12,7 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
 from evokernel.cli.display.text import DIM, duration, stdout
-from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
+from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig, load_config
 from evokernel.errors import ConfigError
 from evokernel.records.events import Notice
@@ -80,7 +80,7 @@ async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
     judged = engine.state.account.results
     summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
     if ended.hung_up:
-        let_go_of_stdout()
+        discard_stdout()
     else:
         show_end(best, run, summary=summary, interrupted=bool(ended.signal))
     return ended

@@ -23,7 +23,7 @@ COLUMNS = (
     "final_high", "gain", "predicted_speedup", "model", "calls", "tokens", "cost_usd", "device_s", "parents",
     "inspirations", "rationale", "feedback", "program_hash", "skeleton", "origin",
 )  # fmt: skip
-"""The columns of `candidates_frame`, before those of the descriptor; docs/python.md says what each holds."""
+"""The columns of `candidates_frame`, before those of the descriptor; docs/python.md defines each."""
 
 
 def candidates_frame(store: Store) -> "pd.DataFrame":
@@ -43,9 +43,9 @@ def candidates_frame(store: Store) -> "pd.DataFrame":
 
 
 def curve_frame(store: Store) -> "pd.DataFrame":
-    """Return one row for each change of the leader, or of what is known of it, in the order of seq.
+    """Return one row for each change of the leader, or of its measured speed-up, in the order of seq.
 
-    It can go down: where a longer measurement of the leader took back what a short one had promised.
+    It can go down, where a longer measurement of the leader corrects a short one.
 
     Raises:
         StoreError: pandas is not installed.

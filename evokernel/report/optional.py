@@ -1,4 +1,4 @@
-"""Libraries that only notebooks need: imported where they are used, with a word on how to get them."""
+"""Libraries that only notebooks need, imported on first use with advice on their installation."""
 
 import importlib
 from typing import Any
