@@ -43,7 +43,7 @@ TASKS = {
 }
 SHORT_S, LONG_S = 0.06, 1.0
 BLOCKS = 12
-"""For the quotient of the baseline's times before and after the candidate: anything but 1 is somebody's work beside."""
+"""For the quotient of the baseline's times before and after the candidate; other load makes it differ from 1."""
 
 
 def do_bench(bound: BoundWorkload, baseline: Any, budget_s: float, times: int) -> dict[str, float]:

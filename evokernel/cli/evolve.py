@@ -87,7 +87,7 @@ async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
 
 
 def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, interrupted: bool) -> None:
-    """Print what a session leaves: the best kernel, what is proved of it, and what to do next."""
+    """Print the end of a session: the best kernel, its measurements, and the next commands."""
     console = stdout()
     larger = "" if interrupted else " and a larger budget, e.g. --budget evaluations=1000"
     if best is None:

@@ -1,5 +1,6 @@
 """A run as tables: one row for each judged candidate, and one for each change of the leader."""
 
+import importlib
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from archive.effort import StepEffort, device_s, step_efforts
 from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
-from evokernel.report.optional import needed
 from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 
@@ -24,6 +25,21 @@ COLUMNS = (
     "inspirations", "rationale", "feedback", "program_hash", "skeleton", "origin",
 )  # fmt: skip
 """The columns of `candidates_frame`, before those of the descriptor; docs/python.md defines each."""
+
+
+def needed(name: str) -> Any:
+    """Import and return a library of the extra `notebook`.
+
+    Raises:
+        StoreError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise StoreError(
+            f"this view of a run needs {name.partition('.')[0]}, which cannot be imported ({error}); "
+            "install evokernel-search[notebook]"
+        ) from None
 
 
 def candidates_frame(store: Store) -> "pd.DataFrame":

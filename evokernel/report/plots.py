@@ -12,8 +12,7 @@ from archive.store import Store
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
-from evokernel.report.frame import candidates_frame, curve_frame
-from evokernel.report.optional import needed
+from evokernel.report.frame import candidates_frame, curve_frame, needed
 from evokernel.report.status import read_status
 
 if TYPE_CHECKING:
