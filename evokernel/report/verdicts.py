@@ -13,8 +13,11 @@ class Holdout(StrEnum):
     """Result of a candidate on held-out workloads."""
 
     PASSED = "passed"
+    """Right in its final measurement."""
     FAILED = "failed"
+    """Wrong in its final measurement."""
     PENDING = "pending"
+    """Not measured finally yet."""
 
 
 class MeasurementKind(StrEnum):
