@@ -42,7 +42,7 @@ PERIOD_S = 0.05
 
 
 class Sampler(threading.Thread):
-    """Asks NVML how busy a GPU was, again and again: the share of time in which some kernel ran."""
+    """Sampler of a GPU's load by NVML: the share of time in which a kernel ran."""
 
     def __init__(self, index: int) -> None:
         super().__init__(daemon=True)
@@ -64,10 +64,11 @@ class Sampler(threading.Thread):
 
 @dataclass(frozen=True)
 class Watched:
-    """A language that notes when each of its builds was done: from then on a candidate waits for a GPU, or has one."""
+    """A language that notes the end of each build: from then on a candidate waits for a GPU, or has one."""
 
     language: Language
     built: dict[str, float] = field(default_factory=dict)
+    """Time at which each source was built, in s."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.language, name)
@@ -75,7 +76,7 @@ class Watched:
     def build(
         self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()
     ) -> Built | BuildFailure:
-        """Build, and take the time."""
+        """Build, and note the time of the end."""
         made = self.language.build(source, task, hidden=hidden)
         self.built.setdefault(source, time.monotonic())
         return made
@@ -98,7 +99,7 @@ def variants(count: int, seed: int) -> list[str]:
 
 
 async def measure(count: int, in_flight: int, gpus: int) -> dict[str, object]:
-    """Judge candidates, `in_flight` of them at once, and return what was seen."""
+    """Judge candidates, `in_flight` of them at once, and return the figures."""
     settings = EvaluationConfig(gpus=gpus).on("cuda")
     machine = this_machine()
     assert machine.gpu is not None
@@ -141,7 +142,7 @@ def report(
     busy: list[tuple[float, int]],
     queued: list[tuple[float, float]],
 ) -> dict[str, object]:
-    """Return the figures; `queued` is from when to when each candidate was built and not yet answered."""
+    """Return the figures; `queued` holds, for each candidate, the times of its build and of its answer, in s."""
     meanwhile = [share for at, share in busy if any(begin <= at <= end for begin, end in queued)]
     right = [each for each in found if each.ok]
     steps = {

@@ -1,4 +1,4 @@
-"""How far from the truth measurements of a kernel against itself are; shared by the benchmarks of all devices."""
+"""Errors of measurements of a kernel against itself; shared by the benchmarks of all devices."""
 
 import math
 import time
@@ -13,13 +13,13 @@ from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimat
 
 
 def percentiles(errors: Sequence[float]) -> dict[str, float]:
-    """Return what matters of absolute errors, in percent."""
+    """Return median, 90 % quantile and maximum of absolute errors, in percent."""
     values = 100 * np.abs(np.asarray(errors))
     return {"p50": float(np.median(values)), "p90": float(np.quantile(values, 0.9)), "max": float(values.max())}
 
 
 def repeat(clock: PairedClock, budget_s: float, times: int) -> dict[str, Any]:
-    """Measure again and again; the time of a call, errors in percent, and how often the interval held the truth."""
+    """Measure repeatedly; return time of a call, errors in percent, and share of intervals that hold the truth."""
     return in_turn({"": clock.block}, budget_s, times, systematic={"": clock.systematic_error})[""]
 
 
@@ -30,9 +30,9 @@ def in_turn(
     *,
     systematic: Mapping[str, Callable[[], float]],
 ) -> dict[str, dict[str, Any]]:
-    """Do what `repeat` does with several sources of blocks, one measurement of each in turn: they share the hour.
+    """Do as `repeat` with several sources of blocks, one measurement of each in turn, so that drift affects all.
 
-    `systematic` is the error that intervals are widened by, of the sources that have one.
+    `systematic` widens the intervals of the sources that have such an error.
     """
     found: dict[str, list[Estimate]] = {name: [] for name in sources}
     wall_s = dict.fromkeys(sources, 0.0)

@@ -1,4 +1,4 @@
-"""Whether an exported operator is right, and keeps the speed that was measured: `python benchmarks/exported.py FOLDER`.
+"""Results and speed of an exported operator against its measurement: `python benchmarks/exported.py FOLDER`.
 
 On each workload that op.py has a kernel for, it is judged by the rule of the evaluator, on the task's own
 distributions. Then the operator and the bare kernel, which writes into tensors that are there already, alternate in the
@@ -51,7 +51,7 @@ Clock = Callable[[], float]
 
 
 class Export:
-    """What a folder holds, imported, and the task it is for."""
+    """An imported export and its task."""
 
     def __init__(self, folder: Path) -> None:
         self.facts = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
@@ -81,7 +81,7 @@ class Export:
 
 
 def complaints(export: Export, workload: Workload, rng: np.random.Generator) -> Iterator[str]:
-    """Yield what is wrong with the operator's answers, and with who gave them."""
+    """Yield the faults of the operator's answers, and of the choice of kernel or torch."""
     for distribution in export.task.distributions:
         case = AdmissionVariant.drawn(export.task, workload, distribution, rng, device=export.device)
         given = {tensor.name: case.inputs[tensor.name].clone() for tensor in export.task.signature.inputs}
@@ -117,7 +117,7 @@ class Bench:
         self._kept: list[object] = []
 
     def refill(self) -> None:
-        """Put contents into all copies that they never had."""
+        """Fill all copies with new contents."""
         for views, window in zip(self._inputs, self._fresh.draw_windows(len(self._inputs)), strict=True):
             self._fresh.fill(views, window)
         settle(self.device)
@@ -153,7 +153,7 @@ class Bench:
         calls[0]()  # it may compile, which cannot be captured
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             calls[0]()
-        # results that nobody keeps would all lie in the same memory, which is in the cache
+        # discarded results would all lie in the same memory, which is in the cache
         keeping: list[Call] = [partial(lambda call: self._kept.append(call()), call) for call in calls]
         begin = partial(prelude.queue, memories)
         batch = TimedCalls(keeping, timed=len(calls), begin=begin, stopwatch=Stopwatch())
@@ -196,20 +196,20 @@ def timed(export: Export, workload: Workload, kernel: ModuleType, rng: np.random
         properties = torch.cuda.get_device_properties(0)
         prelude = Prelude(PreludeSize(properties.L2_cache_size, properties.multi_processor_count))
         own = paired(bench, *(bench.graph(calls, prelude) for calls in (bench.bare(), bench.of(export.operator))))
-        cells = told(own)
-    cells += told(called) + told(paired(bench, bare, bench.host(bench.of(compiled))))
+        cells = cells_of(own)
+    cells += cells_of(called) + cells_of(paired(bench, bare, bench.host(bench.of(compiled))))
     measured = export.measured_us(workload, kernel)
     return [*cells, *((f"{measured:.1f} us", f"{measured / own.candidate_us:.3f}x") if measured else ("-", "-"))]
 
 
-def told(found: Estimate) -> list[str]:
-    """Return a time and a ratio for people."""
+def cells_of(found: Estimate) -> list[str]:
+    """Return a time and a ratio as text."""
     ratio = Speedup.from_log(found.log_speedup, found.log_error)
     return [f"{found.candidate_us:.1f} us", f"{ratio.value:.3f}x ({ratio.low:.3f} to {ratio.high:.3f})"]
 
 
 def main() -> int:
-    """Print a row for each workload, and what is wrong."""
+    """Print a row for each workload, and all faults."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what `evokernel export` wrote, with an op.py")
     folder = parser.parse_args().folder

@@ -1,4 +1,4 @@
-"""Figures of the code as a house: how it is laid out, how it is named, how far one step walks.
+"""Figures of the code: layout, names, and the calls of one step.
 
 `python benchmarks/house.py` prints them as JSON. `--walk` adds a toy search in which one step of a rule and one of a
 model are followed (`sys.setprofile`): how many files are entered, and how often a call goes from file to file.
@@ -43,7 +43,7 @@ def sources() -> dict[str, Path]:
 
 
 def layout(modules: dict[str, Path]) -> dict[str, Any]:
-    """Return what can be counted in the text of the modules."""
+    """Return counts over the text of the modules."""
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     lengths = sorted(len(path.read_text(encoding="utf-8").splitlines()) for path in modules.values())
@@ -68,16 +68,16 @@ def layout(modules: dict[str, Path]) -> dict[str, Any]:
     }
 
 
-def room(name: str, path: Path) -> str:
-    """Return the package of a module; a module in the root of `evokernel` is a room of its own."""
+def package_of(name: str, path: Path) -> str:
+    """Return the package of a module; a module in the root of `evokernel` counts as a package."""
     if path.name == "__init__.py" or path.parent == HERE / "evokernel":
         return name
     return name.rpartition(".")[0]
 
 
 def imports(name: str, tree: ast.Module, modules: dict[str, Path]) -> Iterator[tuple[str, str]]:
-    """Yield the rooms between which a module's imports lead."""
-    here = room(name, modules[name])
+    """Yield the pairs of packages that a module's imports connect."""
+    here = package_of(name, modules[name])
     package = name if modules[name].name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
         names: list[str] = []
@@ -88,8 +88,8 @@ def imports(name: str, tree: ast.Module, modules: dict[str, Path]) -> Iterator[t
             base = ".".join([*above, *filter(None, [node.module])])
             names = [full if (full := f"{base}.{alias.name}") in modules else base for alias in node.names]
         for there in names:
-            if there in modules and room(there, modules[there]) != here:
-                yield here, room(there, modules[there])
+            if there in modules and package_of(there, modules[there]) != here:
+                yield here, package_of(there, modules[there])
 
 
 def relative(node: ast.AST) -> bool:
@@ -100,7 +100,7 @@ def relative(node: ast.AST) -> bool:
 
 
 class Walk:
-    """Follows the calls between two committed results of a search; a listener."""
+    """Listener that follows the calls between two committed results of a search."""
 
     def __init__(self, *, after: int) -> None:
         self.files: set[str] = set()
@@ -131,7 +131,7 @@ def ours(frame: FrameType) -> str | None:
 
 
 def walk(operator: str) -> dict[str, int]:
-    """Return how many files one step enters, and how often a call goes from one to another."""
+    """Return the number of files that one step enters, and of calls from one file to another."""
     from tests.support.walk import search_with
 
     followed = Walk(after=2)

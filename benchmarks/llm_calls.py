@@ -79,7 +79,7 @@ async def serve(delay_s: float) -> None:
 
 
 async def counted(port: int) -> dict[str, int]:
-    """Ask the stub for the most calls it had at once, and for their number, since it was asked last."""
+    """Return the most calls at once, and their number, since the last request to the stub."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET / HTTP/1.1\r\n\r\n")
     head = await reader.readuntil(b"\r\n\r\n")
@@ -105,8 +105,8 @@ def ensemble(store: Store, port: int, *, concurrency: int, dollars: float | None
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
     )
-    seat = ConfiguredModel.of(config, LitellmTransport(config), price=PRICE, clock=SystemClock())
-    return ModelEnsemble([seat], log=store.calls, rules=EnsembleSettings(limits=SpendingLimits(dollars=dollars)))
+    model = ConfiguredModel.of(config, LitellmTransport(config), price=PRICE, clock=SystemClock())
+    return ModelEnsemble([model], log=store.calls, rules=EnsembleSettings(limits=SpendingLimits(dollars=dollars)))
 
 
 async def part(models: ModelEnsemble, *, calls: int, first: int, port: int, delay_s: float) -> dict[str, float]:

@@ -143,7 +143,7 @@ class Write(Operator):
 
 
 class Marks:
-    """Notes when each number of candidates was reached, and the memory then."""
+    """Listener that notes time and memory at given numbers of candidates."""
 
     def __init__(self, sizes: list[int]) -> None:
         self.count = 0
@@ -174,7 +174,7 @@ def config_of(evaluations: int) -> RunConfig:
 
 
 def archipelago_of(config: RunConfig, operators: dict[str, Operator]) -> Archipelago:
-    """Return empty islands; what composes a search for users would import torch, which is no part of the loop."""
+    """Return empty islands; the assembly of a real search would import torch, which is no part of the loop."""
     islands = [
         Island(each.name, each.operators, GridArchive(each.niches.axes), RankSelector(each.selector.pressure))
         for each in config.islands
@@ -207,7 +207,7 @@ def search_on(
 
 
 def fill(path: Path, sizes: list[int], *, profiled: bool) -> list[dict[str, float]]:
-    """Run a search up to the largest size; return what was seen at each."""
+    """Run a search up to the largest size; return the figures at each."""
     marks, config = Marks(sizes), config_of(max(sizes))
     profiler = cProfile.Profile()
     with Store.open(path, write=True) as store:
@@ -227,7 +227,7 @@ def fill(path: Path, sizes: list[int], *, profiled: bool) -> list[dict[str, floa
 
 
 def resume(path: Path) -> dict[str, float]:
-    """Open a filled store, go on by one candidate, and return how long that took from the open on."""
+    """Open a filled store, go on by one candidate, and return the times from the open on."""
     marks = Marks([])
     began = time.perf_counter()
     with Store.open(path, write=True) as store:
@@ -239,7 +239,7 @@ def resume(path: Path) -> dict[str, float]:
 
 
 def peers(venv: Path, folder: Path, seconds: int) -> list[dict[str, Any]]:
-    """Run each peer for so long and return what it says of itself."""
+    """Run each peer for `seconds`; return its figures."""
     found = []
     for name in ("openevolve", "evotoolkit"):
         command = [str(venv / "bin/python"), str(HERE / "peers" / f"{name}_run.py"), str(folder / name), str(seconds)]

@@ -6,7 +6,7 @@ the time (`--quiet` leaves it out). Contents, poison and the comparison of every
 
 `--bare` says how much of the error is the machine's: in turn with the judge's measurements the same number of calls is
 made on the same buffers by a thread of this process that reads its own clock. There is no other process to wake or to
-stop, nothing is compared, and who is called candidate is a matter of words.
+stop, nothing is compared, and the names candidate and baseline are arbitrary.
 """
 
 import argparse
@@ -51,7 +51,7 @@ SUBJECTS = (
     ("gemm 96x128x64", str(MUSEUM / "tasks" / "gemm.py"), MUSEUM / "honest" / "cpp" / "gemm_plain.cpp", 0),
     ("softmax 2048x256", "softmax", MUSEUM / "honest" / "cpp" / "softmax_polynomial.cpp", 2),
 )
-"""What is printed, the task, the kernel, and which of the task's search workloads it is measured on."""
+"""Label, task, kernel, and index of the search workload."""
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 BATCH_S = 0.003
 
@@ -75,7 +75,7 @@ def open_bench(task: str) -> AbstractContextManager[CpuBench]:
 
 
 def workers_of(bench: Bench) -> CpuWorkers:
-    """Return what runs the candidates of a processor's bench."""
+    """Return the workers of a CPU bench."""
     assert isinstance(bench.workers, CpuWorkers)
     return bench.workers
 
@@ -83,14 +83,14 @@ def workers_of(bench: Bench) -> CpuWorkers:
 class Bare:
     """Calls of one kernel in a thread of this process, in blocks as the judge's. A context manager."""
 
-    def __init__(self, bench: Bench, artifact: bytes, ground: BoundWorkload, fresh: FreshInputs) -> None:
-        self._ground, self._fresh, self._rng = ground, fresh, bench.rng
+    def __init__(self, bench: Bench, artifact: bytes, bound: BoundWorkload, fresh: FreshInputs) -> None:
+        self._bound, self._fresh, self._rng = bound, fresh, bench.rng
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(artifact)
             file.flush()
             self._loop = CompiledLoop(file.name, str(workers_of(bench).pool.trampoline.path), bench.task.signature)
-        self._sets = [ground.call_arguments(each) for each in range(ground.sets)]
-        self._batch = self._loop.prepare(ground.name, self._sets, first=0, calls=ground.calls)
+        self._sets = [bound.call_arguments(each) for each in range(bound.sets)]
+        self._batch = self._loop.prepare(bound.name, self._sets, first=0, calls=bound.calls)
         own_core = (0, workers_of(bench).pool.limits.cpus)
         self._thread = ThreadPoolExecutor(1, initializer=os.sched_setaffinity, initargs=own_core)
 
@@ -106,20 +106,20 @@ class Bare:
         if self._rng.integers(2):  # which of the two is called the one with the baseline first, as the judge draws it
             halves = halves[::-1]
         (first, second), (third, fourth) = halves
-        clock_s = (first + second + third + fourth) * self._ground.calls / 1e9
+        clock_s = (first + second + third + fourth) * self._bound.calls / 1e9
         return CounterbalancedBlock((first, fourth), (second, third), clock_s)
 
     def _half(self) -> tuple[float, float]:
-        calls = self._ground.calls
+        calls = self._bound.calls
         self._do(lambda: self._loop.warm(self._sets[-1]))
-        self._fresh.fill_sets(self._ground.all_inputs(), self._fresh.draw_windows(calls))
-        self._ground.poison_all(calls)
+        self._fresh.fill_sets(self._bound.all_inputs(), self._fresh.draw_windows(calls))
+        self._bound.poison_all(calls)
         first = self._do(self._batch)
-        self._ground.poison_all(calls)
+        self._bound.poison_all(calls)
         return first / calls, self._do(self._batch) / calls
 
     def _do(self, work: Callable[[], object]) -> int:
-        """Return how long the thread was at work, in ns."""
+        """Run work in the thread; return its CPU time in ns."""
 
         def timed() -> int:
             begin = time.thread_time_ns()
@@ -148,32 +148,32 @@ def study(
         outcome = check(candidate, None, thoroughly=False)
         if outcome.status is not None:
             raise SystemExit(outcome.feedback)
-        ground = bench.timed[workload]
-        in_its_place = cast(BaselineProcess, itself.worker)  # of a baseline's process it does what is asked for here
+        bound = bench.timed[workload]
+        in_its_place = cast(BaselineProcess, itself.worker)  # has the methods of one that are used here
         mirror = BaselineTimer(in_its_place, batch_s=BATCH_S, first_call_s=120.0)
         bench.workers = replace(workers_of(bench), baselines=mirror)
-        call_s = _size_batches(ground, mirror)
-        ground.attach(candidate.worker, set())
-        fresh = FreshInputs(ground.task, ground.workload, bench.rng)
-        mirror.measure_wake_in_place(ground, fresh)
-        clock = WorkerClock(bench, candidate.worker, ground, fresh, stage=Stage.PRECISE, call_s=call_s)
+        call_s = _size_batches(bound, mirror)
+        bound.attach(candidate.worker, set())
+        fresh = FreshInputs(bound.task, bound.workload, bench.rng)
+        mirror.measure_wake_in_place(bound, fresh)
+        clock = WorkerClock(bench, candidate.worker, bound, fresh, stage=Stage.PRECISE, call_s=call_s)
         clock.block()
-        with Bare(bench, artifact, ground, fresh) as thread:
+        with Bare(bench, artifact, bound, fresh) as thread:
             sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}
             rows = in_turn(sources, budget_s, repeats, systematic={"judge": clock.systematic_error})
-        return {name: {"calls": ground.calls, **row} for name, row in rows.items()}
+        return {name: {"calls": bound.calls, **row} for name, row in rows.items()}
 
 
-def _size_batches(ground: BoundWorkload, side: BaselineTimer) -> float:
+def _size_batches(bound: BoundWorkload, side: BaselineTimer) -> float:
     """Make batches as long as a search's would be, had the kernel no faster baseline; returns s of a call."""
-    side.attach(ground)
-    side.measure_wake(ground)
-    times = [side.process.call(ground.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
-    call_s = max(min(times) - side.wake_ns(ground), 1e3) / 1e9
-    ground.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // ground.set_bytes - 1))
-    ground.resize(ground.calls + 1)
-    side.attach(ground)
-    side.measure_wake(ground)
+    side.attach(bound)
+    side.measure_wake(bound)
+    times = [side.process.call(bound.name, first_set=0, calls=1, timeout_s=20.0) for _ in range(5)]
+    call_s = max(min(times) - side.wake_ns(bound), 1e3) / 1e9
+    bound.calls = max(1, min(round(BATCH_S / call_s + 0.5), 512, (64 << 20) // bound.set_bytes - 1))
+    bound.resize(bound.calls + 1)
+    side.attach(bound)
+    side.measure_wake(bound)
     return call_s
 
 

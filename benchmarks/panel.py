@@ -22,17 +22,17 @@ TASKS = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu")
 BLOCKS = 60
 
 
-def paired(opened: CudaBench, ground: BoundWorkload, one: str, other: str) -> Speedup:
+def paired(opened: CudaBench, bound: BoundWorkload, one: str, other: str) -> Speedup:
     """Return the speed-up of the baseline `other` over `one`."""
     rng = opened.bench.rng
-    fresh = FreshInputs(ground.task, ground.workload, rng, device=ground.device)
-    sides = [opened.artifacts.baselines.batches(ground, name, timed=ground.calls) for name in (one, other)]
+    fresh = FreshInputs(bound.task, bound.workload, rng, device=bound.device)
+    sides = [opened.artifacts.baselines.batches(bound, name, timed=bound.calls) for name in (one, other)]
 
     def time_ns(side: int) -> float:
-        fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
+        fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
         order = int(rng.integers(len(sides[side])))
         torch.cuda.synchronize()
-        return sides[side][order].run_ns() / ground.calls
+        return sides[side][order].run_ns() / bound.calls
 
     blocks = []
     for _ in range(BLOCKS):
@@ -52,13 +52,13 @@ def main() -> None:
         began = time.perf_counter()
         workbench = Workbench(task, final=True, max_autotune=arguments.max_autotune)
         bench, setup_s = workbench.bench, time.perf_counter() - began
-        for ground in bench.timed:
+        for bound in bench.timed:
             first, *others = bench.panel
             for name in others:
-                found = paired(workbench.opened_bench, ground, first, name)
+                found = paired(workbench.opened_bench, bound, first, name)
                 span = f"{found.value:.3f}x ({found.low:.3f} to {found.high:.3f}) of {first}"
-                us = f"{ground.baseline_us[name]:.1f} us"
-                print(f"{task} {ground.kind} {ground.workload.name}: {name} {us}, {span}", flush=True)
+                us = f"{bound.baseline_us[name]:.1f} us"
+                print(f"{task} {bound.kind} {bound.workload.name}: {name} {us}, {span}", flush=True)
         print(f"{task}: set up in {setup_s:.1f} s", flush=True)
         workbench.close()
 

@@ -36,12 +36,12 @@ from evokernel.records.events import Event, ResultCommitted  # noqa: E402
 SHORTEST_S, LONGEST_S = 2.0, 25.0
 FATES = {"stop": 0.3, "kill": 0.5, "disk": 0.2}
 ROOM_BYTES = 6 << 20
-"""What a starved disk still takes beyond the size of the store."""
+"""Space of a full disk beyond the size of the store."""
 EVERY = 500
 
 
 class Faulty(AtOnce):
-    """Fails now and then in ways that are nobody's fault, and has compilers that take too long."""
+    """An evaluator with faults of ours and with compilers that take too long, at random."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Faulty(AtOnce):
 
 
 class Health:
-    """Says now and then how much of the machine this process holds."""
+    """Listener that prints memory, files and threads of this process after every `EVERY` results."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -89,18 +89,24 @@ def session(path: Path, candidates: int, seed: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One session: how it was to end, its exit status, how long it lasted, and what it last said of itself."""
+    """One session that has ended."""
 
     leader: int
+    """Process id, which is its session id too."""
     fate: str
+    """Key of `FATES`."""
     status: int
+    """Exit status."""
     seconds: float
+    """Its duration."""
     said: dict[str, Any]
+    """Last line of figures; empty for none."""
     error: str
+    """End of its stderr."""
 
 
 def one_session(path: Path, candidates: int, rng: random.Random) -> Ended:
-    """Start a session and see to it that it ends as drawn."""
+    """Run a session that ends as drawn."""
     fate = rng.choices(list(FATES), weights=list(FATES.values()))[0]
     most = path.stat().st_size + ROOM_BYTES if fate == "disk" and path.exists() else resource.RLIM_INFINITY
     command = [sys.executable, __file__, "--session", str(path), "--candidates", str(candidates)]

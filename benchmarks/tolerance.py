@@ -43,14 +43,14 @@ _TF32_BITS = 13
 
 @dataclass
 class Tally:
-    """Whether each answer was rejected, draw by draw, by answer and distribution."""
+    """Rejections of answers: for each answer and distribution, one truth value a draw."""
 
     honest: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
     wrong: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
 
 
 def tasks_on(device: str, only: list[str], dtypes: list[str]) -> Iterator[tuple[str, Task]]:
-    """Yield the tasks that have workloads for a device class, with what they are called here."""
+    """Yield the tasks that have workloads for a device class, with their labels."""
     for name in builtin_tasks():
         task = load_task(name)
         if not any(part in name for part in only) or device not in task.workloads:
@@ -64,7 +64,7 @@ def tasks_on(device: str, only: list[str], dtypes: list[str]) -> Iterator[tuple[
 
 
 def baseline_answers(case: AdmissionVariant) -> Iterator[tuple[str, Answers]]:
-    """Yield what each baseline of the task writes on this machine."""
+    """Yield the results of each baseline of the task on this machine."""
     allowed = case.task.precision.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
     scalars = {scalar.name: case.workload.dims[scalar.name] for scalar in case.task.signature.scalars}
@@ -162,7 +162,7 @@ def table(found: Mapping[tuple[str, str], list[bool]], distributions: tuple[str,
 
 
 def faults(tally: Tally) -> list[str]:
-    """Return what is not as it must be."""
+    """Return the wrong rejections and the wrong acceptances."""
     harmed = [
         f"an honest answer is rejected: {name} on {place}" for (name, place), out in tally.honest.items() if any(out)
     ]

@@ -1,6 +1,6 @@
-"""Writes what cli.md, config.md and museum.md here say below their mark: python docs/generate.py [--check].
+"""Generator of cli.md, config.md and museum.md here, below their mark: python docs/generate.py [--check].
 
-What stands above the mark is written by hand, and stays.
+Text above the mark is written by hand, and stays.
 """
 
 import inspect
@@ -127,7 +127,7 @@ def parts(path: str = "", model: type[Part] = RunConfig) -> Iterator[tuple[str, 
 
 
 def part_of(field: FieldInfo) -> type[Part] | None:
-    """Return the part that a setting holds, one or several of it, or None."""
+    """Return the config part in a setting, single or repeated, or None."""
     kinds = (field.annotation, *get_args(field.annotation))
     return next((kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, Part)), None)
 
@@ -229,7 +229,7 @@ def _language(name: str) -> str:
 
 
 def _move(moves: Mapping[str, Any], name: str) -> str:
-    """Return what a rewrite does; one of several of a class is told by its module, which is about them all."""
+    """Return the description of a rewrite; one of several of a class has that of its module."""
     kind = type(moves[name])
     alone = sum(type(each) is kind for each in moves.values()) == 1
     return first_line(kind if alone else sys.modules[kind.__module__])
@@ -252,7 +252,7 @@ def _axes() -> str:
 
 
 def museum() -> Iterator[str]:
-    """Yield what the heads of the museum's exhibits say, counted and listed."""
+    """Yield the heads of the museum's exhibits, counted and listed."""
     sys.path.insert(0, str(HERE.parent))  # tests are no package that is installed
     try:
         from tests.museum.counts import pieces
@@ -275,7 +275,7 @@ def page(name: str, text: str) -> str:
 
 
 def stale(folder: Path) -> dict[str, str]:
-    """Return the pages of a folder that differ from what the code says, with the text they must have."""
+    """Return the stale pages of a folder, with the text that the code gives."""
     texts = {name: (folder / name).read_text(encoding="utf-8") for name in PAGES}
     made = {name: page(name, text) for name, text in texts.items()}
     return {name: text for name, text in made.items() if text != texts[name]}

@@ -1,4 +1,4 @@
-"""Writes docs/results/DEVICE.md from the stores of runs: python docs/results.py runs/*.db
+"""Generator of docs/results/DEVICE.md from the stores of runs: python docs/results.py runs/*.db
 
 There is a page for each device that the runs were on; pages of other devices stay as they are, and say which version of
 the evaluator made them. Every figure comes from a store, and every run says how to repeat it. A store is refused whose
@@ -38,15 +38,17 @@ they did not select it. They hold for the device and the versions named with the
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run: how it stands, its winner, and the way to it from the seed."""
+    """A finished run."""
 
     status: RunStatus
     best: BestKernel
+    """The winner."""
     story: tuple[LineageStep, ...]
+    """Candidates from the seed to the winner."""
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """The device, the versions, and how candidates ran."""
+        """Device, versions, and mode of the candidates."""
         key = self.best.evaluation.key
         judged_by = f"{key.mode} mode, version {key.evaluator_version} of the evaluator"
         return self.status.run.device, self.status.run.environment, judged_by
@@ -123,7 +125,7 @@ def _run(result: Result) -> str:
         _table(
             ("workload", "kernel", "baseline", "speed-up", "share of the limit"), map(_timing, best.evaluation.timings)
         ),
-        "The way from the seed:\n\n" + "\n".join(_step(chapter) for chapter in result.story),
+        "The way from the seed:\n\n" + "\n".join(_step(step) for step in result.story),
         f"<details><summary>The kernel</summary>\n\n{_source(best.candidate)}\n\n</details>",
         "<details><summary>The config: save it as run.yaml and `evokernel evolve run.yaml`</summary>\n\n"
         f"~~~yaml\n{_config(run.config)}\n~~~\n\n</details>",
@@ -138,7 +140,7 @@ def _timing(timing: Timing) -> tuple[str, ...]:
 
 
 def _config(text: str) -> str:
-    """Return a config without the place of its store, which is of use only where it was."""
+    """Return a config without the path of its store, which holds only on that machine."""
     return "\n".join(line for line in text.strip().split("\n") if not line.startswith("store:"))
 
 
@@ -147,9 +149,9 @@ def _source(candidate: Candidate) -> str:
     return fence(shown, TAGS.get(candidate.language, ""))
 
 
-def _step(chapter: LineageStep) -> str:
-    gain = f": {chapter.gain:.3g}x over its parent" if chapter.gain else ""
-    return f"1. {_plain(chapter.operator)}: {_plain(chapter.rationale[:RATIONALE_CHARACTERS])}{gain}"
+def _step(step: LineageStep) -> str:
+    gain = f": {step.gain:.3g}x over its parent" if step.gain else ""
+    return f"1. {_plain(step.operator)}: {_plain(step.rationale[:RATIONALE_CHARACTERS])}{gain}"
 
 
 def _span(speedup: Speedup) -> str:
@@ -162,7 +164,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return words of others as one line that no renderer takes for markup."""
+    """Return untrusted text as one line without Markdown."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     for char in "\\`*_[]<>|&~#":
         line = line.replace(char, "\\" + char)

@@ -1,4 +1,4 @@
-"""What a peer's log of judged programs says: one time in seconds on each line."""
+"""Rates from a peer's log of judged programs: one time in seconds on each line."""
 
 import os
 import time

@@ -43,14 +43,14 @@ TASKS = {
 }
 SHORT_S, LONG_S = 0.06, 1.0
 BLOCKS = 12
-"""For the quotient of the baseline's times before and after the candidate: anything but 1 is somebody's work beside."""
+"""For the quotient of the baseline's times before and after the candidate; other load makes it differ from 1."""
 
 
-def do_bench(ground: BoundWorkload, baseline: Any, budget_s: float, times: int) -> dict[str, float]:
+def do_bench(bound: BoundWorkload, baseline: Any, budget_s: float, times: int) -> dict[str, float]:
     """Return the error of the quotient of two of Triton's medians that take so much GPU time together."""
     from triton.testing import do_bench as triton_bench
 
-    inputs, outputs = ground.call_arguments(0)
+    inputs, outputs = bound.call_arguments(0)
     each_ms = 1e3 * budget_s / 2
 
     def once() -> float:
@@ -72,23 +72,21 @@ def study(name: str, *, repeats: int, long: int, final: bool) -> list[dict[str, 
             outcome = check(session, None, thoroughly=False)
             if outcome.status is not None:
                 raise SystemExit(f"{name} is not right: {outcome.feedback}")
-            for ground in (each for each in bench.bench.timed if each.kind is WorkloadPurpose.SEARCH):
-                fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
-                clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.PRECISE)
+            for bound in (each for each in bench.bench.timed if each.kind is WorkloadPurpose.SEARCH):
+                fresh = FreshInputs(bound.task, bound.workload, bench.bench.rng, device=bound.device)
+                clock = session.clock(bound, fresh, baseline=bound.anchor, stage=Stage.PRECISE)
                 assert isinstance(clock, ArtifactClock)
                 clock.block()
                 blocks = [clock.block() for _ in range(BLOCKS)]
                 row = {
                     "task": name,
                     "baseline first / last": median(b.baseline_ns[0] / b.baseline_ns[1] for b in blocks),
-                    "workload": ground.workload.name,
-                    "us": ground.least_us,
-                    "calls": ground.calls,
+                    "workload": bound.workload.name,
+                    "us": bound.least_us,
+                    "calls": bound.calls,
                     "60 ms": repeat(clock, SHORT_S, repeats),
                     "1 s": repeat(clock, LONG_S, long),
-                    "do_bench": do_bench(
-                        ground, bench.bench.task.baselines["own launcher"], SHORT_S, repeats // 5 or 1
-                    ),
+                    "do_bench": do_bench(bound, bench.bench.task.baselines["own launcher"], SHORT_S, repeats // 5 or 1),
                 }
                 row["hidden us"], row["fixed us"] = clock.hidden_ns() / 1e3, clock.fixed_ns() / 1e3
                 rows.append(row)
@@ -126,9 +124,9 @@ def slower() -> dict[str, Any]:
             outcome = check(session, None, thoroughly=False)
             if outcome.status is not None:
                 raise SystemExit(outcome.feedback)
-            ground = bench.bench.timed[0]
-            fresh = FreshInputs(ground.task, ground.workload, bench.bench.rng, device=ground.device)
-            clock = session.clock(ground, fresh, baseline=ground.anchor, stage=Stage.FINAL)
+            bound = bench.bench.timed[0]
+            fresh = FreshInputs(bound.task, bound.workload, bench.bench.rng, device=bound.device)
+            clock = session.clock(bound, fresh, baseline=bound.anchor, stage=Stage.FINAL)
             clock.block()
             found = [measure(clock.block, StoppingRule(LONG_S, half_width=0.0)) for _ in range(3)]
     finally:

@@ -1,4 +1,4 @@
-"""`evokernel ask`: the next prompts of a run as files, to be answered by whoever can."""
+"""`evokernel ask`: the next prompts of a run as files, for people or programs to answer."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,16 +36,15 @@ def command(place: Path, count: int, out: Path, operators: tuple[str, ...], forc
         FolderManifest,
         write_questions,
     )
-    from evokernel.offline.prompts import look_at, prompts
+    from evokernel.offline.prompts import prompts, read_run
 
     with open_store(store_path(place)) as store:
-        outlook = look_at(store, config_of(place))
-    found = prompts(outlook, count=count, names=operators)
+        run = read_run(store, config_of(place))
+    found = prompts(run, count=count, names=operators)
     if not found:
         click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")
         return
-    run = outlook.surroundings
-    manifest = FolderManifest(outlook.run_id, run.task.name, outlook.config.language, outlook.fold.state.seq, ())
+    manifest = FolderManifest(run.run_id, run.setting.task.name, run.config.language, run.fold.state.seq, ())
     asked = [(prompt.selection.origin, prompt.messages, prompt.repeats) for prompt in found]
     made = write_questions(out, manifest, asked, force=force)
     shown = table("prompt", "operator", "island", "about")

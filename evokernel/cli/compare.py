@@ -41,7 +41,7 @@ from evokernel.report.verdicts import MeasurementKind
 LABEL_COLUMNS, WIDE_LABEL_COLUMNS, GAP = 34, 50, 2
 WIDE = 120
 BESIDE_COLUMNS, BELOW_COLUMNS = 20, 12
-"""What a run needs with its intervals beside their speed-ups, and with them below."""
+"""Columns for each run, with intervals beside the speed-ups or below them."""
 VALUE_CHARACTERS = 40
 Row = tuple[str, Sequence[Text | str]]
 
@@ -80,7 +80,7 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
 
 
 def _tables(found: Comparison, *, width: int) -> Iterator[Table]:
-    """Yield the table, in as many parts as it takes for all runs to fit."""
+    """Yield the table, split into parts where the runs do not fit side by side."""
     labels = WIDE_LABEL_COLUMNS if width >= WIDE else LABEL_COLUMNS
     room = max(BELOW_COLUMNS, width - labels)
     beside = len(found.sides) * BESIDE_COLUMNS <= room
@@ -182,7 +182,7 @@ def _spread(spread: Spread | None, said: Any) -> Text | str:
 
 
 def _lines(found: Comparison) -> Text | None:
-    """Return what follows from the numbers, in words."""
+    """Return in words what the numbers say, or None for nothing."""
     lines = [(f"note: {note}", WARN) for note in found.notes]
     if not found.comparable:
         lines.append(("so their speed-ups cannot be compared, only looked at side by side", WARN))
@@ -210,7 +210,7 @@ def _difference(found: Difference) -> tuple[str, str]:
 
 
 def _group_lines(groups: Sequence[SeedGroup]) -> Iterator[str]:
-    """Compare groups by their ranges: an interval of one run says nothing of how much runs differ among themselves."""
+    """Compare groups by their ranges; the interval of one run does not measure how much runs differ."""
     known = [(group.spreads["speedup"], group.names[0]) for group in groups if "speedup" in group.spreads]
     known = sorted(((spread, name) for spread, name in known if spread.count > 1), key=lambda each: -each[0].median)
     for (high, one), (low, other) in pairwise(known):

@@ -1,4 +1,4 @@
-"""`evokernel diff`: what differs between two candidates."""
+"""`evokernel diff`: the differences between two candidates."""
 
 from difflib import unified_diff
 from pathlib import Path

@@ -128,9 +128,9 @@ def _show(judgement: "KernelVerdict", file: Path) -> None:
 
 
 def _remarks(judgement: "KernelVerdict") -> list[str]:
-    """Return what is told of a right kernel beside its timings; of one measured anew that is in the tables."""
-    told = [each.remarks for each in judgement.evaluations if each.ok and each.key.budget is not Fidelity.FINAL]
-    return [remarks for remarks in told if remarks]
+    """Return the remarks on a right kernel; those of a final measurement are in the tables."""
+    found = [each.remarks for each in judgement.evaluations if each.ok and each.key.budget is not Fidelity.FINAL]
+    return [remarks for remarks in found if remarks]
 
 
 def _heading(judgement: "KernelVerdict", file: Path) -> Text:

@@ -12,7 +12,7 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
 from evokernel.cli.display.text import DIM, duration, stdout
-from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
+from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig, load_config
 from evokernel.errors import ConfigError
 from evokernel.records.events import Notice
@@ -80,14 +80,14 @@ async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
     judged = engine.state.account.results
     summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
     if ended.hung_up:
-        let_go_of_stdout()
+        discard_stdout()
     else:
         show_end(best, run, summary=summary, interrupted=bool(ended.signal))
     return ended
 
 
 def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, interrupted: bool) -> None:
-    """Print what a session leaves: the best kernel, what is proved of it, and what to do next."""
+    """Print the end of a session: the best kernel, its measurements, and the next commands."""
     console = stdout()
     larger = "" if interrupted else " and a larger budget, e.g. --budget evaluations=1000"
     if best is None:

@@ -1,4 +1,4 @@
-"""`evokernel fork`: a candidate and its ancestors become the beginning of a new store."""
+"""`evokernel fork`: a new store that begins with a candidate and its ancestors."""
 
 from pathlib import Path
 

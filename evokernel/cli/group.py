@@ -1,4 +1,4 @@
-"""The `evokernel` command: names of subcommands, their loading on demand, and what becomes of errors."""
+"""The `evokernel` command: names of subcommands, loading on demand, and report of errors."""
 
 import logging
 from dataclasses import dataclass
@@ -15,11 +15,14 @@ USAGE_EXIT = 2
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """Where a command lives: module, attribute, and the line that `--help` shows without importing it."""
+    """Place of a command, and its help without an import."""
 
     module: str
+    """Dotted name."""
     attribute: str
+    """Name of the command in the module."""
     help: str
+    """Line in `evokernel --help`."""
 
 
 SECTIONS: dict[str, dict[str, CommandEntry]] = {
@@ -81,7 +84,7 @@ class Refused(click.ClickException):
 
 
 class LazyCommands(click.Group):
-    """A group that imports a command's module when the command is called, and not before."""
+    """A group that imports a command's module only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in the order of `--help`."""

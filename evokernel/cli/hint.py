@@ -11,7 +11,7 @@ from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError
 
 LONGEST = 8000
-"""The longest hint, in characters: it is in every prompt from then on."""
+"""Length limit in characters: a hint is in every later prompt."""
 
 
 @click.command()

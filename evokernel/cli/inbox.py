@@ -1,4 +1,4 @@
-"""What the commands for people share: who speaks, and when a run will hear it."""
+"""Entries of the inbox from the command line: their author, and which engine takes them in."""
 
 import getpass
 from pathlib import Path
@@ -12,7 +12,7 @@ from evokernel.report.status import RunState, run_state
 
 
 def author() -> str:
-    """Return the name of the user, or nothing where the system knows none."""
+    """Return the name of the user, or an empty text where the system knows none."""
     try:
         return getpass.getuser()
     except (KeyError, ImportError, OSError):  # a user id without a name, as in containers
@@ -20,7 +20,7 @@ def author() -> str:
 
 
 def hand_in(path: Path, kind: str, payload: dict[str, Any]) -> str:
-    """Put something into the inbox of a run and return, as a clause, what happens next."""
+    """Put an entry into the inbox of a run; return, as a clause, which engine takes it in."""
     Store.inbox_put(path, kind, payload, author=author())
     with open_store(path) as store:
         running = run_state(store) is RunState.RUNNING

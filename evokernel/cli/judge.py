@@ -1,4 +1,4 @@
-"""`evokernel judge --self-test`: what cheats made for a task would come to."""
+"""`evokernel judge --self-test`: the verdicts on cheats made for a task."""
 
 import json
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def command(
             chosen,
             settings=EvaluationConfig(),
             only=only,
-            told=lambda done, of: status.update(f"judged {done} of {of} kernels"),
+            on_judged=lambda done, of: status.update(f"judged {done} of {of} kernels"),
         )
     if out is not None:
         _write(found, out)

@@ -26,60 +26,60 @@ def command(name: str, store: Path | None, everyone: bool) -> None:
     the insights it was made with and the hints in force. ID is an id, the beginning of one, `best` or `seed`.
     """
     with open_store(store) as opened:
-        chapters = story(opened, candidate_id(opened, name), everyone=everyone)
+        lineage = story(opened, candidate_id(opened, name), everyone=everyone)
     made = table("candidate", "speed-up", "gain", "operator", "why", right=(1, 2))
     if everyone:
         made = table("candidate", "speed-up", "gain", "operator", "parents", "why", right=(1, 2))
     made.columns[1].no_wrap = True
-    for chapter in chapters:
+    for step in lineage:
         cells = [
-            Text(chapter.candidate[:8], style=STRONG),
-            _speedup(chapter, chapters[-1].mode),
-            _gain(chapter),
-            _operator(chapter),
+            Text(step.candidate[:8], style=STRONG),
+            _speedup(step, lineage[-1].mode),
+            _gain(step),
+            _operator(step),
         ]
-        family = [Text(_family(chapter), style=DIM)] if everyone else []
-        made.add_row(*cells, *family, _why(chapter))
-    put(stdout(), Text(_heading(chapters, everyone), style=DIM), made)
+        family = [Text(_family(step), style=DIM)] if everyone else []
+        made.add_row(*cells, *family, _why(step))
+    put(stdout(), Text(_heading(lineage, everyone), style=DIM), made)
 
 
-def _heading(chapters: list[LineageStep], everyone: bool) -> str:
-    steps = len(chapters) - 1
-    others = {chapter.mode for chapter in chapters} - {"", chapters[-1].mode}
-    modes = f"{chapters[-1].mode} mode{' unless said' if others else ''}"
+def _heading(lineage: list[LineageStep], everyone: bool) -> str:
+    steps = len(lineage) - 1
+    others = {step.mode for step in lineage} - {"", lineage[-1].mode}
+    modes = f"{lineage[-1].mode} mode{' unless said' if others else ''}"
     if everyone:
-        return f"{chapters[-1].candidate} and its {steps} ancestors, oldest first; {modes}"
-    return f"{chapters[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
+        return f"{lineage[-1].candidate} and its {steps} ancestors, oldest first; {modes}"
+    return f"{lineage[-1].candidate}, {steps} generation{'' if steps == 1 else 's'} after its seed; {modes}"
 
 
-def _speedup(chapter: LineageStep, usual: str) -> Text:
-    if chapter.speedup is None or chapter.holdout == "failed":
-        status = "holdout failed" if chapter.holdout == "failed" else chapter.status
+def _speedup(step: LineageStep, usual: str) -> Text:
+    if step.speedup is None or step.holdout == "failed":
+        status = "holdout failed" if step.holdout == "failed" else step.status
         return Text(one_line(status), style=BAD)
-    return Text(times(chapter.speedup) + unless(usual, chapter.mode))
+    return Text(times(step.speedup) + unless(usual, step.mode))
 
 
-def _gain(chapter: LineageStep) -> Text:
-    said = (f" (said {times(chapter.predicted)})", DIM) if chapter.predicted is not None else ""
-    if chapter.gain is None:
+def _gain(step: LineageStep) -> Text:
+    said = (f" (said {times(step.predicted)})", DIM) if step.predicted is not None else ""
+    if step.gain is None:
         return Text.assemble(("-", DIM), said)
-    style = GOOD if chapter.gain >= NOTEWORTHY else BAD if chapter.gain < 1 / NOTEWORTHY else DIM
-    return Text.assemble((times(chapter.gain), style), said)
+    style = GOOD if step.gain >= NOTEWORTHY else BAD if step.gain < 1 / NOTEWORTHY else DIM
+    return Text.assemble((times(step.gain), style), said)
 
 
-def _why(chapter: LineageStep) -> Text:
-    making = chapter.making
+def _why(step: LineageStep) -> Text:
+    making = step.making
     lines = [made_by(making), *(insight_line(seq, insight) for seq, insight in making.insights)]
     lines += [f"hint: {one_line(hint.text, width=160)}" for hint in making.hints]
-    why = Text(one_line(reason(chapter.operator, chapter.rationale), width=300))
+    why = Text(one_line(reason(step.operator, step.rationale), width=300))
     return why.append("".join(f"\n{line}" for line in lines if line), style=DIM)
 
 
-def _operator(chapter: LineageStep) -> Text:
-    name = one_line(chapter.operator, width=18)
-    return Text.assemble(name, (f" ({one_line(chapter.island, width=18)})", DIM) if chapter.parents else "")
+def _operator(step: LineageStep) -> Text:
+    name = one_line(step.operator, width=18)
+    return Text.assemble(name, (f" ({one_line(step.island, width=18)})", DIM) if step.parents else "")
 
 
-def _family(chapter: LineageStep) -> str:
-    inspired = [f"({name[:8]})" for name in chapter.inspirations]
-    return " ".join([*(parent[:8] for parent in chapter.parents), *inspired])
+def _family(step: LineageStep) -> str:
+    inspired = [f"({name[:8]})" for name in step.inspirations]
+    return " ".join([*(parent[:8] for parent in step.parents), *inspired])

@@ -1,4 +1,4 @@
-"""From what a person types to a store and a candidate: a file, a config, or nothing where only one can be meant."""
+"""Resolution of a store from the command line: a file, a config, or the only store there is."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def store_path(given: Path | None) -> Path:
             moved aside are not counted.
 
     Raises:
-        StoreError: nothing, or more than one thing, can be meant.
+        StoreError: no store, or more than one, can be meant.
         ConfigError: the config cannot be used.
     """
     if given is not None:

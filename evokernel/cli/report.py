@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from evokernel import __version__
 from evokernel.cli.display.text import DIM, STRONG, clean, stdout
 from evokernel.cli.locate import open_store, store_argument
 
@@ -26,7 +27,7 @@ def command(store: Path | None, out: Path | None, show: bool) -> None:
 
     with open_store(store) as opened:
         source = opened.database.path
-        text = report_page(opened)
+        text = report_page(opened, version=__version__)
     path = out or source.with_suffix(".html")
     size = write_page(text, path)
     stdout().print(Text.assemble(clean(str(path)), (f"  {size / 1e6:.1f} MB", DIM), style=STRONG), soft_wrap=True)

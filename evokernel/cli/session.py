@@ -1,7 +1,7 @@
-"""Running one session of a search: drawing while it runs, and what signals do.
+"""One session of a search on the command line: view and signals.
 
 The first SIGINT, SIGTERM or SIGHUP finishes what is in flight; the second stops at once. A reader of the output that
-goes away counts as a SIGPIPE. Nothing is lost either way: a result is in the store before anybody hears of it.
+goes away counts as a SIGPIPE. Nothing is lost either way: a result is stored before it is reported.
 """
 
 import asyncio
@@ -23,15 +23,18 @@ SIGNAL_EXIT = 128
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """How a session ended: the reason, the signal that asked for it (0 for none), and whether work was cut off."""
+    """End of a session."""
 
     reason: str
+    """In words."""
     signal: int = 0
+    """Number of the signal that asked for it; 0 for none."""
     cut_off: bool = False
+    """True where work in flight was cancelled."""
 
     @property
     def hung_up(self) -> bool:
-        """Whether the terminal has gone, so that nobody can be told anything."""
+        """True where the terminal or the reader of the output has gone."""
         return self.signal in (signal.SIGHUP, signal.SIGPIPE)
 
     @property
@@ -41,7 +44,7 @@ class SessionEnd:
 
 
 class _Signals:
-    """The signals of one session."""
+    """Signal handlers of one session."""
 
     def __init__(self, engine: EngineView, view: SearchView, work: "asyncio.Task[str]") -> None:
         self._engine = engine
@@ -81,33 +84,33 @@ class _Signals:
         os._exit(code)
 
 
-def let_go_of_stdout() -> None:
-    """Send what is still to be written to stdout nowhere: its reader has gone, and Python would complain at exit."""
+def discard_stdout() -> None:
+    """Redirect stdout to nowhere: its reader has gone, and Python would complain at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
-async def run_session(engine: EngineView, view: SearchView, look: Callable[[], Snapshot]) -> SessionEnd:
+async def run_session(engine: EngineView, view: SearchView, take_snapshot: Callable[[], Snapshot]) -> SessionEnd:
     """Run the engine to its end while the view is kept up to date.
 
     Args:
         engine: the search.
-        view: what shows it, already on display.
-        look: takes a snapshot of the engine.
+        view: already entered.
+        take_snapshot: takes a snapshot of the engine.
 
     Raises:
-        EvokernelError: whatever the engine raises.
+        EvokernelError: from the engine.
     """
     work = asyncio.create_task(engine.run())
     with _Signals(engine, view, work) as signals:
         try:
             while not work.done():
                 await asyncio.wait([work], timeout=REDRAW_S)
-                view.tick(look())
+                view.tick(take_snapshot())
                 if view.gone and not signals.first:
                     signals.caught(signal.SIGPIPE)
-        finally:  # also when the view fails: the engine must be through with the store before it is closed
+        finally:  # also when the view fails: the engine must have ended before the store is closed
             if not work.done():
                 work.cancel()
                 await asyncio.wait([work])

@@ -1,4 +1,4 @@
-"""`evokernel tell`: answers to the prompts of `evokernel ask` come back into their run, and are judged."""
+"""`evokernel tell`: answers to the prompts of `evokernel ask`, handed to their run and judged."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ from evokernel.cli.display.tables import put, speedup_or_dash, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
 from evokernel.cli.inbox import author
 from evokernel.cli.locate import open_store, store_path
-from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, let_go_of_stdout, run_session
+from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked
 from evokernel.offline.answers import AnswerFate, TellReport, fates, tell
@@ -59,7 +59,7 @@ def command(ctx: click.Context, place: Path, folder: Path, model: str, queue: bo
         except KeyboardInterrupt:  # before the session listens to signals itself
             ctx.exit(SIGNAL_EXIT + signal.SIGINT)
         if ended.hung_up:
-            let_go_of_stdout()
+            discard_stdout()
             ctx.exit(ended.exit_code)
         exit_code = ended.exit_code or exit_code
     elif queue and told.entries:
@@ -71,7 +71,7 @@ def command(ctx: click.Context, place: Path, folder: Path, model: str, queue: bo
 
 def _settings(path: Path, given: RunConfig | None) -> tuple[RunConfig, int]:
     """Return the config to judge with, and the seq the run has now."""
-    from evokernel.offline.prompts import run_config  # a second: it brings the engine along
+    from evokernel.offline.prompts import run_config  # takes a second: it imports the engine
 
     with open_store(path) as store:
         return run_config(store, given), store.last_seq()
@@ -86,7 +86,7 @@ def _summary(told: TellReport) -> str:
 
 
 def _waiting(path: Path) -> bool:
-    """Whether something that was handed in earlier is not judged yet."""
+    """Say whether earlier answers or sources are not judged yet."""
     with open_store(path) as store:
         untaken = waiting(store.database, "answer", "source")
         return bool(untaken or store.open_leases() or store.calls.interrupted())

@@ -1,4 +1,4 @@
-"""What `evokernel export` does with `--training` and `--check`: rows to learn from, and whether they are sound."""
+"""Options `--training` and `--check` of `evokernel export`: rows to learn from, and their check."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

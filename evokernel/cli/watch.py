@@ -19,7 +19,7 @@ from evokernel.cli.display.live import JudgedLine, SearchView, make_view
 from evokernel.cli.display.text import one_line, stdout, times
 from evokernel.cli.display.watch_json import ChangeLines
 from evokernel.cli.locate import store_argument, store_path
-from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, let_go_of_stdout
+from evokernel.cli.session import SIGNAL_EXIT, SIGNALS, discard_stdout
 from evokernel.report.status import RunState
 
 LOOK_S = 0.5
@@ -61,20 +61,20 @@ def command(ctx: click.Context, store: Path | None, until_stopped: bool, as_json
     finally:
         following.close()
     if gone:
-        let_go_of_stdout()
+        discard_stdout()
         ctx.exit(SIGNAL_EXIT + signal.SIGPIPE)
     if not as_json and shown.last is not None:
         click.echo(_last_words(path, shown.last))
 
 
 class WatchedRun(Protocol):
-    """Shows what is seen at each look. A context manager."""
+    """A view of a followed store. A context manager."""
 
     last: StoreLook | None
 
     @property
     def gone(self) -> bool:
-        """Nobody reads any more."""
+        """True once the reader of the output has gone."""
         ...
 
     def show(self, look: StoreLook) -> None:
@@ -101,12 +101,12 @@ class WatchFrame:
 
     @property
     def gone(self) -> bool:
-        """Nobody reads any more."""
+        """True once the reader of the output has gone."""
         return self._view.gone
 
     def show(self, look: StoreLook) -> None:
         """Hand on what is new, and draw."""
-        self.last = look  # before it is seen: whoever then ends the view is told the same
+        self.last = look  # before it is shown: a signal in between ends with the same last words
         for seen in look.seen:
             self._view.hear(_result(seen, look))
         for note in look.notes:
@@ -131,10 +131,10 @@ class _Ended(Exception):
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Turn signals into an end in order: the terminal gets its cursor back, the file is closed."""
+    """Turn signals into `_Ended`, so that the terminal gets its cursor back and the file is closed."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        for each in before:  # the end is on its way, and must not be cut short
+        for each in before:  # a second signal must not cut the end short
             signal.signal(each, signal.SIG_IGN)
         raise _Ended(number)
 
@@ -150,14 +150,14 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _left_within(seconds: float) -> bool:
-    """Wait, and say whether the reader of the output has gone meanwhile: nothing may be written for hours."""
+    """Wait; say whether the reader of the output has gone meanwhile, since hours may pass without a write."""
     try:
         output = sys.stdout.fileno()
     except OSError:  # no file at all, as in tests
         time.sleep(seconds)
         return False
     poll = select.poll()
-    poll.register(output, 0)  # hang-ups and errors are told unasked
+    poll.register(output, 0)  # hang-ups and errors are reported in any case
     return bool(poll.poll(seconds * 1000))
 
 

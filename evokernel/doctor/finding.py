@@ -1,11 +1,11 @@
-"""What `evokernel doctor` says of one thing."""
+"""Findings of `evokernel doctor`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class FindingLevel(StrEnum):
-    """How good a finding is; `MISSING` keeps a search from running."""
+    """Level of a finding; `MISSING` keeps a search from running."""
 
     OK = "ok"
     WARNING = "warning"
@@ -14,9 +14,12 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at, what was found, and what to do where that is not good."""
+    """One check of this machine."""
 
     name: str
+    """Of the thing that was checked."""
     state: FindingLevel
     found: str
+    """In words."""
     advice: str = ""
+    """Remedy where the level is not `OK`, or a note; may be empty."""

@@ -1,4 +1,4 @@
-"""What this machine's NVIDIA GPU offers to a search, and what is missing around it."""
+"""Checks of the NVIDIA GPU and of its drivers and tools."""
 
 import importlib.metadata
 import importlib.util
@@ -22,7 +22,7 @@ _OPEN_COUNTERS = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
 
 
 def examine_gpu(machine: Machine, *, driver: Path = _DRIVER) -> Iterator[Finding]:
-    """Yield what there is to say of the GPU; one line where there is none. `driver` is the folder of the driver."""
+    """Yield the findings on the GPU; one where there is none. `driver` is the folder of the driver."""
     if machine.gpu is None:
         yield _no_gpu(machine, driver)
         return
@@ -138,7 +138,7 @@ def _opens(name: str) -> bool:
 
 
 def _neighbours(gpu: GpuFacts) -> Finding:
-    """Say who else computes on the GPU now."""
+    """List the other processes that compute on the GPU now."""
     from evokernel.evaluate.device.neighbours import compute_processes  # imports torch, which takes a second
 
     try:
@@ -153,7 +153,7 @@ def _neighbours(gpu: GpuFacts) -> Finding:
 
 
 def counters_finding(params: Path) -> Finding:
-    """Say who may read the GPU's hardware counters, by the driver's list of parameters."""
+    """Say whether everybody may read the GPU's hardware counters, by the driver's list of parameters."""
     if not params.is_file():
         return Finding("counters", FindingLevel.OK, "the driver does not say who may read hardware counters")
     if not counters_refused(params):

@@ -1,4 +1,4 @@
-"""What this machine offers to a search, and what is missing: one finding for each thing, with what to do about it."""
+"""Checks of this machine: a finding with advice for each thing that a search needs."""
 
 import importlib.metadata
 import importlib.util
@@ -49,7 +49,7 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    """Say where the four packages come from: from one place, or something shadows one of them."""
+    """Say whether the four packages come from one place; otherwise something shadows one of them."""
     places = {name: _origin(name) for name in PACKAGES}
     missing = [name for name, place in places.items() if place is None]
     found = ", ".join(f"{name}: {place or 'not found'}" for name, place in places.items())

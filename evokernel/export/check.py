@@ -1,4 +1,4 @@
-"""Runs the files of an export once: in a process of their own, confined, without evokernel, against the reference."""
+"""Trial of an export: its files run once, confined and without evokernel, against the reference."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ for place, result in enumerate(results):
 
 
 def check_exported(folder: Path, task: Task) -> str:
-    """Run the kernel through its `kernel.py` and `op.py` on a held-out workload; return what is wrong, or nothing."""
+    """Run the kernel through its `kernel.py` and `op.py` on a held-out workload; return its fault, or nothing."""
     workloads = next(iter(task.workloads.values()))
     workload = min(workloads.holdout, key=task.bytes_at)
     with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
@@ -62,7 +62,7 @@ def check_exported(folder: Path, task: Task) -> str:
 
 
 def check_reference(texts: Mapping[str, str]) -> str:
-    """Import reference.py with nothing beside it but these texts; return what is wrong, or nothing."""
+    """Import reference.py with nothing beside it but these texts; return its fault, or nothing."""
     packages = Path(torch.__file__).parent.parent
     script = f"import sys; sys.modules['evokernel'] = None; sys.path[:0] = ['.', {str(packages)!r}]; import reference"
     with tempfile.TemporaryDirectory(prefix="evokernel-export-") as name:
@@ -75,7 +75,7 @@ def check_reference(texts: Mapping[str, str]) -> str:
 
 
 def _run_alone(folder: Path, script: str, packages: Path) -> str:
-    """Run a script in a folder, confined, without evokernel; return what is wrong, or nothing."""
+    """Run a script in a folder, confined, without evokernel; return its fault, or nothing."""
     (folder / "check.py").write_text(script, encoding="utf-8")
     done = run_confined(
         [sys.executable, "-I", "-B", "check.py"],

@@ -1,4 +1,4 @@
-"""The helper of the language `cuda` as part of a file that works without evokernel."""
+"""Helper of the language `cuda`, written into a file that works without evokernel."""
 
 import ast
 import inspect
@@ -44,7 +44,7 @@ def with_helper(source: str) -> str:
     """Return a source in the language `cuda` with the helper in place of the line that imports it.
 
     Raises:
-        LanguageError: it has no such line, so it is not in that language.
+        LanguageError: the source does not import the helper.
     """
     imports = [node for node in ast.parse(source).body if ast.unparse(node) == HELPER_IMPORT]
     if not imports:
@@ -57,7 +57,7 @@ def with_helper(source: str) -> str:
 
 
 def helper_text() -> str:
-    """Return a definition of `Module` that needs nothing of evokernel."""
+    """Return a definition of `Module` that does not import evokernel."""
     imported = {
         node.module: [each.name for each in node.names] for node in _imports_of_ours(inspect.getsource(cuda_module))
     }
@@ -75,7 +75,7 @@ def _imports_of_ours(text: str) -> list[ast.ImportFrom]:
 
 
 def _body(module: ModuleType) -> str:
-    """Return a module's text as the body of a function, without its docstring and its imports of modules of ours."""
+    """Return a module's text as the body of a function, without its docstring and its relative imports."""
     text = inspect.getsource(module)
     left_out = {
         number

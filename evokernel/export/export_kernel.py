@@ -1,4 +1,4 @@
-"""A kernel as files that work without evokernel: proved once more, written, and run from the files themselves."""
+"""Export of a kernel: judged once more, written as files, and run from these files."""
 
 import json
 import os
@@ -32,57 +32,61 @@ _NO_REFERENCE = (
     "needs nothing of evokernel"
 )
 _LOOKED_AT = 200
-"""So many of the best in all are looked at for leaders on single workloads."""
+"""Number of the best kernels that are searched for leaders on single workloads."""
 _SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
 
 
 class NotExported(EvokernelError):
-    """A kernel did not hold when it was measured again, or its files do not work."""
+    """A kernel failed its second measurement, or its files do not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedKernel:
-    """What was written and what was measured for it."""
+    """An export and its measurement."""
 
     folder: Path
     candidate: str
+    """Its id."""
     speedup: Speedup
+    """Over the fastest baseline, in `evaluation`."""
     evaluation: Evaluation
+    """The final measurement before the export."""
     files: tuple[str, ...]
+    """Names."""
     tried: bool
-    """Whether the files themselves were run; those of a GPU kernel hold the very text that was judged."""
+    """True where the files themselves were run; those of a GPU kernel hold the text that was judged."""
     others: tuple[str, ...] = ()
-    """The candidates that lead on single workloads and came along."""
+    """Ids of exported candidates that lead on single workloads."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Those that would have, and why they did not hold, by id."""
+    """Reason of failure for each other leader, by id."""
     no_operator: str = ""
-    """Why there is no op.py, if there is none."""
+    """Reason why there is no op.py; empty where there is one."""
 
 
 def export(store: Store, name: str, *, out: Path, per_workload: bool = False) -> ExportedKernel:
-    """Write a kernel of a run to a folder, after it has held once more on held-out inputs with fresh seeds.
+    """Write a kernel of a run to a folder, after it passed once more on held-out inputs with fresh seeds.
 
     Args:
         store: opened for reading.
         name: id of the candidate, or its beginning.
         out: the folder; must be new, empty, or an earlier export.
-        per_workload: also take those that lead on single workloads along, each after it has held as well.
+        per_workload: also export leaders on single workloads, each after the same measurement.
 
     Raises:
-        StoreError: there is no such kernel, or the store does not say how it was judged.
+        StoreError: there is no such kernel, or the store lacks the config it was judged by.
         TaskError: the task has changed since.
-        NotExported: it does not hold, or the files do not work on their own.
+        NotExported: it fails on held-out inputs, or the files do not work on their own.
     """
     _check_folder(out)
     found, run = portrait(store, name), run_facts(store)
     candidate, config = found.stored.candidate, _config(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
-    judgement = _judged_anew(found, config)
+    judgement = _judge_again(found, config)
     if not judgement.ok:
         raise NotExported(f"{candidate.id} was not exported: {_complaint(judgement)}")
     judgements, left_out = {KERNEL: judgement}, dict[str, str]()
     for other in leaders(store, besides=candidate) if per_workload else ():
-        again = _judged_anew(portrait(store, other), config)
+        again = _judge_again(portrait(store, other), config)
         if again.ok:
             judgements[f"{KERNEL}_{other}"] = again
         else:
@@ -106,7 +110,7 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
     )
 
 
-def _judged_anew(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
+def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
     return judge(
         found.stored.candidate,
         config.task,
@@ -124,7 +128,7 @@ def _complaint(judgement: KernelVerdict) -> str:
 
 
 def leaders(store: Store, *, besides: Candidate) -> list[str]:
-    """Return the candidates that were fastest on some workload, by the low end of their speed-ups there."""
+    """Return the ids of candidates that lead on some workload, by the low end of their speed-ups there."""
     lead: dict[str, tuple[float, str]] = {}
     for ranked in store.best(_LOOKED_AT):
         candidate = ranked.candidate.candidate
@@ -149,7 +153,7 @@ def _config(run: RunFacts) -> RunConfig:
 
 
 def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) -> None:
-    """Write all files or none: they are made aside, and `check` says what is wrong with the folder, or nothing."""
+    """Write all files or none, from a temporary folder; `check` returns its fault, or nothing."""
     out.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
@@ -187,7 +191,7 @@ def _origin(store: Store, judgement: KernelVerdict, config: RunConfig) -> dict[s
     return {
         "candidate": name,
         "program_hash": found.stored.program_hash,
-        "lineage": [asdict(chapter) for chapter in story(store, name)],
+        "lineage": [asdict(step) for step in story(store, name)],
         "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[language]),
         "evaluations": portrait_document(found)["evaluations"],
     }

@@ -1,4 +1,4 @@
-"""The files of an export as texts, by language: the kernel, what builds or checks it, and what is proved of it."""
+"""Files of an export as texts, by language: kernel, build or test, and README with the measurements."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from evokernel.task import Role, Task
 
 Texts = dict[str, str]
 KERNEL = "kernel"
-"""The name of the module that the best kernel lies in."""
+"""Name of the module of the best kernel."""
 
 
 _KINDS = {
@@ -28,13 +28,13 @@ def export_files(
 ) -> Texts:
     """Return all files of an export but its provenance.
 
-    With a reference an operator of PyTorch comes along, and a test of a GPU kernel.
+    With a reference they include an operator of PyTorch, and a test of a GPU kernel.
 
     Args:
         task: with the workloads of one class of devices.
-        judgements: by the name of the module of each kernel; the first is the best, and is called `KERNEL`.
+        judgements: by module name of each kernel; the first is the best, named `KERNEL`.
         config: of the run.
-        reference: the files of `reference_files`; none where it cannot be written down.
+        reference: the files of `reference_files`; empty where the reference cannot be written.
     """
     texts = Texts()
     for module, judgement in judgements.items():
@@ -49,7 +49,7 @@ def export_files(
 
 
 def _kernel_files(task: Task, judgement: KernelVerdict, module: str) -> Texts:
-    """Return the files of one kernel alone: a module of this name, and what it builds."""
+    """Return the files of one kernel alone: its module, and its source where that is another file."""
     source = judgement.candidate.source
     match judgement.candidate.language:
         case "cpp":
@@ -60,7 +60,7 @@ def _kernel_files(task: Task, judgement: KernelVerdict, module: str) -> Texts:
 
 
 def _rows(task: Task, texts: Texts, *, beside: Sequence[str]) -> str:
-    """Return the rows of a README on the files that not every export has; `beside` are those of the reference."""
+    """Return the rows of a README on optional files; `beside` are those that the reference imports."""
     what = dict.fromkeys(beside, "what `reference.py` imports") | {
         "op.py": f"`{op_name(task)}`, an operator of PyTorch: the kernel where it was judged, torch everywhere else",
         "reference.py": "what is to be computed, in torch",
@@ -103,7 +103,7 @@ def compiler_flags(environment: str) -> tuple[str, ...]:
 
 
 def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
-    """Return what every README says of the measurement, by placeholder."""
+    """Return the measurement for a README, by placeholder."""
     evaluation, identity = judgement.last, judgement.identity
     speedup = combined_speedup(evaluation.timings)
     rows = ["| workload | kernel | baseline | speed-up | 95 % interval |", "|---|---|---|---|---|"]

@@ -1,4 +1,4 @@
-"""The reference of a task as files that work without evokernel and without the file of the task."""
+"""Reference of a task as files that need neither evokernel nor the task file."""
 
 import ast
 import inspect
@@ -10,16 +10,16 @@ from evokernel.scaffold.user_file import is_source
 
 REFERENCE = "reference.py"
 OWN_NAMES = frozenset({"kernel", "op", "reference", "test_kernel"})
-"""Names of modules that an export has itself."""
+"""Names of modules in every export."""
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _HEAD = '"""What is to be computed: the reference that the kernels were judged by."""\n'
 
 
 def reference_files(function: Callable[..., Any]) -> dict[str, str]:
-    """Return reference.py, which defines `reference` and what it needs of its own file, and the files it imports.
+    """Return reference.py, which defines `reference` and the names it uses, and the user files it imports.
 
-    Those are the ones that a task of `evokernel init` was made from. Nothing is returned where the function cannot be
-    written down: a lambda, a function inside another, or one that needs evokernel.
+    Such files are those that a task of `evokernel init` was made from. The result is empty where the function cannot
+    be written: a lambda, a function inside another, or one that imports evokernel.
     """
     try:
         source = "".join(inspect.findsource(function)[0])
@@ -67,7 +67,7 @@ def _names(node: ast.stmt) -> Iterator[str]:
 
 
 def _imports(node: ast.stmt, needed: set[str]) -> Iterator[str]:
-    """Yield what a statement imports of what is needed, each as a line of its own."""
+    """Yield the needed imports of a statement, each as a line of its own."""
     if isinstance(node, _IMPORTS):
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
         for alias, name in zip(node.names, _names(node), strict=True):
@@ -79,7 +79,7 @@ def _imports(node: ast.stmt, needed: set[str]) -> Iterator[str]:
 
 
 def _is_ours(node: ast.stmt) -> bool:
-    """Whether a statement imports something of evokernel, or of the folder of the task."""
+    """Say whether a statement imports from evokernel, or from the folder of the task."""
     match node:
         case ast.ImportFrom(module=module, level=level):
             return level > 0 or str(module).partition(".")[0] == "evokernel"

@@ -1,4 +1,4 @@
-"""What the files of an export are written from: templates, and a signature as Python text."""
+"""Templates of exported files, and a signature as Python text."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def fill(template: str, /, **values: str) -> str:
-    """Return a template of ours with a text for each placeholder. Raises `KeyError` where one is missing."""
+    """Return a template with a text for each placeholder. Raises `KeyError` where one is missing."""
     return Template((_TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
 
 
@@ -33,21 +33,21 @@ def written(task: Task) -> list[Tensor]:
     return [tensor for tensor in task.signature.tensors if tensor.role is not Role.INPUT]
 
 
-def told_by_shapes(task: Task) -> dict[str, tuple[str, int, int]]:
-    """Return the dimensions that the shapes of the inputs tell: in which tensor, at which place, and times what."""
-    told: dict[str, tuple[str, int, int]] = {}
+def dimensions_in_shapes(task: Task) -> dict[str, tuple[str, int, int]]:
+    """Return the dimensions in shapes of inputs: tensor, axis and factor of each."""
+    found: dict[str, tuple[str, int, int]] = {}
     for tensor in task.signature.inputs:
         for place, extent in enumerate(tensor.shape):
             match = re.fullmatch(r"(?:(\d+) \* )?([A-Za-z_]\w*)", str(extent))
             if match:
-                told.setdefault(match[2], (tensor.name, place, int(match[1] or 1)))
-    return told
+                found.setdefault(match[2], (tensor.name, place, int(match[1] or 1)))
+    return found
 
 
 def numbers_of(task: Task) -> dict[str, str]:
-    """Return the scalars that no shape tells, with their types in Python."""
-    told = told_by_shapes(task)
-    return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in told}
+    """Return the scalars that are in no shape, with their types in Python."""
+    found = dimensions_in_shapes(task)
+    return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in found}
 
 
 def example_arguments(task: Task, *, device: str) -> str:
@@ -63,6 +63,6 @@ def example_arguments(task: Task, *, device: str) -> str:
 
 
 def op_name(task: Task) -> str:
-    """Return the name of the operator: the task's, as Python can say it."""
+    """Return the name of the operator: the task's, as a Python identifier."""
     name = re.sub(r"\W", "_", task.name)
     return name if name.isidentifier() else f"op_{name}"

@@ -1,11 +1,11 @@
-"""An export as an operator of PyTorch: which kernel answers for which shapes, and torch for all others."""
+"""Export as an operator of PyTorch: a kernel for each known shape, torch for all others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.config.run import DEVICE_OF
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
-from evokernel.export.template_text import example_arguments, fill, numbers_of, op_name, told_by_shapes, written
+from evokernel.export.template_text import dimensions_in_shapes, example_arguments, fill, numbers_of, op_name, written
 from evokernel.records.evaluation import Speedup
 from evokernel.task import Role, Task, Tensor, Workload
 
@@ -14,22 +14,24 @@ ALIGNMENTS = {"cpu": 64, "cuda": 256}
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The kernel for one workload: the module it lies in, and how fast it was there, if that was timed alone."""
+    """The kernel for one workload."""
 
     workload: Workload
     module: str
+    """Name of the module that holds it."""
     speedup: Speedup | None
+    """On that workload; None where it was not timed alone."""
 
 
 def winners(task: Task, judgements: Mapping[str, KernelVerdict]) -> list[Winner]:
-    """Return which kernel answers on which workload.
+    """Return the kernel for each workload.
 
-    On each search workload the fastest, by the low end of its speed-up. On held-out ones, which are timed together,
+    A search workload gets the fastest, by the low end of its speed-up. Held-out ones, which are timed together, get
     the kernel that is fastest there, if it is faster than the baselines: an operator must not slow its user down.
 
     Args:
         task: with the workloads of one class of devices.
-        judgements: by the name of the module of each kernel, each right on all workloads.
+        judgements: by module name of each kernel, each right on all workloads.
     """
     workloads = next(iter(task.workloads.values()))
     found = []
@@ -57,7 +59,7 @@ def op_file(task: Task, judgements: Mapping[str, KernelVerdict]) -> str:
         inputs=_rows(task.signature.inputs),
         inouts=repr(tuple(changed)),
         outputs=_rows(outputs),
-        told=repr(told_by_shapes(task)),
+        told=repr(dimensions_in_shapes(task)),
         description=task.description or task.name,
         name=op_name(task),
         namespace=f"evokernel_{candidate.id}",
@@ -100,7 +102,7 @@ def _schema(task: Task) -> str:
 
 
 def _returned(changed: Sequence[str], outputs: Sequence[Tensor]) -> str:
-    """Return what the operator's user gets: the changed inputs, and `made`, which is one tensor or several."""
+    """Return the operator's result as text: the changed inputs, and `made`, which is one tensor or several."""
     if not changed:
         return "made" if len(outputs) == 1 else "tuple(made)"
     if not outputs:

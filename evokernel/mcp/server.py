@@ -1,4 +1,4 @@
-"""A run as tools for agents, by the Model Context Protocol: look, propose a kernel, hear the verdict.
+"""A run as tools for agents, by the Model Context Protocol: read it, propose a kernel, get the verdict.
 
 Nothing here judges or writes facts: a proposal goes into the inbox, and an engine on the same store does the rest.
 """
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 SOURCE_LIMIT_CHARACTERS = 1_000_000
 MOST_ELITES = 100
-_TOLD = ("task", "device", "guide", "constraints", "best", "hints")
+_SECTIONS = ("task", "device", "guide", "constraints", "best", "hints")
 _WAITS = "it waits for an engine: a running `evokernel evolve` takes it in, otherwise start one on this store"
 _IN_FLIGHT = "it is in flight: an engine has taken it in and judges it; ask again, or start `evokernel evolve` again"
 _INSTRUCTIONS = (
@@ -41,7 +41,7 @@ _INSTRUCTIONS = (
 
 
 def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
-    """Return a server on a store; with a config, that one says what the task is.
+    """Return a server on a store; a config replaces the one in the store.
 
     Raises:
         StoreError: there is no store, or no run in it.
@@ -52,12 +52,12 @@ def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
     run = RunTools(path, config)
     server: MCPServer[Any] = MCPServer("evokernel", instructions=_INSTRUCTIONS, log_level="WARNING")
     for tool in (run.task, run.elites, run.lineage, run.source, run.propose, run.verdict):
-        server.add_tool(_heard(tool))
+        server.add_tool(_with_tool_errors(tool))
     return server
 
 
 class RunTools:
-    """The tools. Each call opens the store anew, for it may come from any thread and the store moves on."""
+    """Tools of the server. Each call opens the store anew: it may come from any thread, and the store grows."""
 
     def __init__(self, path: Path, config: RunConfig | None) -> None:
         self._path = path
@@ -66,15 +66,15 @@ class RunTools:
     def task(self) -> str:
         """Return what a kernel must compute, on which device and inputs, and how it is written (the contract)."""
         from evokernel.engine.context import context_for
-        from evokernel.offline.prompts import look_at  # seconds, for it loads the task: only where it is asked for
+        from evokernel.offline.prompts import read_run  # takes seconds: it loads the task
 
         with contextlib.redirect_stdout(sys.stderr), self._open() as store:  # stdout belongs to the protocol
-            outlook = look_at(store, self._config)
-        nobody = Selection(outlook.next_step, "", "", ())
-        sections = sections_of(context_for(nobody, outlook.fold, setting=outlook.surroundings), frozenset())
-        told = [section for section in sections if section.name in _TOLD]
-        present = {section.name for section in told}
-        return fill("\n\n".join(place(name) for name in _TOLD if name in present), told, [], GROUPS)
+            run = read_run(store, self._config)
+        no_operator = Selection(run.next_step, "", "", ())
+        sections = sections_of(context_for(no_operator, run.fold, setting=run.setting), frozenset())
+        shown = [section for section in sections if section.name in _SECTIONS]
+        present = {section.name for section in shown}
+        return fill("\n\n".join(place(name) for name in _SECTIONS if name in present), shown, [], GROUPS)
 
     def elites(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the n fastest correct kernels, best first: id, speed-up over the fastest baseline, where it came from.
@@ -91,7 +91,7 @@ class RunTools:
         `id` is an id, the beginning of one, `best` or `seed`.
         """
         with self._open() as store:
-            return [asdict(chapter) for chapter in story(store, candidate_id(store, id))]
+            return [asdict(step) for step in story(store, candidate_id(store, id))]
 
     def source(self, id: str) -> str:
         """Return the source of a kernel, given by id, the beginning of one, `best` or `seed`."""
@@ -107,7 +107,7 @@ class RunTools:
             raise ConfigError(f"a source has 1 to {SOURCE_LIMIT_CHARACTERS} characters, this one has {len(source)}")
         with self._open() as store:
             identity = store.identity()
-            assert identity is not None  # the server was not made without
+            assert identity is not None  # `make_server` refuses a store without a run
             candidate = Candidate(source, identity.language)
             if self._found(store, candidate.id) is not None:
                 return {"candidate": candidate.id, "next": "it was proposed before; ask for its verdict"}
@@ -151,17 +151,17 @@ class RunTools:
         return {Candidate(each.source, each.language or language).id: each.taken_seq for each in handed_in}
 
 
-def _heard(tool: Callable[P, T]) -> Callable[P, T]:
-    """Return a tool whose errors of ours reach the agent in words."""
+def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
+    """Return a tool that reports our errors to the agent in words."""
 
     @functools.wraps(tool)
-    def heard(*args: P.args, **kwargs: P.kwargs) -> T:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return tool(*args, **kwargs)
         except EvokernelError as error:
             raise ToolError(str(error)) from error
 
-    return heard
+    return wrapped
 
 
 def _not_judged(*, taken: bool) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _not_judged(*, taken: bool) -> dict[str, Any]:
 
 
 def _elite(found: CandidateDetails) -> dict[str, Any]:
-    proposal, speedup = found.proposal, _searched(found)
+    proposal, speedup = found.proposal, _search_speedup(found)
     return {
         "candidate": found.stored.candidate.id,
         "speedup": speedup["value"] if speedup else None,
@@ -192,7 +192,7 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
         "status": judged["status"],
         "reached": judged["stage"],
         "feedback": judged["feedback"],
-        "speedup": _searched(found) if verdicts.failure is None else None,
+        "speedup": _search_speedup(found) if verdicts.failure is None else None,
         "holdout": verdicts.holdout.value,
         "workloads": [
             {
@@ -208,8 +208,8 @@ def _verdict(found: CandidateDetails) -> dict[str, Any]:
     }
 
 
-def _searched(found: CandidateDetails) -> dict[str, float | None] | None:
-    """Return the speed-up on the search workloads: those held out are nobody's to work for."""
+def _search_speedup(found: CandidateDetails) -> dict[str, float | None] | None:
+    """Return the speed-up on the search workloads; held-out ones must not guide proposals."""
     if found.verdicts.search is None:
         return None
     return speedup_document(combined_speedup(found.verdicts.search.timings))

@@ -1,4 +1,4 @@
-"""Answers from a folder on their way into a run: through its inbox, each once; and what the run made of them."""
+"""Answers in a folder: each handed to a run once, through its inbox; and their results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,50 +15,51 @@ from evokernel.records.evaluation import Speedup, combined_speedup
 
 @dataclass(frozen=True, slots=True)
 class TellReport:
-    """What became of a folder: entries of the inbox by name, what was told before, what is open, what is no answer.
-
-    `refused` says why, by name.
-    """
+    """Answers of a folder by name, sorted by what was done with them."""
 
     entries: Mapping[str, int]
+    """Answers handed in, with their numbers in the inbox."""
     before: tuple[str, ...]
+    """Answers handed in earlier."""
     open: tuple[str, ...]
+    """Prompts without an answer."""
     refused: Mapping[str, str]
+    """Files that are no answer, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFate:
-    """What a run made of one answer: a candidate with its status and speed-up, or words.
-
-    `status` is that of the evaluation, or `noted`, `unusable`, `left alone`, `waits`; `text` is feedback, title or
-    reason.
-    """
+    """Result of one answer in its run."""
 
     status: str
+    """That of the evaluation, or `noted`, `unusable`, `left alone`, `waits`."""
     candidate: str = ""
+    """Id; empty for an answer that gave none."""
     speedup: Speedup | None = None
+    """Over the fastest baseline; None for a kernel that is not right."""
     text: str = ""
+    """Feedback, title of an insight, or reason."""
 
 
 def tell(path: Path, folder: Path, *, config: RunConfig, model: str = "", author: str = "") -> TellReport:
-    """Hand the answers in a folder to a run, and note in the folder which were.
+    """Hand the answers in a folder to a run, and note them in the manifest.
 
     Args:
         path: the store.
-        folder: what `evokernel ask` wrote, with answers.
-        config: that of the run, or what it will be.
-        model: who has answered.
-        author: who hands the answers in.
+        folder: written by `evokernel ask`, with answers.
+        config: that of the run, or of its next session.
+        model: name of the model, person or program that answered.
+        author: name of the user.
 
     Raises:
-        ConfigError: the folder cannot be used, or the config lacks an operator or an island that was asked for.
+        ConfigError: the folder cannot be used, or the config lacks an operator or an island of a prompt.
         StoreError: the prompts are of another run, or the store cannot be written.
     """
     manifest = read_manifest(folder)
     known = _check(path, manifest, config)
     questions = list(manifest.questions)
     entries: dict[str, int] = {}
-    before, left, refused = [], [], {}
+    before, unanswered, refused = [], [], {}
     for place, question in enumerate(questions):
         try:
             reply = read_reply(folder, question)
@@ -67,7 +68,7 @@ def tell(path: Path, folder: Path, *, config: RunConfig, model: str = "", author
             continue
         digest = question.digest(reply)
         if not reply:
-            left.append(question.name)
+            unanswered.append(question.name)
         elif digest in known:
             before.append(question.name)
         else:
@@ -77,11 +78,11 @@ def tell(path: Path, folder: Path, *, config: RunConfig, model: str = "", author
         if reply and digest not in question.told:
             questions[place] = replace(question, told=(*question.told, digest))
     _note(folder, replace(manifest, questions=tuple(questions)))
-    return TellReport(entries, tuple(before), tuple(left), refused)
+    return TellReport(entries, tuple(before), tuple(unanswered), refused)
 
 
 def answer_payload(question: PromptFile, reply: str, *, model: str) -> dict[str, object]:
-    """Return what goes into the inbox for an answer."""
+    """Return the entry of the inbox for an answer."""
     origin = question.origin
     return {
         "operator": origin.operator,
@@ -96,12 +97,12 @@ def answer_payload(question: PromptFile, reply: str, *, model: str) -> dict[str,
 
 
 def fates(store: Store, entries: Sequence[int], *, after: int) -> dict[int, AnswerFate]:
-    """Return what became of answers, by their number in the inbox.
+    """Return the results of answers, by their number in the inbox.
 
     Args:
         store: open.
-        entries: the answers.
-        after: the seq the run had before they were handed in.
+        entries: numbers in the inbox.
+        after: seq of the run before they were handed in.
     """
     facts = {fact.step: fact for fact in store.facts(after) if isinstance(fact, ResultEntry | EmptyStep | InsightEntry)}
     known, steps = taken(store.database), store.calls.answered()
@@ -131,7 +132,7 @@ def _fate(fact: ResultEntry | EmptyStep | InsightEntry | None) -> AnswerFate:
 
 
 def _check(path: Path, manifest: FolderManifest, config: RunConfig) -> set[str]:
-    """Refuse prompts of another run or config; return the digests of all answers the run was ever handed."""
+    """Refuse prompts of another run or config; return the digests of all answers that the run was handed."""
     with Store.open(path, write=False) as store:
         run_id = store.meta("run_id")
         if run_id != manifest.run_id:
@@ -160,4 +161,4 @@ def _note(folder: Path, manifest: FolderManifest) -> None:
     try:
         write_manifest(folder, manifest)
     except OSError:
-        return  # a medium that is read-only: the inbox knows what was told
+        return  # a read-only medium: the inbox knows the digests

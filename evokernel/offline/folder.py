@@ -1,7 +1,7 @@
-"""Prompts as files in a folder, and the answers beside them: how they travel to people, agents and other machines.
+"""Folders of prompts and answers as files, for people, agents and other machines.
 
 For each prompt there is a file to read, `001-mutate.md`, and a place for the answer, `001-mutate.reply.md`. The
-manifest `asked.json` says what each prompt was about; it is what counts, the files to read are made from it.
+manifest `asked.json` holds the origin and the text of each prompt; the files to read are copies.
 """
 
 import hashlib
@@ -27,13 +27,17 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """One prompt in a folder. `told` are the digests of the answers that were handed to the run."""
+    """One prompt in a folder."""
 
     name: str
+    """Stem of its files, for example `001-mutate`."""
     origin: Origin
+    """Step, island, operator, parents and insights."""
     messages: tuple[Message, ...]
     repeats: bool = False
+    """True where another prompt has the same messages."""
     told: tuple[str, ...] = ()
+    """Digests of the answers that were handed in."""
 
     @property
     def file(self) -> str:
@@ -46,19 +50,21 @@ class PromptFile:
         return f"{self.name}.reply.md"
 
     def digest(self, reply: str) -> str:
-        """Return 16 hex digits over prompt and answer: by them a run knows an answer again."""
+        """Return 16 hex digits over prompt and answer, by which a run recognises an answer."""
         said = json.dumps([[[message.role, message.text] for message in self.messages], reply])
         return hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class FolderManifest:
-    """What a folder holds: prompts of one run, as it stood at a seq."""
+    """Prompts of one run in a folder."""
 
     run_id: str
+    """Of the run."""
     task: str
     language: str
     seq: int
+    """Of the run when the prompts were written."""
     questions: tuple[PromptFile, ...]
 
 
@@ -69,13 +75,13 @@ def write_questions(
     *,
     force: bool = False,
 ) -> FolderManifest:
-    """Write prompts into a folder and return what it holds now. Files of earlier rounds that were told stay.
+    """Write prompts into a folder; return its new manifest. Files of earlier answers that were handed in stay.
 
     Args:
         folder: made where it does not exist.
-        manifest: of which run, its questions left out.
-        asked: for each prompt, what it is about, what is said, and whether another one says the same.
-        force: give up the prompts that are there and were not told.
+        manifest: of the run, without questions.
+        asked: for each prompt its origin, its messages, and True where another prompt has the same messages.
+        force: discard prompts in the folder whose answers were not handed in.
 
     Raises:
         ConfigError: the folder holds prompts that are not told yet, or cannot be written.
@@ -83,7 +89,7 @@ def write_questions(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         first = _highest(folder) + 1
-        _make_room(folder, force=force)
+        _discard_unanswered(folder, force=force)
         questions = tuple(
             PromptFile(f"{first + place:03}-{_ODD.sub('-', origin.operator)}", origin, messages, repeats)
             for place, (origin, messages, repeats) in enumerate(asked)
@@ -113,7 +119,7 @@ def write_manifest(folder: Path, manifest: FolderManifest) -> None:
 
 
 def read_manifest(folder: Path) -> FolderManifest:
-    """Return what a folder holds. Raises `ConfigError` where it is none that `evokernel ask` wrote."""
+    """Return the manifest of a folder. Raises `ConfigError` where `evokernel ask` did not write it."""
     path = folder / MANIFEST
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -136,10 +142,10 @@ def read_manifest(folder: Path) -> FolderManifest:
 
 
 def read_reply(folder: Path, question: PromptFile) -> str:
-    """Return the answer to a prompt; an empty text where there is none yet.
+    """Return the answer to a prompt; an empty text without one.
 
     Raises:
-        ConfigError: the file is no UTF-8 text, or longer than 2 MB.
+        ConfigError: the file is not UTF-8 text, or longer than 2 MB.
     """
     path = folder / question.reply_file
     try:
@@ -158,8 +164,8 @@ def read_reply(folder: Path, question: PromptFile) -> str:
     return text if text.strip() else ""
 
 
-def _make_room(folder: Path, *, force: bool) -> None:
-    """Refuse to give up prompts that were not told; or remove the pages of those that nobody has answered."""
+def _discard_unanswered(folder: Path, *, force: bool) -> None:
+    """Refuse, without `force`, while prompts are not handed in; else remove those without an answer."""
     if not (folder / MANIFEST).exists():
         return
     left = [question for question in read_manifest(folder).questions if not question.told]
@@ -174,7 +180,7 @@ def _make_room(folder: Path, *, force: bool) -> None:
 
 
 def _highest(folder: Path) -> int:
-    """Return the highest number of a file: a new prompt must never find the answer to an old one."""
+    """Return the highest number of a file, so that no new prompt takes the answer to an old one."""
     found = (_NUMBERED.fullmatch(path.name) for path in folder.iterdir())
     return max((int(match[1]) for match in found if match), default=0)
 

@@ -1,4 +1,4 @@
-"""What a run would ask its models next, worked out from its store alone: for people, and for machines without a GPU."""
+"""Next prompts of a run, made from its store alone: for people, and for machines without a GPU."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -24,39 +24,44 @@ from evokernel.tasks import load_task
 
 BEGIN = "`evokernel evolve CONFIG` begins one and judges its seed"
 STEPS_FOR_EACH = 4
-"""So many steps are looked at for each prompt that is wanted, so that few of them say the same."""
+"""Steps tried for each prompt that is wanted, so that few prompts are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextPrompts:
-    """A run as one sees it who only reads its store: its state with its operators, and what these see."""
+    """State of a run from which its next prompts are made."""
 
     run_id: str
     config: RunConfig
+    """Resolved."""
     fold: FactFold
-    surroundings: SearchSetting
+    """State after all facts and inbox entries."""
+    setting: SearchSetting
+    """Task, device and guide that operators see."""
     next_step: int
+    """Number of the next proposal."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPrompt:
-    """What the operator of a step would tell a model. `repeats`: another prompt beside it says exactly the same."""
+    """The prompt of one coming step."""
 
     selection: Selection
     messages: tuple[Message, ...]
     repeats: bool = False
+    """True where another prompt has the same messages."""
 
 
-def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
-    """Return a run as it stands, with what waits in its inbox taken into account. Imports torch.
+def read_run(store: Store, config: RunConfig | None = None) -> NextPrompts:
+    """Return the state of a run, entries that wait in its inbox applied. Imports torch.
 
     Args:
         store: opened for reading.
-        config: in place of the one in the store, with absolute paths.
+        config: replaces the one in the store; with absolute paths.
 
     Raises:
         StoreError: no session of a run has begun in the store.
-        ConfigError, TaskError, LanguageError: something the config names cannot be used.
+        ConfigError, TaskError, LanguageError: a name in the config cannot be used.
     """
     identity, run_id = store.identity(), store.meta("run_id")
     if identity is None or run_id is None:
@@ -77,7 +82,7 @@ def look_at(store: Store, config: RunConfig | None = None) -> NextPrompts:
         run_id=run_id,
         config=config,
         fold=fold,
-        surroundings=SearchSetting(
+        setting=SearchSetting(
             task=task,
             config=config,
             device=identity.device,
@@ -112,21 +117,21 @@ def run_config(store: Store, given: RunConfig | None = None) -> RunConfig:
     )
 
 
-def prompts(outlook: NextPrompts, *, count: int, names: Collection[str] = ()) -> list[OpenPrompt]:
-    """Return what the operators of the coming steps would tell a model, as many different prompts as there are.
+def prompts(run: NextPrompts, *, count: int, names: Collection[str] = ()) -> list[OpenPrompt]:
+    """Return the prompts of the next steps, different ones first.
 
     Args:
-        outlook: the run.
-        count: how many are wanted; where too few differ, some are repeated.
-        names: only these operators; all, where none is named.
+        run: the state of the run.
+        count: number of prompts; some repeat where too few differ.
+        names: only these operators; all if empty.
 
     Raises:
-        ConfigError: no island has such an operator that asks a model.
+        ConfigError: no island has an operator of these names that asks a model.
     """
-    _check_names(outlook, names)
+    _check_names(run, names)
     distinct: dict[tuple[Message, ...], OpenPrompt] = {}
     repeated: list[OpenPrompt] = []
-    for prompt in _coming(outlook, most=STEPS_FOR_EACH * count, names=names):
+    for prompt in _next_prompts(run, most=STEPS_FOR_EACH * count, names=names):
         if prompt.messages in distinct:
             repeated.append(replace(prompt, repeats=True))
         else:
@@ -137,29 +142,29 @@ def prompts(outlook: NextPrompts, *, count: int, names: Collection[str] = ()) ->
     return sorted(chosen, key=lambda prompt: prompt.selection.step)
 
 
-def _coming(outlook: NextPrompts, *, most: int, names: Collection[str]) -> Iterator[OpenPrompt]:
-    for step in range(outlook.next_step, outlook.next_step + most):
-        selection = outlook.fold.archipelago.selector.select(
-            step, outlook.fold.state.archipelago, rules=False, names=frozenset(names)
+def _next_prompts(run: NextPrompts, *, most: int, names: Collection[str]) -> Iterator[OpenPrompt]:
+    for step in range(run.next_step, run.next_step + most):
+        selection = run.fold.archipelago.selector.select(
+            step, run.fold.state.archipelago, rules=False, names=frozenset(names)
         )
         if selection is None:
             continue
-        operator = _model_operators(outlook)[selection.operator]
-        prompt = operator.prompt(context_for(selection, outlook.fold, setting=outlook.surroundings))
+        operator = _model_operators(run)[selection.operator]
+        prompt = operator.prompt(context_for(selection, run.fold, setting=run.setting))
         yield OpenPrompt(selection, prompt.messages)
 
 
-def _model_operators(outlook: NextPrompts) -> dict[str, ModelOperator]:
-    operators = outlook.fold.archipelago.operators
+def _model_operators(run: NextPrompts) -> dict[str, ModelOperator]:
+    operators = run.fold.archipelago.operators
     return {name: operator for name, operator in operators.items() if asks_model(operator)}
 
 
-def _check_names(outlook: NextPrompts, names: Collection[str]) -> None:
-    known = sorted(_model_operators(outlook))
+def _check_names(run: NextPrompts, names: Collection[str]) -> None:
+    known = sorted(_model_operators(run))
     if not known:
         from operators.llm.templates import load_templates
 
-        there_are = ", ".join(load_templates(outlook.config.prompts))
+        there_are = ", ".join(load_templates(run.config.prompts))
         raise ConfigError(
             "no island of this run has an operator that asks a model, so there is nothing to write; add one to the "
             "operators of an island in the config, for example mutate: 1, and name the config in place of the store. "
@@ -183,7 +188,7 @@ def _replay(store: Store, fold: FactFold, identity: RunIdentity) -> None:
 
 
 def limits_from(sheet: Mapping[str, float]) -> DeviceLimits:
-    """Return the limits of the GPU that a device sheet was measured on; what it does not say is that of its kind."""
+    """Return the limits of the GPU of a device sheet; those that the sheet lacks are its architecture's."""
     kind = TARGETS.get(f"sm_{sheet.get('capability', 90):.0f}", DeviceLimits())
-    told = {name: int(sheet[name]) for name in ("capability", "shared_bytes", "multiprocessors") if sheet.get(name)}
-    return replace(kind, **told)
+    known = {name: int(sheet[name]) for name in ("capability", "shared_bytes", "multiprocessors") if sheet.get(name)}
+    return replace(kind, **known)

@@ -1,1 +1,1 @@
-"""What can be said of a run, read from its store and from nothing else."""
+"""Reports on a run, read from its store and from nothing else."""

@@ -1,4 +1,4 @@
-"""The best kernel of a run and what is proved of it."""
+"""The best kernel of a run and the measurements that prove it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,38 +15,42 @@ BEST = "best"
 
 @dataclass(frozen=True, slots=True)
 class OverSeed:
-    """How much faster than the seed. `kind` is that of both evaluations, so that like is compared with like.
-
-    `mode` is how the seed was run.
-    """
+    """Speed-up over the seed."""
 
     candidate: str
+    """Id of the seed."""
     kind: MeasurementKind
+    """Kind of both evaluations, so that like is compared with like."""
     mode: str
+    """Mode in which the seed ran."""
     speedup: Speedup
+    """With its 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestKernel:
-    """The kernel to take home.
-
-    `speedup` is against the fastest baseline of each workload, `baselines` against each one; both come from
-    `evaluation`, which is of `kind`. `contender` is a fitter candidate that was not measured on held-out inputs yet.
-    """
+    """The kernel to take home."""
 
     candidate: Candidate
     kind: MeasurementKind
+    """Kind of `evaluation`."""
     evaluation: Evaluation
+    """The source of all numbers below."""
     holdout: Holdout
     speedup: Speedup
+    """Over the fastest baseline of each workload."""
     baselines: Mapping[str, Speedup]
+    """Over each baseline, by name, fastest baseline first."""
     over_seed: OverSeed | None
+    """None where no evaluations of one kind exist."""
     floor_share: float | None
+    """Least possible time divided by the measured one, 0 to 1; None where unknown."""
     contender: str | None
+    """Id of a fitter candidate without a final measurement, if any."""
 
     @property
     def is_seed(self) -> bool:
-        """Whether it is what the search began with: nothing faster was found."""
+        """True where the search found nothing faster than its seed."""
         return self.over_seed is not None and self.over_seed.candidate == self.candidate.id
 
 
@@ -57,7 +61,7 @@ class _Entry:
 
 
 def verdicts_of(store: Store, program_hash: str) -> ProgramVerdicts:
-    """Return what the evaluations of one program say; those a fork brought from elsewhere say nothing of this run."""
+    """Return the verdicts on one program; evaluations that do not count for this run are left out."""
     identity = store.identity()
     evaluations = [stored.evaluation for stored in store.evaluations_of(program_hash)]
     if identity is not None:
@@ -66,15 +70,15 @@ def verdicts_of(store: Store, program_hash: str) -> ProgramVerdicts:
 
 
 def find_best(store: Store) -> BestKernel | None:
-    """Return the best kernel: a crowned one where there is one, else the fittest; None where nothing is right yet.
+    """Return the best kernel: the fittest that passed its final measurement, else the fittest; None without any.
 
-    Among crowned ones fitness decides and the final numbers are only reported: choosing by them would make them
-    look better than they are. A crowned seed counts only where nothing fitter is right.
+    Fitness decides and the final numbers are only reported: a choice by them would make them look better than they
+    are. A seed that passed counts only where nothing fitter is right.
     """
     ranked = store.best(1)
     fittest = _entry(store, ranked[0].candidate.candidate.id) if ranked else None
-    unbeaten = fittest is not None and fittest.verdicts.holdout is Holdout.PASSED  # crowned, or an unbeaten seed
-    chosen = fittest if unbeaten else _fittest(_crowned(store)) or fittest
+    proved = fittest is not None and fittest.verdicts.holdout is Holdout.PASSED  # a seed, too
+    chosen = fittest if proved else _fittest(_passed_final(store)) or fittest
     if chosen is None or chosen.verdicts.reported is None:
         return None
     evaluation = chosen.verdicts.reported
@@ -92,7 +96,7 @@ def find_best(store: Store) -> BestKernel | None:
 
 
 def candidate_id(store: Store, name: str) -> str:
-    """Return the id meant by an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
+    """Return the id for an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
     if name == BEST:
         best = find_best(store)
         if best is None:
@@ -124,9 +128,9 @@ def _entry(store: Store, name: str) -> _Entry:
     return _Entry(stored.candidate, verdicts_of(store, stored.program_hash))
 
 
-def _crowned(store: Store) -> list[_Entry]:
-    barred = set(seeds(store))
-    entries = [_entry(store, name) for name in measured_finally(store) if name not in barred]
+def _passed_final(store: Store) -> list[_Entry]:
+    known_seeds = set(seeds(store))
+    entries = [_entry(store, name) for name in measured_finally(store) if name not in known_seeds]
     return [entry for entry in entries if entry.verdicts.holdout is Holdout.PASSED]
 
 

@@ -1,4 +1,4 @@
-"""Several runs of one task beside each other: what each found, what that took, and whether the bests differ."""
+"""Comparison of runs of one task: results, costs, and differences between their best kernels."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,29 +24,34 @@ from evokernel.report.status import RunFacts, run_facts
 from evokernel.report.verdicts import MeasurementKind, quotient
 
 OWN_SHARE = 0.9
-"""How near to its own best a run must have come, to say how soon it was there."""
+"""Share of its own best speed-up that a run must reach for the first level."""
 _NO_SETTINGS = ("store",)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run of a comparison. `leaders` are by what is known now; one that was found wrong later is not among them.
-
-    `search` is the evaluation of its best kernel in the search, beside the one that `best` reports.
-    """
+    """One run of a comparison."""
 
     name: str
+    """Short name of the store."""
     run: RunFacts
     identity: RunIdentity
     spent: SpentBudget
     judged: int
+    """Number of judged candidates, without those that a fork copied."""
     correct: int
+    """Number of right ones among `judged`."""
     device_s: float
+    """Time on the device, in s."""
     best: BestKernel | None
     search: Evaluation | None
+    """Search evaluation of the best kernel."""
     leaders: tuple[Point, ...]
+    """Leaders by present knowledge: a kernel that was found wrong later is left out."""
     settings: Mapping[str, Any]
+    """Values of the config by dotted name."""
     edited: int
+    """Number of edits of the config between sessions."""
 
     @property
     def seed(self) -> int:
@@ -66,75 +71,86 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class SpeedupMilestone:
-    """A speed-up, for each run, and the first leader of that run that had it; None where it has none."""
+    """A speed-up, and when each run reached it."""
 
     name: str
+    """In words; empty for a level that the user asked for."""
     speedups: tuple[float | None, ...]
+    """Goal of each run; None where it has none."""
     reached: tuple[Point | None, ...]
+    """First leader of each run with that speed-up; None where it was not reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much faster the best of one run is than that of another, over what both were measured against.
-
-    `ratio` has the 95 % interval that both intervals allow; it is None, and `reason` says why, where nothing can be
-    said.
-    """
+    """Speed-up of the best of one run over the best of another."""
 
     one: str
+    """Name of the run that seems faster."""
     other: str
+    """Name of the run it is compared with."""
     kind: MeasurementKind
+    """Kind of both evaluations."""
     over: str
+    """Common baseline; empty where all are common."""
     ratio: Speedup | None
+    """With the 95 % interval that both intervals allow; None where they have no common baseline."""
     reason: str = ""
+    """Reason why `ratio` is None; else empty."""
 
     @property
     def told_apart(self) -> bool:
-        """Whether the interval leaves no doubt which is faster."""
+        """True where the 95 % interval excludes 1."""
         return self.ratio is not None and not self.ratio.low <= 1 <= self.ratio.high
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Median and range of a quantity over the runs of a group, and how many of them have it."""
+    """Median and range of a quantity over the runs of a group."""
 
     median: float
     low: float
     high: float
     count: int
+    """Number of runs that have the quantity."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedGroup:
-    """Runs that differ in nothing but their seed. `spreads` are by quantity: `speedup`, `judged`, `seconds`, ..."""
+    """Runs that differ in nothing but their seed."""
 
     names: tuple[str, ...]
+    """Of the runs."""
     seeds: tuple[int, ...]
+    """Of the runs, in the same order."""
     spreads: Mapping[str, Spread]
+    """By quantity: `speedup`, `judged`, `seconds`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs of one task. `differing` has the settings that are not the same in all, a value for each run.
-
-    `notes` say what cannot be compared, or only with care; `comparable` is whether speed-ups can be at all.
-    """
+    """Runs of one task beside each other."""
 
     task: str
     sides: tuple[ComparedRun, ...]
     notes: tuple[str, ...]
+    """Obstacles and cautions, in words."""
     comparable: bool
+    """True where speed-ups can be compared."""
     levels: tuple[SpeedupMilestone, ...]
+    """Speed-ups, and when each run reached them."""
     differing: Mapping[str, tuple[Any, ...]]
+    """Settings that differ, by name: a value for each run."""
     groups: tuple[SeedGroup, ...]
     differences: tuple[Difference, ...]
+    """Best of the fastest run against each other best; empty where not comparable."""
 
 
 def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Comparison:
     """Compare runs of one task; `levels` are speed-ups for which to say when each run had reached them.
 
     Raises:
-        StoreError: a store is of another task, or holds no run, or is named twice.
+        StoreError: a store is of another task, holds no run, or is named twice.
     """
     names = names_of([store.database.path for store in stores])
     sides = tuple(_side(store, name) for store, name in zip(stores, names, strict=True))
@@ -161,7 +177,7 @@ def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Compari
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each store: of its file, or the whole path where that is not clear. May raise."""
+    """Return a name for each store: the stem of its file, or the path where stems are equal. Raises `StoreError`."""
     twice = next((path for path in paths if sum(path.resolve() == other.resolve() for other in paths) > 1), None)
     if twice is not None:
         raise StoreError(f"{twice} is named twice; a run is compared with others")
@@ -194,7 +210,7 @@ def _side(store: Store, name: str) -> ComparedRun:
 
 
 def _obstacles(sides: Sequence[ComparedRun]) -> Iterator[str]:
-    """Say what keeps speed-ups from being compared."""
+    """Yield the reasons why speed-ups cannot be compared."""
     if parts := _by_value(sides, [side.identity.device for side in sides]):
         yield f"measured on different devices ({parts}): each speed-up is over the baselines on its own device"
     hashes = [side.identity.task_hash for side in sides]
@@ -225,7 +241,7 @@ def _cautions(sides: Sequence[ComparedRun]) -> Iterator[str]:
 
 
 def _by_value(sides: Sequence[ComparedRun], values: Sequence[str | None]) -> str:
-    """Return which runs have which value, nothing where all have the same; None is left out."""
+    """Return the runs of each value as text, empty where all values are equal; None is left out."""
     found: dict[str, list[str]] = {}
     for side, value in zip(sides, values, strict=True):
         if value is not None:
@@ -302,7 +318,7 @@ def _differences(sides: Sequence[ComparedRun], kind: MeasurementKind) -> Iterato
 
 
 def _common(one: Evaluation, other: Evaluation) -> tuple[str, Speedup, Speedup] | None:
-    """Return what both were measured against, and the speed-up of each over it; None where there is nothing."""
+    """Return a common baseline (empty for all of them) and the speed-up of each over it; None without one."""
     anchors = [{(t.workload, t.baseline, t.weight) for t in each.timings} for each in (one, other)]
     if anchors[0] == anchors[1]:
         return "", combined_speedup(one.timings), combined_speedup(other.timings)

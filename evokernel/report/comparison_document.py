@@ -1,4 +1,4 @@
-"""The JSON behind `compare --json`; as in `documents`, described fields keep their name and meaning."""
+"""JSON of `compare --json`; as in `documents`, documented fields keep their name and meaning."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from evokernel.report.points import Point
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
-    """Return what `compare --json` prints."""
+    """Return the document of `compare --json`."""
     return {
         "format": FORMAT,
         "task": found.task,

@@ -1,4 +1,4 @@
-"""The JSON behind `--json`. Fields described in docs/json.md keep their name and meaning; new ones may come."""
+"""JSON of the options `--json`. Fields of docs/json.md keep their name and meaning; new ones may come."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
-    """Return what `best --json` prints."""
+    """Return the document of `best --json`."""
     key = best.evaluation.key
     return {
         "format": FORMAT,
@@ -43,7 +43,7 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
 
 
 def status_document(status: RunStatus) -> dict[str, Any]:
-    """Return what `status --json` prints."""
+    """Return the document of `status --json`."""
     run = status.run
     return {
         "format": FORMAT,
@@ -82,7 +82,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
 
 
 def portrait_document(portrait: CandidateDetails) -> dict[str, Any]:
-    """Return what `show --json` prints."""
+    """Return the document of `show --json`."""
     stored, verdicts = portrait.stored, portrait.verdicts
     return {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""What operators and models gave, and what that cost."""
+"""Results and cost of operators and models."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,25 +18,28 @@ from archive.store import Store
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """What one operator gave.
-
-    `results` are judged candidates, `correct` the right ones among them, `improvements` changes of the leader,
-    `insights` steps that left words in place of a candidate, `unusable` those whose reply could not be used and
-    `barren` those with nothing to offer, or nobody who answered. `best_gain` is the highest speed-up of a right
-    candidate over its first parent, None without one.
-    """
+    """Results and cost of one operator."""
 
     name: str
     results: int
+    """Number of judged candidates."""
     correct: int
+    """Number of right ones among `results`."""
     improvements: int
+    """Changes of the leader."""
     insights: int
+    """Steps that left words in place of a candidate."""
     barren: int
+    """Steps with nothing to propose, or without an answer."""
     unusable: int
+    """Steps whose reply could not be used."""
     calls: int
+    """Requests to models."""
     tokens: int
+    """Prompt and completion tokens."""
     cost_usd: float
     best_gain: float | None
+    """Highest speed-up of a right candidate over its first parent; None without one."""
 
     @property
     def validity(self) -> float | None:
@@ -46,21 +49,24 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """What one model gave, as in `OperatorRow`.
-
-    `failed` are its calls without a usable reply, `open` those that were never heard of again or are under way.
-    """
+    """Results and cost of one model."""
 
     name: str
     calls: int
     failed: int
+    """Calls without a usable reply."""
     open: int
+    """Calls that are under way or were lost."""
     tokens: int
     cost_usd: float
     results: int
+    """Number of judged candidates."""
     correct: int
+    """Number of right ones among `results`."""
     insights: int
+    """Steps that left words in place of a candidate."""
     unusable: int
+    """Steps whose reply could not be used."""
 
     @property
     def validity(self) -> float | None:

@@ -1,5 +1,6 @@
 """A run as tables: one row for each judged candidate, and one for each change of the leader."""
 
+import importlib
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from archive.effort import StepEffort, device_s, step_efforts
 from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
+from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
-from evokernel.report.optional import needed
 from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 
@@ -23,7 +24,22 @@ COLUMNS = (
     "final_high", "gain", "predicted_speedup", "model", "calls", "tokens", "cost_usd", "device_s", "parents",
     "inspirations", "rationale", "feedback", "program_hash", "skeleton", "origin",
 )  # fmt: skip
-"""The columns of `candidates_frame`, before those of the descriptor; docs/python.md says what each holds."""
+"""The columns of `candidates_frame`, before those of the descriptor; docs/python.md defines each."""
+
+
+def needed(name: str) -> Any:
+    """Import and return a library of the extra `notebook`.
+
+    Raises:
+        StoreError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise StoreError(
+            f"this view of a run needs {name.partition('.')[0]}, which cannot be imported ({error}); "
+            "install evokernel-search[notebook]"
+        ) from None
 
 
 def candidates_frame(store: Store) -> "pd.DataFrame":
@@ -43,9 +59,9 @@ def candidates_frame(store: Store) -> "pd.DataFrame":
 
 
 def curve_frame(store: Store) -> "pd.DataFrame":
-    """Return one row for each change of the leader, or of what is known of it, in the order of seq.
+    """Return one row for each change of the leader, or of its measured speed-up, in the order of seq.
 
-    It can go down: where a longer measurement of the leader took back what a short one had promised.
+    It can go down, where a longer measurement of the leader corrects a short one.
 
     Raises:
         StoreError: pandas is not installed.

@@ -1,4 +1,4 @@
-"""The page: one file that needs no network. What it shows is data; only scripts of ours run in it."""
+"""The report page: one HTML file that needs no network and runs only our scripts."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ SCRIPTS = (
     "effort.js",
     "main.js",
 )
-"""What draws the page of a run, from data inside the page or from elsewhere."""
+"""Scripts that draw the page of a run, in order."""
 _PAGE = files("evokernel.report") / "page"  # echarts.min.js is Apache ECharts 6.1.0, unchanged
 _HEAD_BYTES = 2000
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
@@ -47,12 +47,12 @@ class ReportPage:
 
 
 class PageRefused(EvokernelError):
-    """The page cannot be written where it was asked for."""
+    """The page cannot be written to the given path."""
 
 
-def report_page(store: Store) -> str:
-    """Return the page of a run as HTML."""
-    return page_of(report_document(store))
+def report_page(store: Store, *, version: str) -> str:
+    """Return the page of a run as HTML; `version` is that of evokernel."""
+    return page_of(report_document(store, version=version))
 
 
 def page_of(document: Mapping[str, Any]) -> str:
@@ -73,12 +73,12 @@ def shell(
     """Return a page that draws itself.
 
     Args:
-        scripts: the names of the scripts of ours, in order.
-        generator: the command that makes it.
-        title: what stands in the tab.
-        charts: put the charting library inside.
-        data: what it shows, as `data_text` returns it; empty where the page asks for it.
-        addresses: where the server of the page has what it may ask for, by name; without any it may ask nobody.
+        scripts: names of our scripts, in order.
+        generator: the command that makes the page.
+        title: title of the tab.
+        charts: include the charting library.
+        data: the document, as `data_text` returns it; empty where the page fetches it.
+        addresses: paths on the page's server by name; without any the page fetches nothing.
     """
     library, style = _text("echarts.min.js") if charts else "", _text("page.css")
     script = "\n".join(['"use strict";', "(() => {", *map(_text, scripts), "})();"])
@@ -100,9 +100,9 @@ def shell(
 
 
 def policy_of(*, scripts: tuple[str, ...], styles: tuple[str, ...], asks: bool = False) -> str:
-    """Return a Content-Security-Policy under which these texts run, and nothing else does or is loaded.
+    """Return a Content-Security-Policy under which only these texts run and nothing else is loaded.
 
-    A page that `asks` may fetch data from the server it comes from.
+    A page that `asks` may fetch data from its own server.
     """
     return (
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; "
@@ -112,7 +112,7 @@ def policy_of(*, scripts: tuple[str, ...], styles: tuple[str, ...], asks: bool =
 
 
 def data_text(document: Mapping[str, Any]) -> str:
-    """Return the document as JSON that cannot end the element it stands in, whatever its texts hold."""
+    """Return the document as JSON that cannot end its HTML element: `<`, `>` and `&` are escaped."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
@@ -120,7 +120,7 @@ def write_page(text: str, path: Path) -> int:
     """Write a page in place of an older one, whole or not at all, and return its size in bytes.
 
     Raises:
-        PageRefused: there is something else at the path, or it cannot be written.
+        PageRefused: another file is at the path, or it cannot be written.
     """
     try:
         if path.exists() and (path.is_dir() or not _is_page(path)):

@@ -1,4 +1,4 @@
-"""How a candidate came about, and everything known of one."""
+"""Lineage of a candidate, and all its facts."""
 
 from dataclasses import dataclass
 
@@ -14,48 +14,54 @@ from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 
 @dataclass(frozen=True, slots=True)
 class LineageStep:
-    """One candidate on the way. `speedup` is over the fastest baseline, by search numbers throughout.
-
-    `gain` is its speed-up over its first parent, None where either was not timed; `predicted` what its operator
-    expected of it, None where it said nothing.
-    """
+    """One candidate of a lineage."""
 
     candidate: str
+    """Its id."""
     step: int
     operator: str
     island: str
     rationale: str
+    """Reason that the operator gave."""
     parents: tuple[str, ...]
     inspirations: tuple[str, ...]
+    """Ids of kernels that only inspired."""
     origin: str
+    """Run and step that a fork copied it from; empty for its own run."""
     mode: str
+    """Mode of the search evaluation; empty without one."""
     speedup: float | None
+    """Over the fastest baseline, by the search evaluation; None without one."""
     gain: float | None
+    """Speed-up over the first parent; None where either was not timed."""
     predicted: float | None
+    """Gain that the operator predicted; None without a prediction."""
     making: Provenance
     status: str
+    """`ok`, the newest failure, or `not judged`."""
     holdout: str
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateDetails:
-    """One candidate with its proposal, how that was made, and every evaluation of its program.
-
-    `gain` is its speed-up over its first parent in the search; None where either was not timed.
-    """
+    """One candidate with its proposal and every evaluation of its program."""
 
     stored: StoredCandidate
     proposal: Proposal | None
+    """None where the store has none."""
     making: Provenance
     gain: float | None
+    """Speed-up over the first parent in the search; None where either was not timed."""
     evaluations: tuple[StoredEvaluation, ...]
+    """Oldest first."""
     verdicts: ProgramVerdicts
     speedup: Speedup | None
+    """Over the fastest baseline, by the reported evaluation; None without one."""
     over_seed: OverSeed | None
 
 
 def portrait(store: Store, name: str) -> CandidateDetails:
-    """Return everything known of a candidate, given by id or beginning of one. Raises `StoreError`."""
+    """Return all facts on a candidate, given by id or beginning of one. Raises `StoreError`."""
     stored = store.candidate(name)
     verdicts = verdicts_of(store, stored.program_hash)
     reported = verdicts.reported
@@ -75,7 +81,7 @@ def portrait(store: Store, name: str) -> CandidateDetails:
 def story(store: Store, name: str, *, everyone: bool = False) -> list[LineageStep]:
     """Return the way from the seed to a candidate along first parents.
 
-    With `everyone` all its ancestors are returned instead, in the order of their steps, those that only inspired too.
+    With `everyone` return all its ancestors instead, those that only inspired too, in the order of their steps.
 
     Raises:
         StoreError: no candidate, or several, have an id that begins with the name.
@@ -86,10 +92,10 @@ def story(store: Store, name: str, *, everyone: bool = False) -> list[LineageSte
         ids = sorted(family, key=lambda member: store.candidate(member).born)
     else:
         ids = main_line(store, wanted)
-    return [_chapter(store, member) for member in ids]
+    return [_lineage_step(store, member) for member in ids]
 
 
-def _chapter(store: Store, name: str) -> LineageStep:
+def _lineage_step(store: Store, name: str) -> LineageStep:
     stored, proposal = store.candidate(name), store.proposal_of(name)
     verdicts = verdicts_of(store, stored.program_hash)
     return LineageStep(
@@ -102,7 +108,7 @@ def _chapter(store: Store, name: str) -> LineageStep:
         inspirations=proposal.inspirations if proposal else (),
         origin=stored.origin,
         mode=verdicts.search.key.mode.value if verdicts.search else "",
-        speedup=_searched(verdicts),
+        speedup=_search_speedup(verdicts),
         gain=_gain(store, proposal, verdicts),
         predicted=proposal.predicted_speedup if proposal else None,
         making=making(store, proposal) if proposal else Provenance(),
@@ -114,11 +120,11 @@ def _chapter(store: Store, name: str) -> LineageStep:
 def _gain(store: Store, proposal: Proposal | None, verdicts: ProgramVerdicts) -> float | None:
     if proposal is None or not proposal.parents:
         return None
-    speedup = _searched(verdicts)
-    before = _searched(verdicts_of(store, store.candidate(proposal.parents[0]).program_hash))
+    speedup = _search_speedup(verdicts)
+    before = _search_speedup(verdicts_of(store, store.candidate(proposal.parents[0]).program_hash))
     return speedup / before if speedup and before else None
 
 
-def _searched(verdicts: ProgramVerdicts) -> float | None:
+def _search_speedup(verdicts: ProgramVerdicts) -> float | None:
     evaluation = verdicts.of_kind(MeasurementKind.SEARCH)
     return combined_speedup(evaluation.timings).value if evaluation else None

@@ -1,4 +1,4 @@
-"""Niches by two of their axes: the best speed-up in each cell, binned as the islands' archives bin them."""
+"""Niches by two of their axes: the best speed-up in each cell, in the bins of the islands' archives."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,21 +20,24 @@ Edges = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The best speed-up and the number of right candidates by bin of `y` and `x`; NaN where a cell is empty.
-
-    `rows` and `columns` name the bins.
-    """
+    """Right candidates by bins of two descriptors."""
 
     x: str
+    """Descriptor of the columns."""
     y: str
+    """Descriptor of the rows."""
     columns: tuple[str, ...]
+    """Names of the bins of `x`."""
     rows: tuple[str, ...]
+    """Names of the bins of `y`."""
     best: tuple[tuple[float, ...], ...]
+    """Best speed-up by row and column; NaN where a cell is empty."""
     counts: tuple[tuple[int, ...], ...]
+    """Number of right candidates by row and column."""
 
     @property
     def span(self) -> tuple[float, float]:
-        """The lowest and the highest speed-up of a cell, a little apart where they are equal."""
+        """Lowest and highest speed-up of a cell, widened by 0.1 % so that they differ."""
         found = [speedup for _, _, speedup, _ in self.cells()] or [1.0]
         return min(found) / 1.001, max(found) * 1.001
 

@@ -1,4 +1,4 @@
-"""Niches as a map: what behaviour was measured, how often, and the best candidate of each cell."""
+"""Maps of niches: number of candidates and best candidate of each cell."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,24 @@ from evokernel.report.points import Point
 
 @dataclass(slots=True)
 class Cell:
-    """One niche: how many right candidates fell into it, and the position of the best one's point."""
+    """One niche."""
 
     tried: int = 0
+    """Number of right candidates in it."""
     best: int = -1
+    """Position of the best one's point; -1 for an empty cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class NicheMap:
-    """The cells of islands that share their axes; a cell's key holds a bin number for each axis, in order."""
+    """The cells of islands that share their axes."""
 
     islands: tuple[str, ...]
+    """Names."""
     axes: Mapping[str, tuple[float, ...]]
+    """Lower edges of the second and later bins, by descriptor."""
     cells: dict[tuple[int, ...], Cell] = field(default_factory=dict)
+    """By bin number on each axis, in the order of `axes`."""
 
 
 def niche_maps(store: Store, points: Sequence[Point]) -> list[NicheMap]:
@@ -58,7 +63,7 @@ def _empty_maps(config: str) -> list[NicheMap]:
             (name, {str(axis): tuple(map(float, edges)) for axis, edges in given.items()}) for name, given in islands
         ]
     except (yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError):
-        return []  # a store of a test, or of another release: there is nothing to draw
+        return []  # a store of a test, or of another release, has nothing to draw
     sharing: dict[str, list[str]] = {}
     for name, each in axes:
         sharing.setdefault(json.dumps(each), []).append(name)

@@ -1,4 +1,4 @@
-"""All that the page shows of a run, as one JSON value whose texts are harmless."""
+"""Data of the report page: one JSON value with texts safe to show."""
 
 import math
 import shlex
@@ -8,7 +8,6 @@ from typing import Any
 
 from archive.failures import Failures, failures_of, nothing_of
 from archive.store import Store
-from evokernel import __version__
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.evaluation import Evaluation
 from evokernel.report.best import BestKernel
@@ -21,24 +20,27 @@ from evokernel.report.source_diff import SourceDiff, changes, shown_lines
 from evokernel.report.status import RunStatus, read_status
 
 ALL_RATIONALES = 2_000_000
-"""Characters that the rationales of all candidates may take together; with many candidates each is cut shorter."""
+"""Limit of the rationales of all candidates together, in characters; each is cut to its part."""
 RATIONALE, SHORTEST_RATIONALE = 300, 60
 NAME, TEXT, FEEDBACK, LONGEST = 80, 2000, 1500, 20_000
 CHAPTERS = 200
 
 
-def report_document(store: Store) -> dict[str, Any]:
-    """Return what the page shows: plain values only, finite numbers, texts without steering characters."""
-    with store.database.snapshot():  # a search that is at work writes between the queries
-        return _document(store)
+def report_document(store: Store, *, version: str) -> dict[str, Any]:
+    """Return the data of the page: plain values, finite numbers, texts without steering characters.
+
+    `version` is that of evokernel, which the page names.
+    """
+    with store.database.snapshot():  # a running search writes between the queries
+        return _document(store, version)
 
 
-def _document(store: Store) -> dict[str, Any]:
+def _document(store: Store, version: str) -> dict[str, Any]:
     status, points = read_status(store), points_of(store)
     islands = [row.name for row in status.islands]
     document = {
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "version": __version__,
+        "version": version,
         "status": status_document(status),
         "target": shlex.quote(str(status.run.path)),
         "answer": _answer(store, status.best) if status.best else None,
@@ -58,7 +60,7 @@ def _document(store: Store) -> dict[str, Any]:
 
 
 def harmless(value: Any) -> Any:
-    """Return a JSON value with its texts cleaned and cut to a length that is still readable, and None for no number."""
+    """Return a JSON value with texts cleaned and cut to `LONGEST`, and None for a number that is not finite."""
     if isinstance(value, str):
         return clean(value[:LONGEST])
     if isinstance(value, float):
@@ -81,14 +83,14 @@ def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
 
 
 def _ceiling(evaluation: Evaluation) -> float | None:
-    """Return the speed-up of a kernel that needs no longer than the floor; None where a workload has no known floor."""
+    """Return the speed-up of a kernel at the floor; None where a workload has no known floor."""
     total = sum(timing.weight for timing in evaluation.timings)
     logs = [t.weight * math.log(t.baseline_us / t.floor_us) for t in evaluation.timings if t.floor_us]
     return math.exp(sum(logs) / total) if len(logs) == len(evaluation.timings) and total > 0 else None
 
 
 def columns_of(points: Sequence[Point]) -> dict[str, Any]:
-    """Return the candidates column by column; names and rationales are numbers into lists, each text there once."""
+    """Return the candidates by column; names and rationales are indices into lists of distinct texts."""
     place = {point.candidate: position for position, point in enumerate(points)}
     width = rationale_width(len(points))
     operators, islands, models, statuses, rationales = (_Names() for _ in range(5))
@@ -120,7 +122,7 @@ def columns_of(points: Sequence[Point]) -> dict[str, Any]:
 
 
 def rationale_width(candidates: int) -> int:
-    """Return how many characters of a rationale each of so many candidates may show."""
+    """Return the length limit of a rationale, in characters, for this number of candidates."""
     return min(RATIONALE, max(SHORTEST_RATIONALE, ALL_RATIONALES // max(candidates, 1)))
 
 
@@ -133,7 +135,7 @@ def _short(value: float | None) -> float | None:
 
 
 class _Names:
-    """Numbers for texts, in the order in which they come."""
+    """Indices of texts, in the order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -149,33 +151,33 @@ class _Names:
 def _story(store: Store, status: RunStatus) -> dict[str, Any]:
     if status.best is None:
         return {"chapters": [], "left_out": 0}
-    chapters = story(store, status.best.candidate.id)
-    shown = chapters[-CHAPTERS:]
-    sources = {chapter.candidate: store.candidate(chapter.candidate).candidate.source for chapter in shown}
-    told = []
-    for chapter in shown:
-        before = sources.get(chapter.parents[0]) if chapter.parents else None
-        told.append(_chapter(chapter, changes(before, sources[chapter.candidate]) if before is not None else None))
-    return {"chapters": told, "left_out": len(chapters) - len(shown)}
+    lineage = story(store, status.best.candidate.id)
+    shown = lineage[-CHAPTERS:]
+    sources = {step.candidate: store.candidate(step.candidate).candidate.source for step in shown}
+    chapters = []
+    for step in shown:
+        before = sources.get(step.parents[0]) if step.parents else None
+        chapters.append(_chapter(step, changes(before, sources[step.candidate]) if before is not None else None))
+    return {"chapters": chapters, "left_out": len(lineage) - len(shown)}
 
 
-def _chapter(chapter: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
-    made = chapter.making
+def _chapter(step: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
+    made = step.making
     return {
-        "candidate": chapter.candidate,
-        "step": chapter.step,
-        "operator": one_line(chapter.operator, width=NAME),
-        "island": _island(chapter.island),
-        "why": clean(reason(chapter.operator, chapter.rationale[:TEXT])),
-        "parents": list(chapter.parents),
-        "inspirations": list(chapter.inspirations),
-        "origin": chapter.origin,
-        "mode": chapter.mode,
-        "speedup": chapter.speedup,
-        "gain": chapter.gain,
-        "predicted": chapter.predicted,
-        "status": chapter.status,
-        "holdout": chapter.holdout,
+        "candidate": step.candidate,
+        "step": step.step,
+        "operator": one_line(step.operator, width=NAME),
+        "island": _island(step.island),
+        "why": clean(reason(step.operator, step.rationale[:TEXT])),
+        "parents": list(step.parents),
+        "inspirations": list(step.inspirations),
+        "origin": step.origin,
+        "mode": step.mode,
+        "speedup": step.speedup,
+        "gain": step.gain,
+        "predicted": step.predicted,
+        "status": step.status,
+        "holdout": step.holdout,
         "model": one_line(made.model, width=NAME),
         "calls": made.calls,
         "tokens": made.tokens,

@@ -1,4 +1,4 @@
-"""Plots of a run. Each helper draws on the axes it is given, or on new ones, and returns them."""
+"""Plots of a run. Each method draws on given axes, or on new ones, and returns them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,8 +12,7 @@ from archive.store import Store
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.report import niche_grid
 from evokernel.report.best import find_best
-from evokernel.report.frame import candidates_frame, curve_frame
-from evokernel.report.optional import needed
+from evokernel.report.frame import candidates_frame, curve_frame, needed
 from evokernel.report.status import read_status
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Plots:
 
     Args:
         store: opened for reading.
-        id_of: returns the id that a name of a candidate means.
+        id_of: returns the id of a candidate by id, beginning of one, `best` or `seed`.
     """
 
     def __init__(self, store: Store, id_of: Callable[[str], str]) -> None:
@@ -46,7 +45,7 @@ class Plots:
         """Draw the speed-up of the leader and of every right candidate; wrong ones are marked at the bottom.
 
         The band below the leader reaches to the low end of its 95 % interval, which is its fitness. The line at 1 is
-        the fastest baseline of each workload, the upper one what the device's physical limit would allow the leader.
+        the fastest baseline of each workload, the upper one the device's physical limit for the leader.
         """
         frame, curve, ax = candidates_frame(self._store), curve_frame(self._store), _axes(ax)
         for island, rows in frame[frame["speedup"] > 0].groupby("island"):
@@ -86,7 +85,9 @@ class Plots:
         bottom = min(speedups.values(), default=1.0) / 2
         places = {node: (graph.nodes[node]["step"], speedups.get(node, bottom)) for node in graph}
         strong = set(pairwise(line))
-        lines = [(places[parent], places[child]) for parent, child in graph.edges]  # steps grow: time runs to the right
+        lines = [
+            (places[parent], places[child]) for parent, child in graph.edges
+        ]  # steps grow, so time runs to the right
         colours = ["black" if edge in strong else _QUIET for edge in graph.edges]
         ax.add_collection(
             needed("matplotlib.collections").LineCollection(lines, colors=colours, linewidths=1, zorder=1)
@@ -137,7 +138,7 @@ class Plots:
         return ax
 
     def operators(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw what each operator gave: right and wrong candidates, unusable replies, and its best gain."""
+        """Draw the results of each operator: right and wrong candidates, unusable replies, and its best gain."""
         rows, ax = [*reversed(read_status(self._store).operators)], _axes(ax)
         left = [0] * len(rows)
         parts: dict[str, tuple[str, list[int]]] = {
@@ -178,5 +179,5 @@ def _scale(ax: "Axes") -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a name as a label that matplotlib takes for no formula and does not leave out."""
+    """Return a name as a label that matplotlib shows as it is: no formula, no leading underscore."""
     return text.replace("$", r"\$").lstrip("_") or "unnamed"

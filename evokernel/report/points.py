@@ -1,4 +1,4 @@
-"""Every candidate of a run in one pass: when it came, what it cost until then, what it is worth, from whom it is."""
+"""Points of the charts: every candidate of a run with its time, cost, speed-up and parent, in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,30 +12,36 @@ NOT_JUDGED = "not judged"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One candidate. `evaluations`, `hours` and `dollars` are what the run had used when its first result was in.
-
-    `speedup` and `low`, the low end of its interval, are what is known now: None for one that was not timed, or that
-    any evaluation found wrong. `status` is then the newest that says so, and `not judged` while nothing does.
-    """
+    """One candidate, by present knowledge."""
 
     candidate: str
+    """Its id."""
     step: int
     operator: str
     island: str
     model: str
+    """Empty for a proposal by rule."""
     rationale: str
     predicted: float | None
+    """Gain that the operator predicted; None without a prediction."""
     parent: str
+    """Id of the first parent; empty without one."""
     status: str
+    """The newest failure, else `ok`, or `not judged`."""
     speedup: float | None
+    """None where it was not timed, or any evaluation found it wrong."""
     low: float | None
+    """Low end of the interval of `speedup`."""
     evaluations: int
+    """Evaluations of the run up to its first result."""
     hours: float
+    """Hours of the run up to its first result."""
     dollars: float
+    """Dollars of the run up to its first result."""
 
 
 def points_of(store: Store) -> list[Point]:
-    """Return every candidate in the order of its result, those that wait for one last."""
+    """Return every candidate in the order of its result; those without a result last."""
     progress = ProgressAxis(store)
     return [_point(line, progress) for line in candidate_lines(store)]
 
@@ -64,8 +70,8 @@ def _point(line: CandidateLine, progress: ProgressAxis) -> Point:
 def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:
     """Return the positions of the points that took the lead of the run, or of an island, in order.
 
-    The lead is taken by the higher low end of the interval, as in the selection; what is known now counts, so that
-    one that was found wrong later never led.
+    The higher low end of the interval leads, as in the selection. Present knowledge counts: a kernel that was found
+    wrong later never led.
     """
     found: list[int] = []
     highest = 0.0
@@ -77,7 +83,7 @@ def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:
 
 
 def lanes(points: Sequence[Point]) -> list[float]:
-    """Return a height for each point so that families stand together: a leaf each, a parent amid its children.
+    """Return a height for each point so that families stand together: a parent at the mean of its children.
 
     Children follow their first parents; the order of steps decides among siblings.
     """

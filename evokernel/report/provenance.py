@@ -1,4 +1,4 @@
-"""How a proposal was made: by which model, at what cost, with which insights and under which hints."""
+"""Provenance of a proposal: its model, cost, insights and hints."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,23 @@ from evokernel.records.llm import Insight
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What went into a proposal. `model` is empty for one made by rule, `calls` counts failed attempts too.
-
-    `insights` are what it was made with, by seq; `hints` were in force when it was asked for.
-    """
+    """Inputs and cost of a proposal."""
 
     model: str = ""
+    """Empty for a proposal by rule."""
     calls: int = 0
+    """Failed attempts count too."""
     tokens: int = 0
+    """Prompt and completion tokens."""
     cost_usd: float = 0.0
     insights: tuple[tuple[int, Insight], ...] = ()
+    """Insights in the prompt, with their seq."""
     hints: tuple[Hint, ...] = ()
+    """Hints in force when it was asked for."""
 
 
 def making(store: Store, proposal: Proposal) -> Provenance:
-    """Return how a proposal was made; its calls say what it cost, or where there are none it does itself."""
+    """Return the provenance of a proposal; the cost is that of its calls, else of its own usage."""
     usage = proposal.usage
     own = StepEffort(usage.model, 0, usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
     effort = step_efforts(store, proposal.step).get(proposal.step, own)

@@ -1,4 +1,4 @@
-"""Every judged candidate of a run with all that its evaluations say, read in one pass over the facts."""
+"""Judged candidates of a run with all their evaluations, read in one pass over the facts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,22 +11,23 @@ from evokernel.report.verdicts import ProgramVerdicts
 
 @dataclass(frozen=True, slots=True)
 class ProgramMeasurements:
-    """An evaluation and the seq of the fact that brought it in."""
+    """An evaluation with its place in the journal."""
 
     seq: int
+    """Of the fact that committed it."""
     evaluation: Evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate with the result that brought it in and what all evaluations of its program say.
-
-    `evaluations` are those of this run's task and device, oldest first; `verdicts` sorts them out.
-    """
+    """A judged candidate with all evaluations of its program."""
 
     result: ResultEntry
+    """The fact that committed it first."""
     evaluations: tuple[ProgramMeasurements, ...]
+    """Those that count for this run, oldest first."""
     verdicts: ProgramVerdicts
+    """Made from `evaluations`."""
 
     @property
     def candidate_id(self) -> str:
@@ -35,7 +36,7 @@ class CandidateRow:
 
     @property
     def status(self) -> Status:
-        """What became of it: the newest failure, if any; a fault of ours only where nothing else is known."""
+        """The newest failure, if any; a fault of ours only where nothing else is known."""
         if self.verdicts.failure is not None:
             return self.verdicts.failure.status
         return Status.OK if self.verdicts.search is not None else self.shown.status
@@ -54,10 +55,10 @@ class CandidateRow:
 
 
 def read_judged(store: Store, *, until: int | None = None) -> list[CandidateRow]:
-    """Return every candidate that was judged, in the order of seq; with `until`, as it was known at that seq.
+    """Return every judged candidate in the order of seq; with `until`, as known at that seq.
 
-    A candidate that was proposed again is returned once, with the result that brought it in. What a fork copied from
-    another task or device does not speak, and a candidate of which nothing else is known is left out.
+    A candidate that was proposed again is returned once, with the result that brought it in. Evaluations that
+    do not count for this run are ignored; a candidate with no others is left out.
     """
     first: dict[str, ResultEntry] = {}
     programs: dict[str, list[ProgramMeasurements]] = {}

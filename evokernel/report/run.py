@@ -1,4 +1,4 @@
-"""A run as Python reads it: `open_store("runs/gemm.db").best()`. Only the store is read, and nothing is written."""
+"""Python API of a run: `open_store("runs/gemm.db").best()`. It reads the store and writes nothing."""
 
 import os
 from collections.abc import Collection
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A run that is read from its store; a context manager. To be used from the thread that opened it.
+    """A run, read from its store; a context manager for the thread that opened it.
 
-    The search may go on meanwhile: every method says how things stand when it is called. Where a candidate is named,
-    its id will do, the beginning of one, `best` or `seed`. Every method may raise `StoreError`.
+    The search may go on meanwhile: every method returns the state at its call. A candidate is named by its id, the
+    beginning of one, `best` or `seed`. Every method may raise `StoreError`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -49,15 +49,15 @@ class Run:
 
     @property
     def facts(self) -> RunFacts:
-        """What the run is: task, language, device, environment, seed, config."""
+        """Task, language, device, environment, seed and config of the run."""
         return run_facts(self._store)
 
     def status(self) -> RunStatus:
-        """Return where the run stands: counts, cost, operators, models, islands."""
+        """Return counts, cost, operators, models and islands of the run."""
         return read_status(self._store)
 
     def best(self) -> BestKernel:
-        """Return the best kernel and what is proved of it. Raises `StoreError` where nothing is right yet."""
+        """Return the best kernel with its measurements. Raises `StoreError` where nothing is right yet."""
         found = find_best(self._store)
         if found is None:
             raise StoreError(f"{self._store.database.path} holds no correct kernel yet")
@@ -68,11 +68,11 @@ class Run:
         return self._store.candidate(self.id_of(name)).candidate
 
     def portrait(self, name: str = BEST) -> CandidateDetails:
-        """Return everything known of a candidate: its proposal, how that was made, every evaluation."""
+        """Return all facts on a candidate: proposal, provenance, every evaluation."""
         return portrait(self._store, self.id_of(name))
 
     def story(self, name: str = BEST) -> list[LineageStep]:
-        """Return the way from the seed to a candidate along first parents, a chapter for each."""
+        """Return the candidates from the seed to a candidate along first parents."""
         return story(self._store, self.id_of(name))
 
     def lineage(self, name: str | None = BEST, *, inspirations: bool = False) -> "nx.DiGraph[str]":
@@ -98,11 +98,11 @@ class Run:
 
     @property
     def plot(self) -> Plots:
-        """Plots of the run; each returns the matplotlib axes it drew on."""
+        """Plots of the run; each returns its matplotlib axes."""
         return Plots(self._store, self.id_of)
 
     def id_of(self, name: str) -> str:
-        """Return the id meant by an id, the beginning of one, `best` or `seed`."""
+        """Return the id for an id, the beginning of one, `best` or `seed`."""
         return candidate_id(self._store, name)
 
 

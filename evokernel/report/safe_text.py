@@ -1,4 +1,4 @@
-"""Words of strangers made harmless: plain text without what steers a terminal, a page or the direction of a line."""
+"""Untrusted text made safe to show: no control of a terminal, a page or the direction of a line."""
 
 import unicodedata
 
@@ -24,5 +24,5 @@ def one_line(text: str, *, width: int = 0) -> str:
 
 
 def reason(operator: str, rationale: str) -> str:
-    """Return a rationale without the name of its operator in front, which stands beside it anyway."""
+    """Return a rationale without the name of its operator in front, which is shown beside it."""
     return rationale.removeprefix(f"{operator}:").strip() or rationale

@@ -1,4 +1,4 @@
-"""What changed between two sources, within limits that hold for whatever a model may have written."""
+"""Differences between two sources, within limits that hold for any text of a model."""
 
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -14,16 +14,20 @@ CHANGED_LINES = 600
 
 @dataclass(frozen=True, slots=True)
 class SourceDiff:
-    """A unified diff, line by line without its heading; `cut` where it, a source or a line was too long to show all."""
+    """A unified diff without its heading."""
 
     lines: tuple[str, ...]
+    """At most `CHANGED_LINES`."""
     added: int
+    """Number of added lines."""
     removed: int
+    """Number of removed lines."""
     cut: bool
+    """True where the diff, a source or a line was too long to show."""
 
 
 def changes(before: str, after: str) -> SourceDiff:
-    """Return what differs between two sources."""
+    """Return the differences between two sources."""
     old, old_cut = shown_lines(before)
     new, new_cut = shown_lines(after)
     found = list(islice(unified_diff(old, new, n=CONTEXT_LINES, lineterm=""), 2, None))
@@ -36,7 +40,7 @@ def changes(before: str, after: str) -> SourceDiff:
 
 
 def shown_lines(source: str) -> tuple[list[str], bool]:
-    """Return the lines of a source as they are shown, and whether anything was cut."""
+    """Return the lines of a source to show, and True where anything was cut."""
     whole = source.split("\n")
     lines = [clean(line[:LINE_CHARACTERS]) for line in whole[:SOURCE_LINES]]
     return lines, len(whole) > SOURCE_LINES or any(len(line) > LINE_CHARACTERS for line in whole)

@@ -1,4 +1,4 @@
-"""Where a run stands: what it is, what it has used, what its operators, models and islands gave."""
+"""Status of a run: identity, cost, and results of its operators, models and islands."""
 
 import os
 import socket
@@ -21,68 +21,84 @@ from evokernel.report.best import BestKernel, find_best
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
 
 RECENT = 8
-SILENT_S = 30.0  # an engine gives a sign of life every second, unless the machine is very busy
+SILENT_S = 30.0  # an engine writes a heartbeat every second, unless the machine is very busy
 LATE_S = 3.0
-"""After this long without a sign of life it is looked whether the engine's process is still there."""
+"""After this long without a heartbeat the engine's process is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a store is the record of; empty texts where no session has begun. `config` is the resolved YAML."""
+    """Identity of the run in a store; empty texts where no session has begun."""
 
     path: Path
+    """The store."""
     run_id: str
     created: str
+    """Time in s since the epoch, as text."""
     forked_from: str
+    """Store that it was forked from; empty for none."""
     task: str
     language: str
     seed: int
+    """Seed of the random streams."""
     device: str
     environment: str
     sandbox: str
+    """Description by the judge."""
     config: str
+    """Resolved, as YAML."""
 
 
 class RunState(StrEnum):
-    """Whether a search is at work on a store. `killed`: its last session neither ended nor has been heard of."""
+    """State of the search on a store."""
 
     NEW = "new"
+    """No session has begun."""
     RUNNING = "running"
+    """A session writes heartbeats."""
     STOPPED = "stopped"
+    """The last session ended in order."""
     KILLED = "killed"
+    """The last session neither ended nor writes heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at a glance. `last_stop` is why a session last ended in an orderly way, empty where none has.
-
-    `by_mode` counts the judged results by how they were run, `mode` is the most frequent; None where there are none.
-    `insights` counts the words of models that were kept, `hints` are those of people that are in force, `edits` what
-    was changed in the config between sessions.
-    """
+    """A run at a glance."""
 
     run: RunFacts
     state: RunState
     mode: Mode | None
+    """The most frequent mode of results; None without results."""
     spent: SpentBudget
     results: int
+    """Number of judged candidates; also those that a fork copied."""
     correct: int
+    """Number of right ones among `results`."""
     by_status: dict[str, int]
+    """Number of results by status, most frequent first."""
     by_mode: dict[str, int]
+    """Number of results by mode, most frequent first."""
     in_flight: int
+    """Number of proposals that wait for a result."""
     insights: int
+    """Number of insights that were kept."""
     hints: tuple[Hint, ...]
+    """Those in force."""
     last_stop: str
+    """Reason why a session last ended in order; empty where none has."""
     best: BestKernel | None
     operators: tuple[OperatorRow, ...]
     models: tuple[ModelRow, ...]
     islands: tuple[IslandRow, ...]
     improvements: tuple[LeaderChange, ...]
+    """Latest changes of the leader, oldest first."""
     edits: tuple[SettingChange, ...] = ()
+    """Changes of the config between sessions."""
 
 
 def run_facts(store: Store) -> RunFacts:
-    """Return what the store is the record of."""
+    """Return the identity of the run in a store."""
     identity = store.identity()
     return RunFacts(
         path=store.database.path,
@@ -100,7 +116,7 @@ def run_facts(store: Store) -> RunFacts:
 
 
 def read_status(store: Store) -> RunStatus:
-    """Return how a run stands."""
+    """Return the status of a run."""
     with store.database.snapshot():
         return _status(store)
 
@@ -131,17 +147,17 @@ def _status(store: Store) -> RunStatus:
 
 
 def run_state(store: Store, *, heard: bool = False) -> RunState:
-    """Return whether a search is at work on a store.
+    """Return the state of the search on a store.
 
-    `heard` says that its sign of life was seen to change of late, which counts for more than how old it looks: the
-    clock of another machine may be wrong.
+    `heard` says that its heartbeat was seen to change lately. That counts more than its age: the clock of another
+    machine may be wrong.
     """
     session = last_session(store)
     if session is None:
         return RunState.NEW
     if session.ended:
         return RunState.STOPPED
-    # A clock that was set back shows a dead engine's last sign of life in the future; a living one gives another.
+    # A clock that was set back shows a dead engine's last heartbeat in the future; a living engine writes another.
     silent_s = abs(time.time() - session.last_seen)
     if silent_s > LATE_S and session.host == socket.gethostname() and _has_gone(session.pid):
         return RunState.KILLED
@@ -153,6 +169,6 @@ def _has_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # somebody else's, or no number of a process at all
+    except (OSError, OverflowError):  # another user's process, or no process id at all
         return False
     return False

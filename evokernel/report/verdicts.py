@@ -1,4 +1,4 @@
-"""Which of a program's evaluations speaks: for selection, for the report, and on held-out inputs."""
+"""Choice among a program's evaluations: for selection, for the report, and on held-out inputs."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,18 @@ from evokernel.records.fitness import Fitness, fitness_of
 
 
 class Holdout(StrEnum):
-    """What held-out workloads said of a candidate."""
+    """Result of a candidate on held-out workloads."""
 
     PASSED = "passed"
+    """Right in its final measurement."""
     FAILED = "failed"
+    """Wrong in its final measurement."""
     PENDING = "pending"
+    """Not measured finally yet."""
 
 
 class MeasurementKind(StrEnum):
-    """Which measurement a number comes from: the one that drove the search, or the final one made anew."""
+    """Source of a number: the search, or the final measurement."""
 
     SEARCH = "search"
     FINAL = "final"
@@ -26,20 +29,20 @@ class MeasurementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramVerdicts:
-    """A program's evaluations, sorted out.
-
-    `search` is the evaluation its fitness is made of (None where it has none), `final` the newest one of budget
-    `final`, `failure` the newest that says the program is not right.
-    """
+    """A program's evaluations, sorted."""
 
     fitness: Fitness | None
+    """None where it is not right, or not timed."""
     search: Evaluation | None
+    """The evaluation that `fitness` is made of; None without one."""
     final: Evaluation | None
+    """The newest one of budget `final`."""
     failure: Evaluation | None
+    """The newest one that is not right."""
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation]) -> "ProgramVerdicts":
-        """Sort out all evaluations of one program, oldest first. Faults of our own say nothing of a program."""
+        """Sort all evaluations of one program, oldest first; our own faults do not count."""
         judged = [evaluation for evaluation in evaluations if evaluation.status is not Status.HARNESS_ERROR]
         fitness = fitness_of(judged)
         timed = [e for e in reversed(judged) if e.ok and e.key.budget is not Fidelity.FINAL]
@@ -52,7 +55,7 @@ class ProgramVerdicts:
 
     @property
     def holdout(self) -> Holdout:
-        """What held-out workloads said."""
+        """Result on held-out workloads."""
         if self.final is None:
             return Holdout.PENDING
         return Holdout.PASSED if self.final.ok else Holdout.FAILED
@@ -77,8 +80,8 @@ class ProgramVerdicts:
 def over_baselines(evaluation: Evaluation) -> dict[str, Speedup]:
     """Return the speed-up over each baseline it was paired with, fastest baseline first.
 
-    A crowned candidate was paired with the whole panel; any other one, per workload, with that workload's fastest
-    baseline only.
+    A final measurement pairs a candidate with the whole panel; a search, on each workload, with the fastest baseline
+    only.
     """
     if evaluation.panel:
         return dict(sorted(evaluation.panel.items(), key=lambda item: item[1].value))

@@ -1,1 +1,1 @@
-"""From a PyTorch operation to a task, a plain correct kernel and a config: what `evokernel init` writes."""
+"""Scaffold of `evokernel init`: task, plain correct kernel and config from a PyTorch operation."""

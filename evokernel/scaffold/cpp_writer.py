@@ -1,4 +1,4 @@
-"""Writes a graph as plain C++: one loop nest for each value that is kept, every subscript spelled out."""
+"""Writer of plain C++ from a graph: one loop nest for each kept value, every subscript spelled out."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,13 @@ _TOTALS = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "ami
 
 
 class CppWriter:
-    """Writes the body of `run`.
+    """Writer of the body of `run`.
 
     Args:
-        outputs: the values to compute, by the name of the buffer each is written to.
-        sizes: what the sizes of the graph stand for.
-        arguments: the names of the inputs, in the order of the trace.
-        taken: every other name that is used in the function.
+        outputs: values to compute, by name of their buffer.
+        sizes: meaning of the sizes in the graph.
+        arguments: names of the inputs, in the order of the trace.
+        taken: all other names in the function.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class CppWriter:
         return ["    " + line for line in lines]
 
     def _as_it_lies(self, node: Node) -> Node:
-        """Return the value that an output is in memory: what only has another shape needs no loops of its own."""
+        """Return the value that an output equals in memory: another shape alone needs no loops."""
         index = loop_index(node.shape, self._loops, self._sizes)
         source, place = resolve(node, index, self._sizes)
         same = subscript(source.shape, place, self._sizes) == subscript(node.shape, index, self._sizes)
         return source if same and prod(source.shape) == prod(node.shape) else node
 
     def _nest(self, node: Node, buffer: str) -> list[str]:
-        """Return the loops over the elements of a value; one that is kept, or is a view, is copied."""
+        """Return the loops over the elements of a value; a kept value or a view is copied."""
         extents = loop_extents(node.shape, self._sizes)
         outer = self._loops[: len(extents)]
         index = loop_index(node.shape, outer, self._sizes)
@@ -111,7 +111,7 @@ class CppWriter:
 def kept_values(outputs: Iterable[Node]) -> list[Node]:
     """Return the values that get loops and a buffer of their own, arguments first.
 
-    These are reductions, outputs, and what would be computed again for each use, or for each element made from it.
+    These are reductions, outputs, and values that would be computed again for each use or each element.
     """
     order = in_order(outputs := tuple(outputs))
     uses, again = Counter(outputs), set[Node]()

@@ -1,4 +1,4 @@
-"""Which sizes of a reference may vary, found by trying: each becomes a dimension with a name, all others constants."""
+"""Dimensions of a reference, found by trial: sizes that may vary get names, all others are constants."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,37 +24,43 @@ _MORE_NAMES = ("K", "L", "P", "Q", "S", "T", "U", "V", "D", "E", "F", "G", "R", 
 
 @dataclass(frozen=True)
 class Dimension:
-    """Axes that change together. Their extent is `unit` times the dimension; `example` is its value in the example."""
+    """Axes that change together."""
 
     name: str
     axes: tuple[Axis, ...]
+    """Input and axis of each."""
     unit: int
+    """Extent of the axes divided by the dimension."""
     example: int
+    """Its value in the example."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The shapes of inputs and outputs in terms of dimensions: every extent a number or an expression."""
+    """Shapes of inputs and outputs over dimensions; an extent is a number or an expression."""
 
     dimensions: tuple[Dimension, ...]
     inputs: Mapping[str, tuple[str | int, ...]]
+    """Shapes by name."""
     outputs: tuple[tuple[str | int, ...], ...]
+    """Shapes in the order of the outputs."""
     sizes: SymbolicSizes
+    """Made from two traces."""
 
     @property
     def example(self) -> dict[str, int]:
-        """The dimensions of the example."""
+        """Dimensions of the example, by name."""
         return {dimension.name: dimension.example for dimension in self.dimensions}
 
 
 def outputs_of(subject: UserOperation, shapes: Shapes) -> list[Any]:
-    """Return the outputs for inputs of given shapes, without data.
+    """Return the outputs for inputs of these shapes, without data.
 
     Raises:
-        TaskError: the reference raised something, or returns something other than float32 tensors.
+        TaskError: the reference raises an error, or returns anything but float32 tensors.
     """
     try:
-        with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        with _fake_tensor_log_off(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
             result = subject.call({name: torch.empty(shape) for name, shape in shapes.items()})
     except Exception as error:
         raise TaskError(f"{subject.name} raised {type(error).__name__}: {_first_line(error)}") from error
@@ -68,8 +74,8 @@ def outputs_of(subject: UserOperation, shapes: Shapes) -> list[Any]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch from logging each size that does not fit: trying them is the point here."""
+def _fake_tensor_log_off() -> Iterator[None]:
+    """Keep torch from logging sizes that do not fit: they are tried on purpose."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True
     try:
@@ -79,7 +85,7 @@ def _quiet() -> Iterator[None]:
 
 
 def derive_layout(subject: UserOperation) -> Layout:
-    """Find out by trying which sizes may vary, and how the outputs follow from them.
+    """Find the sizes that may vary, by trial, and the output shapes as expressions over them.
 
     Raises:
         TaskError: the reference fails on its own example.
@@ -91,7 +97,7 @@ def derive_layout(subject: UserOperation) -> Layout:
         for group, unit in _groups(subject, example, axes, extent):
             if _runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
-    for removed in range(len(found) + 1):  # a size the outputs follow in no simple way stays as in the example
+    for removed in range(len(found) + 1):  # a size without a simple rule for the outputs stays constant
         for kept in combinations(found, len(found) - removed):
             with suppress(NotGeneral):
                 return _layout(subject, example, _named(kept, example, result, subject))
@@ -99,7 +105,7 @@ def derive_layout(subject: UserOperation) -> Layout:
 
 
 def _classes(example: Shapes) -> dict[int, list[Axis]]:
-    """Return the axes by extent; those of 1 element are there to be broadcast and stay."""
+    """Return the axes by extent; those of 1 element are broadcast, and do not vary."""
     classes: dict[int, list[Axis]] = {}
     for name, shape in example.items():
         for axis, extent in enumerate(shape):
@@ -111,7 +117,7 @@ def _classes(example: Shapes) -> dict[int, list[Axis]]:
 def _groups(
     subject: UserOperation, example: Shapes, axes: Sequence[Axis], extent: int
 ) -> Iterator[tuple[tuple[Axis, ...], int]]:
-    """Yield the smallest sets of equal axes that can change together, with the steps they can change in."""
+    """Yield the smallest sets of equal axes that can change together, with the unit of their change."""
     left = list(axes)
     for size in range(1, len(axes) + 1):
         if _MOST_TOGETHER < size < len(axes):
@@ -163,7 +169,7 @@ def _runs(subject: UserOperation, shapes: Shapes) -> bool:
 def _named(
     found: Sequence[tuple[tuple[Axis, ...], int]], example: Shapes, result: Sequence[Any], subject: UserOperation
 ) -> tuple[Dimension, ...]:
-    """Give names: those of the first output first, in its order, since these are what a reader knows them by."""
+    """Return named dimensions; those of the first output come first, in its order, as readers expect."""
     first = tuple(outputs_of(subject, _with(example, found, FIRST))[0].shape)
     traced = [unit * value for (_, unit), value in zip(found, FIRST, strict=False)]
     shown = [traced.index(extent) for extent in dict.fromkeys(first) if extent in traced]
@@ -183,7 +189,7 @@ def _extent(example: Shapes, group: tuple[tuple[Axis, ...], int]) -> int:
 
 
 def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the inputs for given dimensions."""
+    """Return the shapes of the inputs for these dimensions."""
     return {name: tuple(evaluate(extent, dims) for extent in shape) for name, shape in layout.inputs.items()}
 
 

@@ -1,4 +1,4 @@
-"""Pointwise operations as C++ text, with no more parentheses than a person would write."""
+"""Pointwise operations as C++ text, without needless parentheses."""
 
 from dataclasses import dataclass
 
@@ -25,10 +25,11 @@ _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyi
 
 @dataclass(frozen=True, slots=True)
 class ExpressionText:
-    """An expression and how tightly its outermost operator binds."""
+    """An expression in C++."""
 
     text: str
     binds: int
+    """Precedence of its outermost operator, 0 to `ATOM`."""
 
 
 def wrapped(value: ExpressionText, least: int) -> str:

@@ -1,4 +1,4 @@
-"""Index arithmetic: which element of a value is meant, from the loop variables outside to the bytes of a buffer."""
+"""Index arithmetic, from loop variables through views to subscripts of a buffer."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,12 +12,12 @@ Index = tuple[Digits, ...]
 
 
 def loop_extents(shape: Shape, sizes: SymbolicSizes) -> list[int]:
-    """Return the extents of the loops over a shape: none for 1, one for each dimension that was merged into another."""
+    """Return the extents of the loops over a shape: none for 1, several for merged dimensions."""
     return [part for extent in shape for part in sizes.parts(extent)]
 
 
 def loop_index(shape: Shape, variables: Sequence[str], sizes: SymbolicSizes) -> Index:
-    """Return the index that runs over a shape with the variables of those loops."""
+    """Return the index over a shape with the variables of these loops."""
     names = iter(variables)
     return tuple(tuple((next(names), part) for part in sizes.parts(extent)) for extent in shape)
 
@@ -28,7 +28,7 @@ def reduced_shape(node: Node) -> Shape:
 
 
 def summands(node: Node, index: Index, across: Index) -> list[tuple[Node, Index]]:
-    """Return what one step of a reduction reads, for an element of it and an index over what it reduces."""
+    """Return the operands of one step of a reduction, at an element and an index over the reduced extents."""
     source, dims = node.args[0], _reduced(node)
     if node.op == "matmul":
         right = node.args[1]
@@ -45,7 +45,7 @@ def _reduced(node: Node) -> tuple[int, ...]:
 
 
 def resolve(node: Node, index: Index, sizes: SymbolicSizes) -> tuple[Node, Index]:
-    """Look through views: return the value that is not a view, and where in it the element lies."""
+    """Return the value behind all views, and the index of the element in it."""
     while node.op in _STEPS:
         index = _STEPS[node.op](node, index, sizes)
         node = node.args[0]
@@ -98,12 +98,12 @@ def _collapse(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     first, last = node.attrs
     assert isinstance(first, int)
     assert isinstance(last, int)
-    parts = _taken_apart(index[first], node.args[0].shape[first : last + 1], sizes)
+    parts = _split_merged(index[first], node.args[0].shape[first : last + 1], sizes)
     return (*index[:first], *parts, *index[first + 1 :])
 
 
-def _taken_apart(digits: Digits, shape: Shape, sizes: SymbolicSizes) -> tuple[Digits, ...]:
-    """Return an index into a merged dimension as indices into the dimensions it was merged from."""
+def _split_merged(digits: Digits, shape: Shape, sizes: SymbolicSizes) -> tuple[Digits, ...]:
+    """Return an index into a merged dimension as indices into its parts."""
     parts: list[Digits] = []
     for extent in reversed(shape):
         taken = 0

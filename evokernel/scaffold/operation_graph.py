@@ -1,4 +1,4 @@
-"""The operations behind a reference as a small graph: inputs, numbers, views, pointwise operations, reductions."""
+"""Graph of a reference's operations: inputs, numbers, views, pointwise operations, reductions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,23 +22,27 @@ class Node:
 
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in the
     result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start),
-    reductions (dims,); `matmul` has operands [..., M, K] and [..., K, N].
+    reductions (dims,).
     """
 
     op: str
+    """Name of the operation that makes it."""
     args: tuple["Node", ...]
+    """Operands; those of `matmul` have shapes [..., M, K] and [..., K, N]."""
     attrs: tuple[Attribute, ...]
+    """Attributes of the operation, as listed above."""
     shape: Shape
     kind: Kind
+    """Type of an element in C++."""
 
     @property
     def pointwise(self) -> bool:
-        """Whether each element is made from the same element of the arguments."""
+        """True where each element is made from the same element of the arguments."""
         return self.op not in VIEWS and self.op not in REDUCTIONS and self.op not in LEAVES
 
 
 class OperationGraph:
-    """Makes nodes: equal ones once, and without operations that change nothing."""
+    """Maker of nodes: equal ones are one object, operations without effect are dropped."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[object, ...], Node] = {}

@@ -1,4 +1,4 @@
-"""Writes the files of a new project: the task, its plain kernel and a config that runs as it is."""
+"""Files of a new project: the task, its plain kernel and a config that runs as it is."""
 
 import importlib.resources
 import math
@@ -34,20 +34,22 @@ _LINE = 110
 
 @dataclass(frozen=True)
 class Project:
-    """What was written, and what a person has to know of it.
-
-    `seedless` says why there is no plain kernel (empty where there is one); `entry` is the signature to write then.
-    `admission` is the result of trying whether the task can tell right from wrong, `unfit` why it cannot.
-    """
+    """Files that were written, and the findings on the task."""
 
     files: tuple[Path, ...]
+    """In the order task, kernel, config."""
     task: Task
     layout: Layout
     entry: str
+    """C++ signature of the kernel."""
     seedless: str = ""
+    """Reason why there is no plain kernel; empty where there is one."""
     admission: str = ""
+    """Result of the admission; empty where it failed."""
     unfit: str = ""
+    """Reason why the admission failed; else empty."""
     cut: bool = False
+    """True where workloads are smaller than the example."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ def init_project(path: Path, *, name: str = "", inputs: str = "", out: Path, for
     Args:
         path: the Python file.
         name: the function or module in it, where there are several.
-        inputs: example inputs as text, see `subject.parse_inputs`.
+        inputs: example inputs as text, see `user_operation.parse_inputs`.
         out: the folder to write to.
         force: replace files that are there.
 
@@ -157,7 +159,7 @@ def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
 
 
 def _make_seed(task: Task, analysis: _Analysis, file: Path, layout: Layout) -> str:
-    """Write the plain kernel once it is proved right; return why there is none."""
+    """Write the plain kernel if it is right; return the reason where there is none."""
     if analysis.traced is None:
         return analysis.why
     source = write_seed(analysis.traced, task.signature)
@@ -172,7 +174,7 @@ def _make_seed(task: Task, analysis: _Analysis, file: Path, layout: Layout) -> s
 
 
 def _trials(layout: Layout) -> int:
-    """Leave the example out where it is too large for a plain kernel to be waited for."""
+    """Return the number of trials: an example too large for a plain kernel is left out."""
     large = prod(layout.example.values()) > 1_000_000_000
     return 2 if large else 3
 

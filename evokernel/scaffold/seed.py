@@ -1,4 +1,4 @@
-"""The plain kernel of a traced reference, and the proof that it computes the same."""
+"""Plain kernel of a traced reference, and its comparison with that reference."""
 
 import ctypes
 import tempfile
@@ -41,10 +41,10 @@ def write_seed(traced: Traced, signature: Signature) -> str:
 def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
     """Compile a kernel and compare it with the reference on workloads, as the evaluator would.
 
-    Only for source that was written here: it runs in this process.
+    Only for source from `write_seed`: it runs in this process.
 
     Raises:
-        HarnessError: it does not compile or computes something else.
+        HarnessError: it does not compile, or its results differ.
     """
     built = make_language("cpp", run=run_plain).build(source, task)
     if isinstance(built, BuildFailure):
@@ -80,7 +80,7 @@ def _compare(task: Task, run: Any, workload: Workload) -> None:
 
 
 def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy that begins at a multiple of 64 bytes, as kernels are promised."""
+    """Return a copy aligned to 64 bytes, as kernels require."""
     room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     copy: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -1,5 +1,7 @@
-"""Sizes as expressions over dimensions. While a reference is traced each dimension is a large prime, so that a size
-that is met in the trace says which dimensions it is made of."""
+"""Sizes as expressions over dimensions.
+
+In a trace each dimension is a large prime, so that the factors of a size are its dimensions.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,35 +14,33 @@ _OFFSET = 64
 
 
 class NotGeneral(ValueError):
-    """Something in the reference cannot be written for all sizes, or has no plain loop yet."""
+    """A part of the reference cannot be written for all sizes, or has no plain loop yet."""
 
 
 @dataclass
 class SymbolicSizes:
-    """What the sizes in a trace stand for.
-
-    Args:
-        names: the dimensions in the order of the signature; the n-th was traced as `FIRST[n]` and as `SECOND[n]`.
-    """
+    """Sizes of a trace as products of dimensions."""
 
     names: tuple[str, ...]
+    """Dimensions in the order of the signature; the n-th was traced as `FIRST[n]` and as `SECOND[n]`."""
     offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Base and offset of each size that is a product plus a small number."""
 
     @property
     def first(self) -> dict[str, int]:
-        """The dimensions of the first trace."""
+        """Dimensions of the first trace, by name."""
         return dict(zip(self.names, FIRST, strict=False))
 
     @property
     def second(self) -> dict[str, int]:
-        """The dimensions of the second trace."""
+        """Dimensions of the second trace, by name."""
         return dict(zip(self.names, SECOND, strict=False))
 
     def learn(self, first: int, second: int) -> None:
-        """Take note that a size was `first` in one trace and `second` in the other.
+        """Record a size that was `first` in one trace and `second` in the other.
 
         Raises:
-            NotGeneral: no product of dimensions, with a small number added, gives both.
+            NotGeneral: no product of dimensions plus a small number gives both.
         """
         if first == second or self._monomial_fits(first, second):
             return
@@ -55,13 +55,13 @@ class SymbolicSizes:
         return bool(self.factors(size)[1]) or size in self.offsets
 
     def parts(self, size: int) -> tuple[int, ...]:
-        """Return the dimensions that a size of the first trace is a product of, or the size itself; nothing for 1."""
+        """Return the dimensions whose product is a size of the first trace, or the size itself; nothing for 1."""
         number, names = self.factors(size)
         split = number == 1 and size not in self.offsets
         return tuple(self.first[name] for name in names) if split else (size,)
 
     def factors(self, size: int) -> tuple[int, tuple[str, ...]]:
-        """Return a size of the first trace as a number and the dimensions it is multiplied with."""
+        """Return a size of the first trace as a number and its dimensions as factors."""
         found: list[str] = []
         if size > 0:
             for name, prime in self.first.items():
@@ -82,7 +82,7 @@ class SymbolicSizes:
         return _product(*self.terms(extents))
 
     def terms(self, extents: Iterable[int]) -> tuple[int, tuple[str, ...]]:
-        """Return a product of sizes as a number and the expressions it is multiplied with."""
+        """Return a product of sizes as a number and expressions as factors."""
         number, names, sums = 1, list[str](), list[str]()
         for extent in extents:
             if extent in self.offsets:
@@ -93,7 +93,7 @@ class SymbolicSizes:
         return number, (*sorted(names, key=self.names.index), *sorted(sums))
 
     def at(self, size: int, dims: Mapping[str, int]) -> int:
-        """Return what a size of the first trace is for given dimensions."""
+        """Return a size of the first trace at these dimensions."""
         if size in self.offsets:
             base, offset = self.offsets[size]
             return self.at(base, dims) + offset

@@ -1,4 +1,4 @@
-"""torch's primitive operations, one by one, as nodes of the graph."""
+"""Conversion of torch's primitive operations to nodes of the graph."""
 
 import math
 import operator
@@ -20,10 +20,10 @@ _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minim
 
 
 class OperationConverter:
-    """Turns traced operations into nodes, in the order of the trace.
+    """Converter of traced operations to nodes, in the order of the trace.
 
     Args:
-        sizes: what the sizes of the trace stand for.
+        sizes: meaning of the sizes in the trace.
         numbers: C++ text of the numbers that follow from sizes.
     """
 
@@ -60,7 +60,7 @@ class OperationConverter:
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
         if name in ("split", "split_with_sizes", "unbind"):
-            self._parts[node] = self._pieces(name, node)
+            self._parts[node] = self._parts_of(name, node)
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -96,7 +96,7 @@ class OperationConverter:
         return self._graph.pointwise(name, *args, kind=kind)
 
     def _operand(self, item: Any, beside: Any) -> Node:
-        """Return an operand; a number beside integers is one too."""
+        """Return an operand; a number beside integers becomes an integer."""
         kinds = {self._values[other].kind for other in beside if isinstance(other, torch.fx.Node)}
         if isinstance(item, (int, float)) and not isinstance(item, bool) and kinds == {"int64_t"}:
             return self._graph.number(self._sizes.text(int(item)), "int64_t")
@@ -116,7 +116,7 @@ class OperationConverter:
         return self._view("squeeze", node, tuple(node.args[1]))
 
     def _collapse(self, node: Any) -> Node:
-        return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._same(node)
+        return self._view("collapse", node, *node.args[1:]) if node.args[1] != node.args[2] else self._unchanged(node)
 
     def _split(self, node: Any) -> Node:
         return self._view("split", node, node.args[1])
@@ -133,30 +133,30 @@ class OperationConverter:
 
     def _select(self, node: Any) -> Node:
         source, dim, place = self.value(node.args[0]), node.args[1], node.args[2]
-        return self._one(source, dim % len(source.shape), place % source.shape[dim])
+        return self._element(source, dim % len(source.shape), place % source.shape[dim])
 
-    def _pieces(self, name: str, node: Any) -> list[Node]:
-        """Return the values of an operation that takes a tensor apart along one dimension."""
+    def _parts_of(self, name: str, node: Any) -> list[Node]:
+        """Return the values of an operation that splits a tensor along one dimension."""
         source = self.value(node.args[0])
         dim = node.args[1 if name == "unbind" else 2] if len(node.args) > (1 if name == "unbind" else 2) else 0
         dim = dim % len(source.shape)
         shapes = [tuple(item.shape) for item in node.meta["val"]]
         if name == "unbind":
-            return [self._one(source, dim, place) for place in range(len(shapes))]
+            return [self._element(source, dim, place) for place in range(len(shapes))]
         starts = [sum(shape[dim] for shape in shapes[:place]) for place in range(len(shapes))]
         return [
             self._graph.node("slice", (source,), attrs=(dim, start), shape=shape, kind=source.kind)
             for start, shape in zip(starts, shapes, strict=True)
         ]
 
-    def _one(self, source: Node, dim: int, place: int) -> Node:
-        """Return the elements at one place of a dimension, which is dropped."""
+    def _element(self, source: Node, dim: int, place: int) -> Node:
+        """Return the elements at one place of a dimension; drop the dimension."""
         thin = (*source.shape[:dim], 1, *source.shape[dim + 1 :])
         part = self._graph.node("slice", (source,), attrs=(dim, place), shape=thin, kind=source.kind)
         shape = (*thin[:dim], *thin[dim + 1 :])
         return self._graph.node("squeeze", (part,), attrs=((dim,),), shape=shape, kind=source.kind)
 
-    def _same(self, node: Any) -> Node:
+    def _unchanged(self, node: Any) -> Node:
         return self.value(node.args[0])
 
     def _cast(self, node: Any) -> Node:
@@ -173,7 +173,7 @@ class OperationConverter:
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
 
     def _empty(self, node: Any) -> Node:
-        """Return zeros: what is made empty is only looked at for its shape, or filled."""
+        """Return zeros: an empty tensor is used for its shape only, or filled."""
         kind = self._kind(node)
         text = {"float": "0.0f", "int64_t": "0", "bool": "false"}[kind]
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
@@ -190,7 +190,7 @@ class OperationConverter:
         return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
 
     def _var(self, node: Any) -> Node:
-        """Return the variance as a person would: the mean first, then the mean square of what differs from it."""
+        """Return the variance in two passes: the mean, then the mean square of the deviations."""
         self.exact = False
         source, dims, correction = self.value(node.args[0]), tuple(node.args[1]), node.args[2]
         graph, shape = self._graph, source.shape
@@ -243,8 +243,8 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.split_dim": OperationConverter._split,
     "aten.slice": OperationConverter._slice,
     "aten.select": OperationConverter._select,
-    "prims.clone": OperationConverter._same,
-    "prims.view_of": OperationConverter._same,
+    "prims.clone": OperationConverter._unchanged,
+    "prims.view_of": OperationConverter._unchanged,
     "prims.convert_element_type": OperationConverter._cast,
     "prims.scalar_tensor": OperationConverter._full,
     "aten.full_like": OperationConverter._full,

@@ -1,4 +1,4 @@
-"""From a PyTorch reference to its graph: traced without data, decomposed by torch into its primitive operations."""
+"""Trace of a PyTorch reference without data, decomposed by torch into primitive operations."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from evokernel.scaffold.torch_operations import OperationConverter
 
 Call = Callable[[dict[str, Any]], Any]
 _aten = torch.ops.aten
-# Kept whole, since their decompositions read worse than the operation, or are no loop a person would write.
+# Not decomposed: the decompositions read worse than the operation, or are unusual loops.
 _WHOLE = (
     _aten.relu.default,
     _aten.clamp.default,
@@ -37,14 +37,13 @@ _WHOLE = (
 
 @dataclass(frozen=True)
 class Traced:
-    """The outputs of a reference as nodes, and what was learned on the way.
-
-    `flops` and `reductions` hold products of sizes of the first trace: operations by node, elements summed by node.
-    """
+    """Outputs of a reference as nodes."""
 
     outputs: tuple[Node, ...]
     sizes: SymbolicSizes
+    """Completed by the two traces."""
     exact_on_integers: bool
+    """True where integer inputs give exact results."""
 
 
 def trace(
@@ -53,7 +52,7 @@ def trace(
     """Return the primitive operations of a reference at the first and at the second sizes.
 
     Raises:
-        NotGeneral: the two differ in more than sizes, or the reference cannot be traced without data.
+        NotGeneral: the traces differ in more than sizes, or the reference cannot be traced without data.
     """
     first = _graph(call, {name: pair[0] for name, pair in shapes.items()})
     second = _graph(call, {name: pair[1] for name, pair in shapes.items()})
@@ -84,7 +83,7 @@ def to_graph(first: Any, second: Any, sizes: SymbolicSizes) -> Traced:
 
 
 def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield, for each operation, how many floating-point operations an element takes and the extents it is made for."""
+    """Yield, for each operation, its floating-point operations per element and its extents."""
     for node in first:
         out = _shapes(node)
         if node.op != "call_function" or not out or str(node.target) in _FREE or _by_one(node):
@@ -100,7 +99,7 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
-    """Yield the extents over which an operation sums, for each one that does."""
+    """Yield the summed extents of each operation that sums."""
     for node in first:
         inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
@@ -113,7 +112,7 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
 
 
 def _by_one(node: Any) -> bool:
-    """Whether torch's rule multiplies with one, as it does for alpha and beta that nobody gave."""
+    """Say whether an operation multiplies with one, as torch's rules do for default alpha and beta."""
     return any(isinstance(item, float) and item == 1.0 for item in node.args) and "mul" in str(node.target)
 
 
@@ -163,7 +162,7 @@ def _shapes(node: Any) -> list[tuple[int, ...]]:
 
 
 def _size_numbers(first: Any, second: Any, sizes: SymbolicSizes) -> dict[float, str]:
-    """Return, for each number that follows from sizes, the C++ text that makes it."""
+    """Return the C++ text of each number that follows from sizes."""
     found: dict[float, str] = {}
     for one, other in zip(first, second, strict=True):
         if str(one.target).startswith("prims.") and one.target.__name__ in _SHAPED:

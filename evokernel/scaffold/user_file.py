@@ -1,4 +1,4 @@
-"""Loading a user's file, and noticing when it is no longer the file that a task was made from."""
+"""Loading of a user's file, with a check that it is the file that a task was made from."""
 
 import hashlib
 import importlib.util
@@ -12,7 +12,7 @@ _PREFIX = "_evokernel_source_"
 
 
 def is_source(value: object) -> bool:
-    """Whether this is a module that `load_source` has made."""
+    """Say whether this is a module from `load_source`."""
     return isinstance(value, ModuleType) and value.__name__.startswith(_PREFIX)
 
 
@@ -29,10 +29,10 @@ def load_source(path: Path, *, sha256: str = "") -> ModuleType:
 
     Args:
         path: the file; its folder can be imported from while it loads.
-        sha256: what `digest` gave when a task was made from it; a stored result is worth nothing for another text.
+        sha256: `digest` of the file that the task was made from; results do not hold for another text.
 
     Raises:
-        TaskError: it cannot be read, it raised something, or its text is another.
+        TaskError: it cannot be read, it raises an error, or its text has changed.
     """
     path = path.resolve()
     found = digest(path)

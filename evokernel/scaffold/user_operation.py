@@ -1,4 +1,4 @@
-"""What a user's file computes: the function or module in it, its example inputs, and how a task calls it."""
+"""The operation in a user's file: function or module, example inputs, and call from a task."""
 
 import inspect
 import keyword
@@ -28,21 +28,23 @@ _RESERVED = frozenset({
 
 @dataclass(frozen=True)
 class UserOperation:
-    """One operation with an example.
-
-    `inputs` are the tensors a kernel gets: the arguments first, then parameters and buffers. `call_names` are the
-    names of arguments by position, `constants` those that are no tensors; `parameters` names by the module's own
-    names. `construct` makes the module, as Python text over `source`; it is empty for a function.
-    """
+    """One operation with an example of its inputs."""
 
     path: Path
+    """The user's file."""
     name: str
     target: Any
+    """The function or module."""
     inputs: Mapping[str, torch.Tensor]
+    """Tensors of a kernel: arguments first, then parameters and buffers."""
     call_names: tuple[str, ...]
+    """Names of the arguments by position."""
     constants: Mapping[str, Any]
+    """Arguments that are no tensors."""
     parameters: Mapping[str, str]
+    """Names in `inputs`, by the module's own names."""
     construct: str
+    """Python text over `source` that makes the module; empty for a function."""
 
     def call(self, inputs: Mapping[str, Any]) -> Any:
         """Compute the outputs for tensors by name."""
@@ -54,15 +56,15 @@ class UserOperation:
 
 
 def find_subject(path: Path, *, name: str = "", inputs: str = "") -> UserOperation:
-    """Import a file and find what it computes and an example of its inputs.
+    """Import a file; return its operation with example inputs.
 
     Args:
         path: the Python file.
         name: the function or class; needed where the file has several.
-        inputs: example inputs as text, for example `x: 1024x1024, eps: 1e-6`; they come before all others.
+        inputs: example inputs as text, for example `x: 1024x1024, eps: 1e-6`; they precede all others.
 
     Raises:
-        TaskError: the file cannot be imported, or what to take is not clear; the message says what to pass.
+        TaskError: the file cannot be imported, or holds several operations; the message says what to pass.
     """
     source = load_source(path)
     chosen = _choose(source, path, name)
@@ -228,7 +230,7 @@ def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str
 
 
 def _argument(name: str) -> str:
-    """Return a name that both C++ and Python take for an argument."""
+    """Return a name that is an identifier in C++ and Python."""
     return f"{name}_" if name in _RESERVED or keyword.iskeyword(name) else name
 
 

@@ -1,4 +1,4 @@
-"""Workloads around an example: what is searched on, what judges winners, what hidden checks draw from."""
+"""Workloads around an example: search, holdout, and the range of hidden probes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from evokernel.scaffold.dimensions import Layout, outputs_of, shapes_at
 from evokernel.scaffold.user_operation import UserOperation
 
 FLOPS_CAP = 400_000_000
-"""A workload takes the plainest kernel well under a second, so that a search sees many candidates."""
+"""Limit that keeps a plain kernel well under a second, so that a search tries many candidates."""
 ELEMENTS_CAP = 8_000_000
 _PROBE_FLOPS = 20_000_000
 _PROBE_HIGHEST = 131
@@ -23,18 +23,22 @@ Dims = dict[str, int]
 
 @dataclass(frozen=True)
 class WorkloadDraft:
-    """Dimensions of the search and holdout workloads, the range of the probes, and whether the example was cut."""
+    """Workloads of a new task."""
 
     search: tuple[Dims, ...]
+    """Dimensions of each."""
     holdout: tuple[Dims, ...]
+    """Dimensions of each."""
     probe: Mapping[str, tuple[int, int]]
+    """Lowest and highest value by dimension."""
     cut: bool
+    """True where the example was too large."""
 
 
 def plan_workloads(subject: UserOperation, layout: Layout, flops: Callable[[Mapping[str, int]], int]) -> WorkloadDraft:
     """Return workloads that the reference runs on, scaled around the example.
 
-    An example that would take a plain kernel long is halved until it does not.
+    An example above the limits is halved until it fits.
     """
     least = _least(subject, layout)
     base = _cut(layout, flops, least)
@@ -45,7 +49,7 @@ def plan_workloads(subject: UserOperation, layout: Layout, flops: Callable[[Mapp
 
 
 def elements(layout: Layout, dims: Mapping[str, int]) -> int:
-    """Return how many elements all inputs have together."""
+    """Return the number of elements of all inputs together."""
     return sum(prod(shape) for shape in shapes_at(layout, dims).values())
 
 
@@ -62,7 +66,7 @@ def _cut(layout: Layout, flops: Callable[[Mapping[str, int]], int], least: int) 
 def _scaled(
     subject: UserOperation, layout: Layout, base: Dims, factors: Sequence[tuple[float, float]], *, odd: bool, least: int
 ) -> list[Dims]:
-    """Return the base with its dimensions scaled in turn by one factor and the other; those that run, each once."""
+    """Return the base with dimensions scaled by the two factors in turn; distinct ones that run."""
     made: list[Dims] = []
     for pair in factors:
         dims = {
@@ -75,7 +79,7 @@ def _scaled(
 
 
 def _least(subject: UserOperation, layout: Layout) -> int:
-    """Return the smallest size at which the reference gives finite numbers, or any where it never does."""
+    """Return the smallest size with finite results, or with any results where none are finite."""
     for data in (True, False):
         for least in _LEAST:
             if _finite(subject, layout, dict.fromkeys(layout.example, least), data=data):
@@ -98,7 +102,7 @@ def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, 
 
 
 def _probe_high(layout: Layout, flops: Callable[[Mapping[str, int]], int], value: int) -> int:
-    """Return how far a dimension's probes go: odd, near the example for small ones, cheap where all are that high."""
+    """Return the highest probe of a dimension: odd, at most about twice the example, cheap at all dimensions."""
     high = _PROBE_HIGHEST
     while high > 2 and flops(dict.fromkeys(layout.example, high)) > _PROBE_FLOPS:
         high = high * 3 // 4

@@ -1,1 +1,1 @@
-"""Attacks on the evaluator, made for any task: kernels that cheat, and the harmless ones that must pass beside them."""
+"""Attacks on the evaluator for any task: kernels that cheat, and harmless kernels that must pass."""

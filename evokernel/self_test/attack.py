@@ -29,61 +29,74 @@ from evokernel.task import Task
 from evokernel.tasks import load_task
 
 LANGUAGE = "cpp"
-"""What cheats are made in."""
+"""Language of the cheats."""
 GAIN = 1.05
-"""How much faster than the kernel it is made from a right result may look before it gains something."""
+"""Least speed-up over the original kernel at which a cheat with right results counts as accepted."""
 _NOT_MADE = frozenset({Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT})
 
 
 class TrialOutcome(StrEnum):
-    """What became of an exhibit."""
+    """Outcome of one trial."""
 
     CAUGHT = "caught"
+    """A cheat was rejected."""
     ACCEPTED = "accepted"
+    """A cheat passed: the judge failed."""
     HOLE = "known hole"
+    """A cheat passed through a hole that worker mode cannot close."""
     NO_GAIN = "gained nothing"
+    """A cheat passed with right results, and looks no faster."""
     PASSED = "passed"
+    """A harmless kernel passed."""
     REJECTED = "rejected"
+    """A harmless kernel was rejected: the judge failed."""
     NOT_TRIED = "not tried"
+    """It could not be built."""
 
 
 BAD_ENDINGS = frozenset({TrialOutcome.ACCEPTED, TrialOutcome.REJECTED, TrialOutcome.NOT_TRIED})
-"""What must not be: a cheat that is accepted, a harmless kernel that is not, and one that could not be built."""
+"""Outcomes that fail the self-test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One exhibit as it was made for a task, with its evaluation."""
+    """One exhibit before the judge of a task."""
 
     exhibit: Exhibit
     candidate: Candidate
+    """The exhibit as it was made for the task."""
     evaluation: Evaluation
     ending: TrialOutcome
 
     @property
     def in_time(self) -> bool:
-        """Whether a cheat was caught at a stage that must stop it, and not at another one."""
+        """True for a cheat that was caught at a stage that must stop it."""
         return self.ending is TrialOutcome.CAUGHT and self.evaluation.stage in self.exhibit.stops
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What an evaluator did with the kernels made for a task. `left_out` says why a cheat was not made, by name."""
+    """Trials of all exhibits on one task."""
 
     task: str
+    """Name or path, as given."""
     kernel: Candidate
+    """The right kernel that exhibits are made from."""
     identity: EvaluatorIdentity
     judged: Evaluation
+    """Evaluation of `kernel`."""
     trials: tuple[Trial, ...]
+    """In the order of the exhibits."""
     left_out: Mapping[str, str] = field(default_factory=dict)
+    """Reason by name of each exhibit that this task lacks the means for."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was accepted that must not be, nothing harmless rejected, and all of it tried."""
+        """True where no cheat was accepted, no harmless kernel rejected, and all were tried."""
         return not any(trial.ending in BAD_ENDINGS for trial in self.trials)
 
     def with_ending(self, *endings: TrialOutcome) -> tuple[Trial, ...]:
-        """Return the trials that ended so."""
+        """Return the trials with one of these outcomes."""
         return tuple(trial for trial in self.trials if trial.ending in endings)
 
 
@@ -119,7 +132,7 @@ def attack(
     *,
     settings: EvaluationConfig,
     only: Sequence[str] = (),
-    told: Callable[[int, int], object] = lambda done, of: None,
+    on_judged: Callable[[int, int], object] = lambda done, of: None,
 ) -> SelfTest:
     """Make cheats and harmless kernels from a right one, and judge them all.
 
@@ -127,21 +140,23 @@ def attack(
         task_spec: a built-in task or the path of a task file.
         kernel: a right kernel in C++.
         settings: how to judge.
-        only: names of exhibits; none for all.
-        told: called with how many were judged, and of how many.
+        only: names of exhibits; all if empty.
+        on_judged: called with the number of judged kernels and the number of all.
 
     Raises:
         ConfigError: an exhibit is not known.
         TaskError: the task is not fit to judge kernels, or gives no sizes to make cheats with.
-        LanguageError: the kernel is not right, or there are no tools to build it.
-        HarnessError: the machinery failed.
+        LanguageError: the kernel is not right, or the tools to build it are missing.
+        HarnessError: the evaluator failed.
     """
     exhibits = _chosen(only)
     settings = settings.on(DEVICE_OF[LANGUAGE])
     language = local_language(LANGUAGE, settings)
     task = load_task(task_spec).on(DEVICE_OF[LANGUAGE])
     evaluator = open_evaluator(task_spec, language, settings=settings)
-    return asyncio.run(_attack(evaluator, language, kernel, task=task, spec=task_spec, exhibits=exhibits, told=told))
+    return asyncio.run(
+        _attack(evaluator, language, kernel, task=task, spec=task_spec, exhibits=exhibits, on_judged=on_judged)
+    )
 
 
 def _chosen(only: Sequence[str]) -> tuple[Exhibit, ...]:
@@ -164,7 +179,7 @@ async def _attack(
     task: Task,
     spec: str,
     exhibits: Sequence[Exhibit],
-    told: Callable[[int, int], object],
+    on_judged: Callable[[int, int], object],
 ) -> SelfTest:
     async def judge(candidate: Candidate) -> Evaluation:
         request = EvaluationRequest(candidate, language.program_hash(candidate.source), Fidelity.QUICK)
@@ -180,7 +195,7 @@ async def _attack(
         candidate = Candidate(source, LANGUAGE)
         evaluation = await judge(candidate)
         trials.append(Trial(exhibit, candidate, evaluation, _ending(exhibit, evaluation, judged)))
-        told(len(trials), len(able))
+        on_judged(len(trials), len(possible))
 
     async with opening as evaluator:
         judged = await judge(kernel)
@@ -191,11 +206,11 @@ async def _attack(
             )
         known = await asyncio.to_thread(look, task, judged)
         lacking = {exhibit.name: _lack(exhibit, known.lacks) for exhibit in exhibits}
-        able = [exhibit for exhibit in exhibits if not lacking[exhibit.name]]
-        ended = await asyncio.gather(*map(attempt, able), return_exceptions=True)
+        possible = [exhibit for exhibit in exhibits if not lacking[exhibit.name]]
+        ended = await asyncio.gather(*map(attempt, possible), return_exceptions=True)
         for error in filter(None, ended):
             raise error
-    order = [exhibit.name for exhibit in able]
+    order = [exhibit.name for exhibit in possible]
     trials.sort(key=lambda trial: order.index(trial.exhibit.name))
     left_out = {name: reason for name, reason in lacking.items() if reason}
     return SelfTest(spec, kernel, evaluator.identity, judged, tuple(trials), left_out)

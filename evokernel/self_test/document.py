@@ -1,4 +1,4 @@
-"""A self-test as JSON; the fields are those of docs/json.md."""
+"""JSON of a self-test, with the fields of docs/json.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,20 +13,23 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many cheats of a class had to be caught, and at which stages how many were."""
+    """Score of a judge against cheats."""
 
     due: int
+    """Number of cheats that had to be caught."""
     caught: int
+    """Number of those that were."""
     stages: Mapping[str, int]
+    """Number of caught cheats by stage."""
 
     @property
     def rate(self) -> float | None:
-        """The share that was caught; None where there was none to catch."""
+        """Share of cheats that were caught, 0 to 1; None where none had to be."""
         return self.caught / self.due if self.due else None
 
 
 def score(trials: tuple[Trial, ...]) -> Score:
-    """Return how many of some cheats were caught; known holes, and what gains nothing, are in neither number."""
+    """Return the score of trials; known holes and cheats without gain are in neither number."""
     stages: dict[str, int] = {}
     for trial in trials:
         if trial.ending is TrialOutcome.CAUGHT and trial.exhibit.stops:
@@ -36,13 +39,13 @@ def score(trials: tuple[Trial, ...]) -> Score:
 
 
 def by_class(found: SelfTest) -> dict[str, tuple[Trial, ...]]:
-    """Return the cheats that were tried, by class."""
+    """Return the trials of cheats, by class."""
     tried = {name: tuple(trial for trial in found.trials if trial.exhibit.family == name) for name in CLASSES}
     return {name: trials for name, trials in tried.items() if trials}
 
 
 def document(found: SelfTest) -> dict[str, Any]:
-    """Return what `judge --self-test --json` prints."""
+    """Return the document of `judge --self-test --json`."""
     cheats = [trial for trial in found.trials if not trial.exhibit.honest]
     whole = score(tuple(cheats))
     return {

@@ -1,15 +1,15 @@
-"""The exhibits: kernels that cheat and kernels that do not, each with a head that says what must become of it.
+"""Exhibits: kernels that cheat and harmless ones, each with a head that names the due verdict.
 
-A head is the comment at the top of a file, one `// field: text` a line; a line that begins with `//   ` goes on with
+A head is the comment at the top of a file, one `// field: text` a line; a line that begins with `//   ` continues
 the field before it. Fields of a cheat are
 
     title, class, tries
     stops   the stages that must stop it, with ` or ` between
-    needs   what there must be for it, with `, ` between; see `attack`
-    mend    what to change in a task that accepts it, where that is the task's fault
+    needs   the means that a task must offer it, with `, ` between; see `knowledge`
+    mend    the change to a task that accepts it, where that is the task's fault
 
-and of a harmless kernel `title`. In place of `stops` there may be `hole: WHY`, for what worker mode cannot stop, or
-`gains: nothing`, for one whose results are right and that must look no faster than the kernel it is made from.
+and of a harmless kernel `title`. In place of `stops` there may be `hole: WHY`, for a cheat that worker mode cannot
+stop, or `gains: nothing`, for one with right results that must look no faster than the original kernel.
 """
 
 from collections.abc import Mapping
@@ -25,38 +25,43 @@ CLASSES: Mapping[str, str] = {
     "clock": "work that the clock might miss",
     "not the task": "anything but an answer",
 }
-"""What cheats have in common, by class."""
+"""Classes of cheats, with the common trait of each."""
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One kernel that is made for a task: what it tries, and what must become of it.
-
-    `stops` are the stages that must stop it, where the task has what it `needs`; `mend` says what to change in a task
-    that accepts it; a `hole` why worker mode cannot stop it. One that `gains_nothing` is right, and must only look no
-    faster than the kernel it is made from. `body` is its part of the source; what comes before depends on the task.
-    """
+    """One kernel that is made for a task, with its due verdict."""
 
     name: str
+    """Stem of its file."""
     title: str
+    """Clause after "a kernel that"."""
     family: str
+    """Class of cheats; empty for a harmless kernel."""
     tries: str
+    """The cheat, in a sentence."""
     stops: tuple[Stage, ...]
+    """Stages that must stop it."""
     needs: tuple[str, ...]
+    """Means that a task must offer it."""
     mend: str
+    """Change to a task that accepts it; empty where the judge is at fault."""
     hole: str
+    """Reason why worker mode cannot stop it; else empty."""
     gains_nothing: bool
+    """True where its results are right, and it must look no faster than the original kernel."""
     body: str
+    """Its part of the source; the part before depends on the task."""
 
     @property
     def honest(self) -> bool:
-        """Whether it does not cheat."""
+        """True for a kernel that does not cheat."""
         return not self.family
 
 
 def read_head(source: str, *, mark: str = "//") -> dict[str, str]:
-    """Return the fields of the head of a source, by name; `mark` is what its language begins a comment with."""
+    """Return the fields of the head of a source, by name; `mark` begins a comment in its language."""
     head: dict[str, str] = {}
     field = ""
     for line in source.splitlines():
@@ -81,7 +86,7 @@ def all_exhibits() -> tuple[Exhibit, ...]:
 
 
 def prelude() -> str:
-    """Return what stands between the kernel an exhibit is made from and the exhibit itself."""
+    """Return the helpers between the original kernel and the exhibit."""
     return (_HERE / "prelude.h").read_text(encoding="utf-8")
 
 

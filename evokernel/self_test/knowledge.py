@@ -1,4 +1,4 @@
-"""What the cheats of a self-test know of a task: how its kernel is called and timed, and how exact it must be."""
+"""Knowledge of a task for cheats: calls, timing and tolerances of its kernel."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from evokernel.self_test.wrapping import CallCounts
 from evokernel.task import Role, Scalar, Task
 
 _SLOW_US = 20_000.0
-"""A kernel that takes longer may be thought hopeless, and is then called twice before it is timed."""
+"""Time above which a kernel may be left early, and is called twice before it is timed."""
 _WARMED_US = 10_000.0
 _BATCH_US = 3000.0
 _ROOM_BYTES = 32 << 20
@@ -24,20 +24,19 @@ _WIDE = ("float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class TaskKnowledge:
-    """All that cheats are made with.
-
-    `paces` are by search workload, `bias` by tensor that is written; `lacks` says, by what a cheat may need, why it is
-    not there.
-    """
+    """Knowledge that cheats are made with."""
 
     task: Task
     paces: tuple[CallCounts, ...]
+    """By search workload."""
     bias: tuple[float, ...]
+    """Relative error that tolerances begin with, by written tensor."""
     lacks: Mapping[str, str]
+    """Reason by missing need."""
 
 
 def look(task: Task, judged: Evaluation) -> TaskKnowledge:
-    """Return what an attacker knows from a task and from the evaluation of a right kernel.
+    """Return the knowledge that a task and the evaluation of a right kernel give an attacker.
 
     Args:
         task: as it is on the class of devices.
@@ -60,7 +59,7 @@ def _pace(task: Task, timing: Timing, moved_bytes: int) -> CallCounts:
     checks = 2 if timing.candidate_us > _SLOW_US else len(task.distributions) + 1
     in_time = _BATCH_US / max(timing.baseline_us, timing.candidate_us / 4)
     batch = min(in_time, _ROOM_BYTES / max(moved_bytes, 1), _MOST_CALLS)
-    # there are five batches at least: with four rare calls in each, some are not the ones that warm up
+    # there are at least five batches: with four rare calls in each, some are not warm-up calls
     return CallCounts(checks, rarity=max(1, min(_LEAST_RARE, int(batch / 4))))
 
 
@@ -109,4 +108,4 @@ _NEEDS: Mapping[str, tuple[_Has, str]] = {
     ),
 }
 NEEDS = tuple(_NEEDS)
-"""What a cheat may need."""
+"""Means that a cheat may need of a task."""

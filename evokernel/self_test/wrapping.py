@@ -1,4 +1,4 @@
-"""A right kernel wrapped into another one: works for every signature, since it calls the kernel by another name.
+"""Wrapping of a right kernel into an exhibit, for any signature: the kernel is called by another name.
 
 The source is the kernel with `run` renamed by the preprocessor, the task's signature as macros, the helpers of
 `prelude.h`, and an exhibit.
@@ -26,13 +26,12 @@ _HEADERS = ("cstdint", "cstdlib", "cstring", "initializer_list", "type_traits")
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """What a cheat may know of one search workload, for its calls are counted.
-
-    `checks` calls come before it is timed; one in `rarity` of the timed calls is rare, and yet there are some of those.
-    """
+    """Numbers of calls on one search workload, by which a cheat can tell them apart."""
 
     checks: int
+    """Calls before it is timed."""
     rarity: int
+    """One in so many timed calls is rare enough to cheat in."""
 
 
 def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[CallCounts], bias: Sequence[float]) -> str:
@@ -40,10 +39,10 @@ def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[CallCount
 
     Args:
         kernel: the source of the right kernel.
-        exhibit: what to make of it.
+        exhibit: the cheat or harmless kernel to make.
         task: as it is on the class of devices; its search workloads are those of `paces`.
         paces: for each search workload.
-        bias: for each tensor that is written, in calling order, the relative error that tolerances begin with.
+        bias: relative error that tolerances begin with, for each written tensor in calling order.
 
     Raises:
         TaskError: a shape depends on a dimension that no scalar passes on.
@@ -118,7 +117,7 @@ def _list(values: Iterable[float]) -> str:
 
 
 class _Scope:
-    """Dimensions as C++ knows them: arguments of `run`, or numbers that are the same in every call."""
+    """Dimensions in C++: arguments of `run`, or numbers that are the same in every call."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -143,7 +142,7 @@ class _Scope:
         return self._expression(tensor.shape[-1]) if len(tensor.shape) > 1 else "1"
 
     def condition(self, workload: Workload) -> str:
-        """Return whether the sizes are those of a workload."""
+        """Return a C++ condition: the sizes are those of a workload."""
         return " && ".join(["true", *(f"{name} == {workload.sizes[dim]}" for dim, name in self._scalars.items())])
 
     def _expression(self, extent: str | int) -> str:

@@ -1,1 +1,1 @@
-"""The report as a page that follows its stores: reading them, and a small web server that only answers."""
+"""The report as a page that follows its stores: a reader of stores and a small read-only web server."""

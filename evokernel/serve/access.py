@@ -1,4 +1,4 @@
-"""Who may ask: requests that name this machine, from people who know the token where one is needed."""
+"""Access to the server: requests that name this machine, with the token where one is needed."""
 
 import hmac
 import ipaddress
@@ -18,18 +18,20 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::[0
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """The names by which this server may be addressed, and the token; an empty one is asked of nobody.
+    """Names by which a server may be addressed, and its token.
 
-    A page of a stranger that has its own name point here (DNS rebinding) comes with that name, and is refused. An
-    address of numbers cannot be pointed anywhere: beyond loopback any of them is `numbers`, and good.
+    A foreign page whose own name resolves to this machine (DNS rebinding) sends that name, and is refused.
     """
 
     names: frozenset[str]
+    """Host names in lower case."""
     numbers: bool
+    """True where any IP address is accepted; else only loopback. DNS cannot redirect an address."""
     token: str
+    """Empty where none is asked for."""
 
     def addresses_us(self, hosts: list[str]) -> bool:
-        """Whether the Host headers of a request, of which there must be one, name this server."""
+        """Say whether a request has exactly one Host header, and that names this server."""
         found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if found is None:
             return False
@@ -41,17 +43,17 @@ class AccessPolicy:
         return self.numbers or address.is_loopback
 
     def admits(self, given: str | None) -> bool:
-        """Whether this is the token, found out in a time that says nothing of where it differs."""
+        """Say whether this is the token, by a comparison in constant time."""
         return not self.token or hmac.compare_digest(_bytes(given or ""), _bytes(self.token))
 
 
 def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.environ) -> AccessPolicy:
-    """Return who may ask a server that listens at an address, as which a host was resolved.
+    """Return the policy of a server for a host and the address that it resolves to.
 
-    Beyond loopback a token is needed: that of the environment, or one made at random.
+    Beyond loopback a token is needed: that of the environment, or a random one.
 
     Raises:
-        ConfigError: the token of the environment can be guessed, or does not fit into an address.
+        ConfigError: the token of the environment is too short, or does not fit into a URL.
     """
     token = environment.get(TOKEN_VARIABLE, "")
     if token and not _TOKEN.fullmatch(token):

@@ -1,4 +1,4 @@
-"""Answers, with the headers that keep strangers out."""
+"""HTTP responses with security headers."""
 
 import gzip
 import re
@@ -33,30 +33,30 @@ _MORE = {
 
 
 def safe_headers(*, policy: str = _NOTHING, **more: str) -> dict[str, str]:
-    """Return the headers of an answer; more of them are named with _ for -."""
+    """Return the headers of a response; further ones are named with _ for -."""
     named = {name.replace("_", "-"): value for name, value in more.items()}
     return {**_ALWAYS, "Content-Security-Policy": f"{policy}; frame-ancestors 'none'", **named}
 
 
 def refusal(code: HTTPStatus) -> Response:
-    """Return a refusal, which says nothing of the request back."""
+    """Return a refusal that repeats nothing of the request."""
     return PlainTextResponse(_WORDS.get(code, code.phrase.lower()) + "\n", code, safe_headers() | _MORE.get(code, {}))
 
 
 def moved(to: str) -> Response:
-    """Return another place, relative to the one asked for."""
+    """Return a redirect to a relative path."""
     return Response(status_code=HTTPStatus.SEE_OTHER, headers=safe_headers(Location=to))
 
 
 def packed(body: bytes, *, kind: str, policy: str = _NOTHING, version: str = "") -> Response:
-    """Return bytes that are gzip-compressed, of a type, under a policy, and with a version (or none)."""
+    """Return a response of gzip-compressed bytes; an empty version gives no header."""
     more = {"X_Version": version} if version else {}
     headers = safe_headers(policy=policy, Content_Type=kind, Vary="Accept-Encoding", Content_Encoding="gzip", **more)
     return Response(body, headers=headers)
 
 
 def readable(answer: Response, request: Request) -> Response:
-    """Return an answer as who asks can read it: unpacked for those who do not say that they can."""
+    """Return a response, decompressed where the request does not accept gzip."""
     if "content-encoding" not in answer.headers or any(map(_GZIP.search, request.headers.getlist("accept-encoding"))):
         return answer
     left_out = ("content-encoding", "content-length")

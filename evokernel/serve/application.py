@@ -1,4 +1,4 @@
-"""One request: who asks, what for, and the answer. Whatever is wrong with it is answered in one line of plain text."""
+"""ASGI application: access, lookup and response. A refused request gets one line of plain text."""
 
 import asyncio
 import json
@@ -23,22 +23,24 @@ _TOKEN_QUERY = re.compile(r"token=([A-Za-z0-9_.~-]{1,200})")
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """How much of this server others may take up.
-
-    `head_s` is the time for a whole request, `send_s` that for an answer or an event to be taken, `keepalive_s` the
-    longest silence of a stream of events. `streams` of the `connections` may be such streams.
-    """
+    """Limits on what clients may take of the server."""
 
     connections: int = 64
+    """Open connections."""
     streams: int = 48
+    """Event streams among the connections."""
     head_bytes: int = 16_384
+    """Size of a request."""
     head_s: float = 10.0
+    """Time for a whole request."""
     send_s: float = 60.0
+    """Time for a client to take a response or an event."""
     keepalive_s: float = 15.0
+    """Longest silence of an event stream."""
 
 
 class Application:
-    """Answers requests for what is served; `streams` is the number of streams of events that are open."""
+    """ASGI application on served stores; `streams` is the number of open event streams."""
 
     def __init__(
         self, site: ServedStores, access: AccessPolicy, *, cookie: str, limits: ServerLimits, ending: Callable[[], bool]
@@ -57,29 +59,29 @@ class Application:
             await answer(scope, receive, send)
 
     def _answer(self, request: Request, stack: ExitStack) -> Response:
-        path = request.scope["raw_path"].decode("latin-1")  # as it came: an address has one spelling here
+        path = request.scope["raw_path"].decode("latin-1")  # raw: each path has one spelling here
         query = request.scope["query_string"].decode("latin-1")
         if not self._access.addresses_us(request.headers.getlist("host")):
             return refusal(HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in METHODS:
             return refusal(HTTPStatus.METHOD_NOT_ALLOWED)
         if (token := _TOKEN_QUERY.fullmatch(query)) is not None:
-            return self._let_in(path, token[1])
-        if not self._is_known(request):
+            return self._set_token_cookie(path, token[1])
+        if not self._is_authorized(request):
             return refusal(HTTPStatus.UNAUTHORIZED)
         if not query and (answer := self._site.answer(path)) is not None:
             return readable(answer, request)
-        if query or not self._site.listened(path):
+        if query or not self._site.feeds_of(path):
             return refusal(HTTPStatus.NOT_FOUND)
         return self._stream(path, request.method, stack)
 
-    def _is_known(self, request: Request) -> bool:
+    def _is_authorized(self, request: Request) -> bool:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         by_cookie = self._access.admits(request.cookies.get(self.cookie))
         return by_cookie or (scheme.lower() == "bearer" and self._access.admits(bearer.strip()))
 
-    def _let_in(self, path: str, token: str) -> Response:
-        """Put the token into a cookie and out of the address, which is seen, kept and sent around."""
+    def _set_token_cookie(self, path: str, token: str) -> Response:
+        """Move the token into a cookie and out of the URL, which browsers show and keep."""
         if not self._access.admits(token):
             return refusal(HTTPStatus.UNAUTHORIZED)
         if self._site.answer(path) is None:
@@ -96,23 +98,23 @@ class Application:
         if self.streams >= self._limits.streams:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE)
         self.streams += 1
-        stack.callback(self._forget_stream)
-        for feed in self._site.listened(path):
+        stack.callback(self._end_stream)
+        for feed in self._site.feeds_of(path):
             stack.enter_context(feed.watched())
         return StreamingResponse(self._events(path), headers=headers)
 
-    def _forget_stream(self) -> None:
+    def _end_stream(self) -> None:
         self.streams -= 1
 
     async def _events(self, path: str) -> AsyncIterator[str]:
-        """Say what is new as long as the other side listens, and now and then that we are still here."""
-        said, said_at = None, 0.0
+        """Yield changes while the client listens, and a comment after each `keepalive_s` of silence."""
+        sent, sent_at = None, 0.0
         while not self._ending():
-            pulses = [feed.pulse for feed in self._site.listened(path)]
-            if pulses != said:
-                said, said_at = pulses, time.monotonic()
-                yield f"retry: 2000\ndata: {json.dumps(self._site.news(path), separators=(',', ':'))}\n\n"
-            elif time.monotonic() > said_at + self._limits.keepalive_s:
-                said_at = time.monotonic()
+            states = [feed.state for feed in self._site.feeds_of(path)]
+            if states != sent:
+                sent, sent_at = states, time.monotonic()
+                yield f"retry: 2000\ndata: {json.dumps(self._site.event_of(path), separators=(',', ':'))}\n\n"
+            elif time.monotonic() > sent_at + self._limits.keepalive_s:
+                sent_at = time.monotonic()
                 yield ": still here\n\n"
             await asyncio.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""One connection, and how much of this server it may take up: how long, how large, and how many there may be."""
+"""One connection, with limits on time, size and number."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ SEND_BYTES = 262_144
 
 
 class Connection(H11Protocol):
-    """Parses a request as uvicorn does, and hangs up on those who send too much or keep it waiting."""
+    """A connection of uvicorn that aborts where a client sends too much or waits too long."""
 
     def __init__(self, limits: ServerLimits, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
@@ -23,25 +23,25 @@ class Connection(H11Protocol):
         self._hang_up: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, or turn it away where there are too many."""
+        """Accept a connection, or refuse it where there are too many."""
         super().connection_made(transport)
         found: socket.socket = transport.get_extra_info("socket")
-        # What is under way to one that does not read stays small, and one that has vanished is missed.
+        # Keep the unread data of a slow client small, and notice a client that has vanished.
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self._limits.send_s))
         transport.set_write_buffer_limits(high=0)
         if len(self.connections) > self._limits.connections:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
         else:
-            self._wait_for_at_most(self._limits.head_s)
+            self._abort_after(self._limits.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         super().connection_lost(exc)
-        self._wait_for_at_most(None)
+        self._abort_after(None)
 
     def data_received(self, data: bytes) -> None:
-        """Read on until there is a whole request."""
+        """Read until there is a whole request."""
         if self.cycle is None:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
@@ -50,23 +50,23 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and self._head_bytes:
             self._head_bytes = 0
-            self._wait_for_at_most(None)
+            self._abort_after(None)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed."""
+        """Refuse a request that cannot be parsed."""
         self._refuse(HTTPStatus.BAD_REQUEST)
 
     def pause_writing(self) -> None:
-        """Wait for the other side to take a piece."""
+        """Start the clock while the client does not read."""
         super().pause_writing()
-        self._wait_for_at_most(self._limits.send_s)
+        self._abort_after(self._limits.send_s)
 
     def resume_writing(self) -> None:
-        """Go on with the next piece."""
+        """Stop the clock when the client reads again."""
         super().resume_writing()
-        self._wait_for_at_most(None)
+        self._abort_after(None)
 
-    def _wait_for_at_most(self, seconds: float | None) -> None:
+    def _abort_after(self, seconds: float | None) -> None:
         if self._hang_up is not None:
             self._hang_up.cancel()
         self._hang_up = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)

@@ -1,4 +1,4 @@
-"""What a store says now, read by one thread for everybody who looks, at little cost to the search that writes it."""
+"""Feed of one store: read by one thread for all clients, at little cost to the search that writes it."""
 
 import gzip
 import logging
@@ -14,6 +14,7 @@ from typing import Any
 
 from archive.activity import mark, seconds_used
 from archive.store import Store
+from evokernel import __version__
 from evokernel.errors import StoreError
 from evokernel.report.html import data_text
 from evokernel.report.page_data import report_document
@@ -24,21 +25,24 @@ logger = logging.getLogger(__name__)
 
 PROBLEM = 400
 _JOIN_S = 5.0
-_COMPRESSION = 3  # a tenth of the text; more takes longer than the text is worth on its way
+_COMPRESSION = 3  # a tenth of the size; a higher level costs more time than it saves
 
 Mark = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PollingLimits:
-    """How often a feed looks, how often it makes a document, and how much of one core that may take."""
+    """Rates at which a feed reads its store."""
 
     poll_s: float = 0.5
+    """Pause between looks."""
     least_s: float = 1.0
+    """Least pause between two documents."""
     share: float = 0.05
+    """Share of one core for documents, 0 to 1."""
 
     def pause_s(self, worked_s: float) -> float:
-        """Return how long to wait before doing again what has taken so much of a core."""
+        """Return the pause after work that took `worked_s` of a core."""
         return max(self.least_s, worked_s * (1 / self.share - 1))
 
 
@@ -47,37 +51,43 @@ PACE = PollingLimits()
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """What there is to say at once: the newest document, the state of the search, its time in s, or what is wrong."""
+    """State of a followed store."""
 
     version: str = ""
+    """Of the newest document; empty before the first."""
     state: str = ""
+    """A `RunState`; empty before the first look."""
     seconds: int = 0
+    """Search time of all sessions, in s."""
     problem: str = ""
+    """In words; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedPage:
-    """One document of a store as compressed JSON, and what an index shows of it."""
+    """One document of a store."""
 
     version: str
     body: bytes
+    """JSON, gzip-compressed."""
     summary: Mapping[str, Any]
+    """Fields that an index of stores shows."""
 
 
 class Feed:
-    """Follows one store: one that does not exist yet, is written by another process, or is moved and made anew.
+    """Follower of one store, which may not exist yet, be written by another process, or be replaced.
 
-    A thread of its own reads the store, for nothing else may; it looks twice a second while somebody watches, and not
-    at all while nobody does. `changed` is notified whenever `pulse` or `edition` has changed.
+    Only its own thread reads the store: twice a second while a client watches, else not at all. `changed` is notified
+    whenever `state` or `page` has changed.
     """
 
     def __init__(self, path: Path, *, changed: threading.Condition, pace: PollingLimits = PACE) -> None:
         self.path = path
         self._changed = changed
-        self._pulse = FeedState()
-        self._edition: PublishedPage | None = None
+        self._state = FeedState()
+        self._page: PublishedPage | None = None
         self._watchers = 0
-        self._unmade = ""
+        self._page_problem = ""
         self._woken = False
         self._closed = False
         self._pace = pace
@@ -89,7 +99,7 @@ class Feed:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reading; a document that is being made is given up."""
+        """Stop reading; interrupt a document that is being made."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -97,18 +107,18 @@ class Feed:
         self._thread.join(_JOIN_S)
 
     @property
-    def pulse(self) -> FeedState:
-        """What there is to say at once."""
-        return self._pulse
+    def state(self) -> FeedState:
+        """State of store and search."""
+        return self._state
 
     @property
-    def edition(self) -> PublishedPage | None:
+    def page(self) -> PublishedPage | None:
         """The newest document; None until the first is made."""
-        return self._edition
+        return self._page
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Keep what is said up to date while the block runs."""
+        """Keep `state` and `page` up to date while the block runs."""
         with self._changed:
             self._watchers += 1
             self._woken = True
@@ -120,7 +130,7 @@ class Feed:
                 self._watchers -= 1
 
     def _run(self) -> None:
-        self._look()  # what the first reader will ask for
+        self._look()  # before the first client asks
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -130,46 +140,46 @@ class Feed:
                 if self._closed:
                     break
             self._look()
-        self._reader.shut()
+        self._reader.close()
 
     def _look(self) -> None:
         try:
-            found = self._reader.glance()
-        except Exception as error:  # noqa: BLE001  the edge of the thread: the page says it, and later it may go
-            self._reader.shut()
-            self._say(replace(self._pulse, problem=self._said(error)))
+            found = self._reader.read_state()
+        except Exception as error:  # noqa: BLE001  the edge of the thread: the page shows it; the next look may succeed
+            self._reader.close()
+            self._publish(replace(self._state, problem=self._describe(error)))
             return
         if found is None:
             return
         mark, state, seconds = found
-        self._say(FeedState(self._pulse.version, state, seconds, self._unmade))
+        self._publish(FeedState(self._state.version, state, seconds, self._page_problem))
         try:
-            edition = self._reader.edition_if_due((mark, state))
-        except Exception as error:  # noqa: BLE001  as above; said until a document can be made again
-            self._unmade = self._said(error)
-            self._say(replace(self._pulse, problem=self._unmade))
+            page = self._reader.page_if_due((mark, state))
+        except Exception as error:  # noqa: BLE001  as above; shown until a document can be made again
+            self._page_problem = self._describe(error)
+            self._publish(replace(self._state, problem=self._page_problem))
             return
-        if edition is not None:
-            self._edition, self._unmade = edition, ""
-            self._say(replace(self._pulse, version=edition.version, problem=""))
+        if page is not None:
+            self._page, self._page_problem = page, ""
+            self._publish(replace(self._state, version=page.version, problem=""))
 
-    def _said(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         if isinstance(error, StoreError):
             return one_line(str(error), width=PROBLEM)
         said = f"the report of {self.path} cannot be made ({type(error).__name__}); `evokernel verify` checks it"
-        if self._pulse.problem != one_line(said, width=PROBLEM):
+        if self._state.problem != one_line(said, width=PROBLEM):
             logger.error("%s", said, exc_info=error)
         return one_line(said, width=PROBLEM)
 
-    def _say(self, pulse: FeedState) -> None:
+    def _publish(self, state: FeedState) -> None:
         with self._changed:
-            if pulse != self._pulse:
-                self._pulse = pulse
+            if state != self._state:
+                self._state = state
                 self._changed.notify_all()
 
 
 class _Reader:
-    """The open store of a feed, and when what costs time is due again."""
+    """The open store of a feed, and the times at which costly work is due."""
 
     def __init__(self, path: Path, pace: PollingLimits) -> None:
         self._path = path
@@ -180,38 +190,38 @@ class _Reader:
         self._open_at = 0.0
         self._built: tuple[Mark, str] | None = None
         self._build_at = 0.0
-        self._boot, self._number = secrets.token_hex(4), 0
+        self._feed_id, self._number = secrets.token_hex(4), 0
 
-    def glance(self) -> tuple[Mark, str, int] | None:
-        """Return what the documents depend on, the state and the time in s; None while opening it is not due again.
+    def read_state(self) -> tuple[Mark, str, int] | None:
+        """Return the mark of the store, the state and the time in s; None while opening is not due.
 
         Raises:
-            StoreError: it is not there, or cannot be read.
+            StoreError: it does not exist, or cannot be read.
         """
         store = self._current()
         if store is None:
             return None
         return mark(store), run_state(store).value, int(seconds_used(store))
 
-    def edition_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
-        """Return a new document where there is anything new in it and its time has come.
+    def page_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
+        """Return a new document where the store has changed and one is due.
 
-        It has come when making documents takes no more than its share; at once when a search begins or ends.
+        One is due when documents take no more than their share of a core; at once when a search begins or ends.
         """
         if self._store is None or now == self._built:
             return None
-        turned = self._built is not None and self._built[1] != now[1]
-        if not turned and time.monotonic() < self._build_at:
+        state_changed = self._built is not None and self._built[1] != now[1]
+        if not state_changed and time.monotonic() < self._build_at:
             return None
         worked = time.thread_time()
         try:
-            document = report_document(self._store)
+            document = report_document(self._store, version=__version__)
             body = gzip.compress(data_text(document).encode(), _COMPRESSION, mtime=0)
-        finally:  # one that cannot be made costs as much
+        finally:  # a failed one costs as much
             self._build_at = time.monotonic() + self._pace.pause_s(time.thread_time() - worked)
         self._built = now
         self._number += 1
-        return PublishedPage(f"{self._boot}-{self._number}", body, _summary(document))
+        return PublishedPage(f"{self._feed_id}-{self._number}", body, _summary(document))
 
     def interrupt(self) -> None:
         """End the query that runs now, from another thread."""
@@ -220,8 +230,8 @@ class _Reader:
             with suppress(sqlite3.Error):
                 store.database.connection.interrupt()
 
-    def shut(self) -> None:
-        """Close the store; it is opened again when that is due."""
+    def close(self) -> None:
+        """Close the store; the next read that is due opens it again."""
         store, self._store = self._store, None
         if store is not None:
             with suppress(StoreError):
@@ -230,18 +240,18 @@ class _Reader:
     def _current(self) -> Store | None:
         found, sizes = _identity(self._path), _sizes(self._path)
         if found != self._file:
-            self.shut()
+            self.close()
             self._open_at = self._build_at = 0.0
         elif self._store is not None and (self._store.database.live or sizes == self._sizes):
             return self._store
         if time.monotonic() < self._open_at:
             return None
         worked = time.thread_time()
-        self.shut()
+        self.close()
         self._file, self._sizes, self._built = found, sizes, None
         try:
             self._store = Store.open(self._path, write=False)
-        finally:  # opening looks the whole file over, which takes as long as it is large
+        finally:  # opening reads the whole file, so its time grows with the size
             self._open_at = time.monotonic() + self._pace.pause_s(time.thread_time() - worked)
         return self._store
 

@@ -1,4 +1,4 @@
-"""The web server: it answers GET and HEAD, one request a connection, and never opens a file."""
+"""The web server: GET and HEAD, one request a connection, no file access."""
 
 import logging
 import socket
@@ -19,7 +19,7 @@ _END_S = 2
 
 
 class Server:
-    """Listens as soon as it is made. `url` is where a browser finds it, with the token where one is asked for."""
+    """A server that listens once it is made. `url` is its address for a browser, with the token if one is needed."""
 
     def __init__(
         self, site: ServedStores, *, host: str = "127.0.0.1", port: int = 0, limits: ServerLimits = DEFAULTS
@@ -27,7 +27,7 @@ class Server:
         """Listen.
 
         Raises:
-            ConfigError: the host or the port cannot be used, or the token of the environment can be guessed.
+            ConfigError: the host, the port or the token of the environment cannot be used.
         """
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -64,7 +64,7 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """Number of open connections."""
         return len(self._uvicorn.server_state.connections)
 
     def serve_forever(self) -> None:
@@ -72,7 +72,7 @@ class Server:
         self._uvicorn.run(sockets=[self._socket])
 
     def shutdown(self) -> None:
-        """End all streams and stop listening, soon; from any thread."""
+        """Ask the server to end all streams and stop listening; from any thread."""
         self._uvicorn.should_exit = True
 
 
@@ -85,7 +85,7 @@ def _config(application: Application, limits: ServerLimits) -> uvicorn.Config:
         lifespan="off",
         interface="asgi3",
         log_config=None,
-        log_level=logging.CRITICAL,  # an address may have the token in it, and a client that goes away is nothing
+        log_level=logging.CRITICAL,  # a URL may hold the token, and a client that goes away is no error
         access_log=False,
         proxy_headers=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""What there is to be asked for: pages, documents and events, each found in a table and never by a name of a file."""
+"""Served content: pages, documents and events by path, in a table that no file name enters."""
 
 import gzip
 import threading
@@ -20,7 +20,7 @@ INDEX_SCRIPTS = ("base.js", "patch.js", "live.js", "index.js")
 
 
 class ServedStores:
-    """The stores that are served; a context manager that follows them while it is open."""
+    """The served stores; a context manager that follows them while it is open."""
 
     def __init__(self, paths: Sequence[Path], *, pace: PollingLimits = PACE) -> None:
         changed = threading.Condition()
@@ -45,27 +45,27 @@ class ServedStores:
             feed.close()
 
     def answer(self, path: str) -> Response | None:
-        """Return what is at a path, compressed; None where there is nothing, nothing yet, or a stream of events."""
-        edition = self._documents[path].edition if path in self._documents else None
-        if edition is not None:
-            return packed(edition.body, kind="application/json", version=edition.version)
+        """Return the response at a path, compressed; None for no content, none yet, or an event stream."""
+        page = self._documents[path].page if path in self._documents else None
+        if page is not None:
+            return packed(page.body, kind="application/json", version=page.version)
         return self._pages.get(path)
 
-    def listened(self, path: str) -> tuple[Feed, ...]:
-        """Return the feeds that the stream of events at a path tells of; none where there is no stream."""
+    def feeds_of(self, path: str) -> tuple[Feed, ...]:
+        """Return the feeds of the event stream at a path; none where there is no stream."""
         return self.feeds if path == "/events" else self._streams.get(path, ())
 
-    def news(self, path: str) -> dict[str, Any]:
-        """Return what the newest event of a stream says."""
+    def event_of(self, path: str) -> dict[str, Any]:
+        """Return the newest event of a stream."""
         if path != "/events":
-            return asdict(self._streams[path][0].pulse)
+            return asdict(self._streams[path][0].state)
         return {"stores": [_entry(number, feed) for number, feed in enumerate(self.feeds)]}
 
 
 def _entry(number: int, feed: Feed) -> dict[str, Any]:
-    edition = feed.edition
-    run = dict(edition.summary) if edition else None
-    return {"number": number, "store": one_line(str(feed.path)), **asdict(feed.pulse), "run": run}
+    page = feed.page
+    run = dict(page.summary) if page else None
+    return {"number": number, "store": one_line(str(feed.path)), **asdict(feed.state), "run": run}
 
 
 def _page(page: ReportPage) -> Response:

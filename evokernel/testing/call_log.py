@@ -1,4 +1,4 @@
-"""A record of calls that is kept in memory: for tests, examples and trials without a store."""
+"""Record of calls in memory, for tests, examples and trials without a store."""
 
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, Spending, StoredCall
 
@@ -22,7 +22,7 @@ class MemoryLog:
         return next((each for each in made if (each.call.origin.step, each.call.ordinal) == (step, ordinal)), None)
 
     def find(self, key: str, sample: int) -> StoredCall | None:
-        """Return a call with a usable reply by what was asked, or None."""
+        """Return a call with a usable reply by key and sample, or None."""
         made = (stored for stored in self._calls if _usable(stored))
         return next((each for each in made if (each.call.key, each.call.sample) == (key, sample)), None)
 
@@ -31,12 +31,12 @@ class MemoryLog:
         return len({stored.call.sample for stored in self._calls if stored.call.key == key})
 
     def begin(self, call: ModelCall) -> int:
-        """Keep what is about to be paid for and return its number."""
+        """Record a call before it is made; return its number."""
         self._calls.append(StoredCall(len(self._calls), call, None))
         return len(self._calls) - 1
 
     def end(self, number: int, result: ModelCallResult) -> None:
-        """Keep what came of it."""
+        """Record the result of a call."""
         self._calls[number] = StoredCall(number, self._calls[number].call, result)
 
     def spending(self) -> Spending:

@@ -76,7 +76,7 @@ def kernel(before: str = "", after: str = "") -> str:
 
 
 class EvaluatorDriver:
-    """Runs one evaluator on a loop of its own."""
+    """Driver of one evaluator on its own event loop."""
 
     def __init__(self, opening: AbstractAsyncContextManager[Evaluator], language: Language) -> None:
         self.language = language
@@ -91,7 +91,7 @@ class EvaluatorDriver:
     def evaluate(
         self, *sources: str, budget: Fidelity = Fidelity.QUICK, incumbent: dict[str, float] | None = None
     ) -> list[Evaluation]:
-        """Return what becomes of sources that are handed in together."""
+        """Return the evaluations of sources that are handed in together."""
 
         async def together() -> list[Evaluation]:
             return await asyncio.gather(*(self.evaluator.evaluate(self.request(s, budget, incumbent)) for s in sources))
@@ -99,7 +99,7 @@ class EvaluatorDriver:
         return self.runner.run(together())
 
     def request(self, source: str, budget: Fidelity, incumbent: dict[str, float] | None = None) -> EvaluationRequest:
-        """Return what is asked about a source."""
+        """Return the request for a source."""
         candidate = Candidate(source, self.language.name)
         return EvaluationRequest(candidate, self.language.program_hash(source), budget, incumbent or {})
 
@@ -140,7 +140,7 @@ class EvaluatorContract:
     @pytest.fixture(scope="class")
     @classmethod
     def verdicts(cls, driver: EvaluatorDriver) -> dict[str, Evaluation]:
-        """Return what becomes of the bad kernels, by name."""
+        """Return the evaluations of the bad kernels, by name."""
         found = driver.evaluate(*(source for source, _ in cls.BAD.values()))
         return dict(zip(cls.BAD, found, strict=True))
 

@@ -51,7 +51,7 @@ class LanguageContract:
 
     @pytest.fixture
     def built(self, language: Language, samples: LanguageSamples) -> Built:
-        """Return what becomes of the good sample."""
+        """Return the build of the good sample."""
         built = language.build(samples.good, SCALE_TASK)
         assert isinstance(built, Built), built
         return built

@@ -24,7 +24,7 @@ class LanguageModelContract:
 
     @pytest.fixture
     def make(self, tmp_path: Path) -> ModelMaker | Iterator[ModelMaker]:
-        """Return what makes the model on a record of calls."""
+        """Return a function that makes the model on a record of calls."""
         raise NotImplementedError
 
     def test_every_reply_is_in_the_record_with_what_was_asked(self, make: ModelMaker) -> None:
@@ -75,7 +75,7 @@ class LanguageModelContract:
 
         asyncio.run(scenario())
 
-    def test_after_hush_no_call_is_begun_and_closing_twice_is_fine(self, make: ModelMaker) -> None:
+    def test_after_a_stop_no_call_is_begun_and_closing_twice_is_fine(self, make: ModelMaker) -> None:
         async def scenario() -> None:
             log = MemoryLog()
             model = make(log)

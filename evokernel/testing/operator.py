@@ -18,7 +18,7 @@ from operators.rewrites.cpp import CPP_REWRITES
 
 
 def tiled() -> str:
-    """Return a C++ kernel with tunables, made by the rules themselves."""
+    """Return a C++ kernel with tunables, made by a rewrite."""
     source = (Path(tasks.__file__).parent / "gemm" / "seeds" / "naive.cpp").read_text()
     return CPP_REWRITES.apply(
         source, next(move for move in CPP_REWRITES.moves(source) if move.rewrite == "register_tile")
@@ -48,7 +48,7 @@ class OperatorContract:
 
     @pytest.fixture
     def context(self, parents: tuple[Elite, ...]) -> Context:
-        """Return what the operator sees."""
+        """Return the context of the operator."""
         measured = [read_tunables(parent.candidate.source).values for parent in parents]
         return Context(
             step=3,
@@ -66,7 +66,7 @@ class OperatorContract:
         )
 
     def propose(self, operator: Operator, context: Context) -> Draft | None:
-        """Return what it proposes."""
+        """Return its draft."""
         proposed = asyncio.run(operator.propose(context))
         assert proposed is None or isinstance(proposed, Draft)
         return proposed

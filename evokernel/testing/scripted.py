@@ -1,4 +1,4 @@
-"""A model that is a function: for tests, examples and answers that a program knows."""
+"""Model that answers by a function, for tests, examples and known answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,8 +17,8 @@ Script = Callable[[ModelRequest], "str | Reply | Awaitable[str | Reply]"]
 class ScriptedTransport:
     """A language model that answers by a function, plain or async. Implements `LanguageModel`.
 
-    Calls are written down as those of any model are, and what was answered for a step before is given again. What the
-    function raises is raised; the call then counts as failed.
+    Calls are recorded as those of any model, and an earlier reply for a step is given again. An error of the function
+    is raised, and the call counts as failed.
     """
 
     def __init__(self, answer: Script, *, log: CallLog | None = None, name: str = "scripted") -> None:
@@ -29,7 +29,7 @@ class ScriptedTransport:
         self._stopped = False
 
     async def complete(self, request: ModelRequest) -> Reply:
-        """Return what the function says, or what it said for this step before.
+        """Return the reply of the function, or its earlier reply for this step.
 
         Raises:
             ModelsUnavailable: after `stop_new_calls`.
@@ -60,7 +60,7 @@ class ScriptedTransport:
         self._stopped = True
 
     async def close(self) -> None:
-        """Begin no further call; there is nothing to let go of."""
+        """Begin no further call; there is nothing to close."""
         self._stopped = True
 
     def _call(self, request: ModelRequest) -> ModelCall:

@@ -1,1 +1,1 @@
-"""What models were asked in a run, what they said and what became of it, as rows to learn from."""
+"""Training data from runs: prompts, replies and verdicts as rows to learn from."""

@@ -1,4 +1,4 @@
-"""Whether rows of training data are what their stores say: each is made anew from the facts and compared."""
+"""Check of training data against its stores: each row is made anew from the facts and compared."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +18,29 @@ _Made = dict[tuple[str, tuple[int, ...]], Row]
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What is wrong with the row on a line, which counts from 1."""
+    """A fault of one row."""
 
     line: int
+    """Number of the line, from 1."""
     reason: str
+    """Clause that follows the number of the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    """How many rows were checked, and what is wrong with some of them."""
+    """Result of a check."""
 
     rows: int
+    """Number of rows that were checked."""
     complaints: tuple[Complaint, ...]
+    """In the order of the lines."""
 
 
 def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
     """Check every row of a file against the stores its rows come from.
 
-    A row is sound where its id is the hash of its content; where the same prompts, replies, hashes, scores and
-    verdicts come out of the store again, as of the seq it names; and where what it recommends has not failed since.
+    A row is sound if its id is the hash of its content, if the store gives the same prompts, replies, hashes, scores
+    and verdicts as of the seq it names, and if no kernel that it recommends has failed since.
 
     Raises:
         StoreError: the file cannot be read.
@@ -53,7 +57,7 @@ def check_file(path: Path, stores: Sequence[Store]) -> DatasetReport:
 
 
 class _Checker:
-    """Makes the rows of each store once for every seq that rows name."""
+    """Checker of rows; makes the rows of a store once for every seq that rows name."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
         self._stores = {store.meta("run_id") or "": store for store in stores}
@@ -61,7 +65,7 @@ class _Checker:
         self._now: dict[str, dict[str, Status]] = {}
 
     def complaints(self, line: str) -> Iterator[str]:
-        """Yield what is wrong with a row; nothing for a sound one."""
+        """Yield the faults of a row; nothing for a sound one."""
         try:
             row = json.loads(line)
             place, steps = row["run"], steps_of(row)
@@ -113,7 +117,7 @@ def _recommended(row: Row) -> list[Mapping[str, Any]]:
 
 
 def _paths(made: Any, given: Any, path: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ."""
+    """Yield the paths at which two JSON values differ."""
     if isinstance(made, dict) and isinstance(given, dict):
         for name in [*made, *(name for name in given if name not in made)]:
             inner = f"{path}.{name}" if path else name

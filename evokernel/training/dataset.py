@@ -1,4 +1,4 @@
-"""A folder of training data: a file of rows for each kind, their schema, and where all of it comes from."""
+"""Folder of training data: a file of rows for each kind, their schema, and a manifest of the runs."""
 
 import hashlib
 import json
@@ -22,10 +22,11 @@ MANIFEST, SCHEMA = "dataset.json", "schema.json"
 
 @dataclass(frozen=True, slots=True)
 class TrainingDataset:
-    """What was written: the number of rows by kind."""
+    """A folder of training data that was written."""
 
     folder: Path
     rows: dict[str, int]
+    """Number of rows by kind."""
 
 
 def schema_text() -> str:

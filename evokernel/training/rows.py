@@ -1,4 +1,4 @@
-"""Rows of training data, made of turns. schema.json says what each holds; docs/training-data.md says why."""
+"""Rows of training data, made of turns. schema.json defines their fields; docs/training-data.md explains them."""
 
 import hashlib
 import json
@@ -23,21 +23,21 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplyChoice:
-    """Which rows are wanted; nothing given is everything.
-
-    `min_speedup` and `holdout_passed` are asked of the kernel a row recommends: the supervised one, the chosen one, the
-    best of a trajectory. The former is compared with the low end of its interval. `operators` and `models` are asked
-    of every reply in the row.
-    """
+    """Filter of rows; the defaults choose all."""
 
     min_speedup: float = 0.0
+    """Least low end of the interval of the kernel that a row recommends."""
     operators: frozenset[str] = frozenset()
+    """Operators of all replies in a row; any if empty."""
     models: frozenset[str] = frozenset()
+    """Models of all replies in a row; any if empty."""
     holdout_passed: bool = False
+    """Only rows whose recommended kernel passed on held-out workloads."""
     discount: float = DISCOUNT
+    """Weight of the next turn's score in a return, 0 to 1."""
 
     def takes(self, winner: TrainingTurn, turns: Iterable[TrainingTurn]) -> bool:
-        """Whether a row with these turns, which recommends this one, is wanted."""
+        """Say whether a row of these turns, which recommends `winner`, is wanted."""
         reported = winner.judged.verdicts.reported
         low = combined_speedup(reported.timings).low if reported and winner.right else 0.0
         return (
@@ -62,7 +62,7 @@ def rows_of(store: Store, choice: ReplyChoice = ALL, *, until: int | None = None
         turns, run = read_turns(store, until=as_of), _run(store, as_of)
     for turn in turns:
         if turn.right and choice.takes(turn, [turn]):
-            yield _row("supervised", run, {**_said(turn), "facts": _facts(turn)})
+            yield _row("supervised", run, {**_prompt_and_reply(turn), "facts": _facts(turn)})
     for chosen, rejected, budget in _pairs(turns):
         if choice.takes(chosen, [chosen, rejected]):
             yield _row("preference", run, _preference(chosen, rejected, budget))
@@ -72,7 +72,7 @@ def rows_of(store: Store, choice: ReplyChoice = ALL, *, until: int | None = None
 
 
 def steps_of(row: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the steps a row was made of, which with its kind and its run say what row it is."""
+    """Return the steps of a row, which identify it together with its kind and its run."""
     if row["kind"] == "trajectory":
         return tuple(turn["facts"]["step"] for turn in row["turns"])
     names = ("facts",) if row["kind"] == "supervised" else ("chosen_facts", "rejected_facts")
@@ -103,10 +103,10 @@ def _run(store: Store, as_of_seq: int) -> Row:
 
 
 def _pairs(turns: list[TrainingTurn]) -> Iterator[tuple[TrainingTurn, TrainingTurn, Fidelity]]:
-    """Yield two right answers to the same prompt where one is faster beyond doubt, and the budget both were given.
+    """Yield pairs of right answers to one prompt, the faster first beyond doubt, and the budget of both.
 
-    Each answer is held against two at most, the nearest faster one and the fastest: all pairs of a prompt that was
-    asked a thousand times would be half a million rows.
+    Each answer is paired with at most two, the nearest faster one and the fastest: all pairs of a thousand answers
+    would be half a million rows.
     """
     asked: dict[str, list[TrainingTurn]] = defaultdict(list)
     for turn in turns:
@@ -121,7 +121,7 @@ def _pairs(turns: list[TrainingTurn]) -> Iterator[tuple[TrainingTurn, TrainingTu
 
 
 def _wins(one: TrainingTurn, other: TrainingTurn) -> Fidelity | None:
-    """Return the budget by which the one is faster beyond doubt, or None where it is not."""
+    """Return the budget at which `one` is faster beyond doubt, or None."""
     compared = _compared(one.judged, other.judged)
     if compared is None or not _faster(*(each.evaluation for each in compared)) or not _faster_so_far(one, other):
         return None
@@ -133,13 +133,13 @@ def _faster(one: Evaluation, other: Evaluation) -> bool:
 
 
 def _faster_so_far(one: TrainingTurn, other: TrainingTurn) -> bool:
-    """Whether what the search knows best says so too: one may have been measured longer, because it looked fast."""
+    """Say whether the search evaluations agree: one kernel may have been measured longer because it looked fast."""
     searches = one.judged.verdicts.search, other.judged.verdicts.search
     return searches[0] is not None and searches[1] is not None and _faster(searches[0], searches[1])
 
 
 def _compared(one: CandidateRow, other: CandidateRow) -> tuple[ProgramMeasurements, ProgramMeasurements] | None:
-    """Return the newest evaluations with equal keys, program aside, of the largest budget that both were given."""
+    """Return the newest evaluations with equal keys, program aside, at the largest common budget."""
     if one.result.program_hash == other.result.program_hash:
         return None
     for budget in _LARGEST_FIRST:
@@ -156,9 +156,7 @@ def _by_terms(judged: CandidateRow, budget: Fidelity) -> dict[tuple[str, ...], P
 
 
 def _chains(turns: list[TrainingTurn]) -> Iterator[list[TrainingTurn]]:
-    """Yield each way along refinements and repairs that nothing goes on from: two turns or more, each the first
-    parent of the next.
-    """
+    """Yield each longest chain of refinements and repairs: two turns or more, each the first parent of the next."""
     made = {turn.judged.candidate_id: turn for turn in turns}
     before: dict[str, TrainingTurn] = {}
     for turn in turns:
@@ -178,7 +176,7 @@ def _preference(chosen: TrainingTurn, rejected: TrainingTurn, budget: Fidelity) 
     compared = _compared(chosen.judged, rejected.judged)
     assert compared is not None
     return {
-        "prompt": _said(chosen)["prompt"],
+        "prompt": _prompt_and_reply(chosen)["prompt"],
         "chosen": chosen.reply,
         "rejected": rejected.reply,
         "compared": {
@@ -194,7 +192,7 @@ def _preference(chosen: TrainingTurn, rejected: TrainingTurn, budget: Fidelity) 
 def _trajectory(chain: list[TrainingTurn], discount: float) -> Row:
     returns = discounted([turn.score for turn in chain], discount)
     turns = [
-        {**_said(turn), "score": turn.score, "return": value, "facts": _facts(turn)}
+        {**_prompt_and_reply(turn), "score": turn.score, "return": value, "facts": _facts(turn)}
         for turn, value in zip(chain, returns, strict=True)
     ]
     return {"discount": discount, "turns": turns}
@@ -205,14 +203,14 @@ def prompt_text(turn: TrainingTurn) -> str:
     return json.dumps([[message.role, message.text] for message in turn.call.call.messages])
 
 
-def _said(turn: TrainingTurn) -> Row:
+def _prompt_and_reply(turn: TrainingTurn) -> Row:
     messages = turn.call.call.messages
     return {"prompt": [{"role": each.role, "content": each.text} for each in messages], "reply": turn.reply}
 
 
 def _facts(turn: TrainingTurn) -> Row:
     judged, proposal = turn.judged, turn.judged.result.proposal
-    telling = turn.telling
+    decisive = turn.decisive
     return {
         "step": proposal.step,
         "seq": judged.result.seq,
@@ -231,10 +229,10 @@ def _facts(turn: TrainingTurn) -> Row:
         "candidate": judged.candidate_id,
         "source": proposal.candidate.source,
         "status": judged.status.value,
-        "stage": telling.stage.value,
+        "stage": decisive.stage.value,
         "holdout": judged.verdicts.holdout.value,
-        "feedback": telling.feedback,
-        "evaluation": _evaluation(judged.seq_of(telling), telling),
+        "feedback": decisive.feedback,
+        "evaluation": _evaluation(judged.seq_of(decisive), decisive),
     }
 
 
@@ -249,7 +247,7 @@ def _key(key: EvaluationKey) -> dict[str, str]:
 
 
 def _number(value: float | None) -> float | None:
-    """Return the number, or None for one that JSON has no spelling for."""
+    """Return the number, or None where JSON cannot hold it."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -15,21 +15,22 @@ DISCOUNT = 0.4
 
 @dataclass(frozen=True, slots=True)
 class TrainingTurn:
-    """One reply of a model that became a candidate. `gain` is the speed-up over the first parent in the search."""
+    """One reply of a model that became a candidate."""
 
     call: StoredCall
     reply: str
     judged: CandidateRow
     gain: float | None
+    """Speed-up over the first parent in the search; None where either was not timed."""
 
     @property
     def right(self) -> bool:
-        """Whether the candidate is right in all its evaluations."""
+        """True where the candidate is right in all its evaluations."""
         return self.judged.status is Status.OK
 
     @property
     def score(self) -> float:
-        """0.3 for being right, and the speed-up measured in the search; 0 for what is wrong.
+        """0.3 for a right kernel, plus its speed-up in the search; 0 for a wrong one.
 
         As in "Kevin: Multi-Turn RL for Generating CUDA Kernels" (Baronio et al., 2025), over the fastest baseline.
         """
@@ -37,8 +38,8 @@ class TrainingTurn:
         return CORRECT_SCORE + combined_speedup(search.timings).value if self.right and search else 0.0
 
     @property
-    def telling(self) -> Evaluation:
-        """The evaluation that says most: what it failed in, else the final one, else that of the search."""
+    def decisive(self) -> Evaluation:
+        """The newest failure, else the final evaluation, else that of the search."""
         verdicts = self.judged.verdicts
         return verdicts.failure or verdicts.reported or self.judged.shown
 
@@ -47,8 +48,7 @@ def read_turns(store: Store, *, until: int | None = None) -> list[TrainingTurn]:
     """Return the turns of a run by step; with `until`, as they were known at that seq.
 
     Left out are steps whose reply was cut off (the candidate is then made of two replies), candidates that another
-    step had proposed before, those that a fork brought along, and those that only a fault of ours has kept from a
-    verdict.
+    step had proposed before, those that a fork copied, and those without a verdict by a fault of ours.
     """
     by_id = {each.candidate_id: each for each in read_judged(store, until=until)}
     judged = {each.result.step: each for each in by_id.values() if not each.result.origin}
@@ -61,7 +61,7 @@ def read_turns(store: Store, *, until: int | None = None) -> list[TrainingTurn]:
 
 
 def discounted(scores: Sequence[float], discount: float) -> list[float]:
-    """Return for each turn its score and all later ones, each step further on weighted by `discount` once more."""
+    """Return for each turn its score plus all later ones, discounted by the number of turns between."""
     returns: list[float] = []
     for score in reversed(scores):
         returns.append(score + discount * (returns[-1] if returns else 0.0))

@@ -10,7 +10,7 @@ from evokernel.cli.display.snapshot import SnapshotTaker
 from evokernel.cli.display.text import stdout
 from evokernel.cli.evolve import show_end
 from evokernel.cli.group import Refused
-from evokernel.cli.session import SessionEnd, let_go_of_stdout, run_session
+from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.errors import EvokernelError
 from evokernel.records.evaluation import Evaluation, EvaluationRequest
 from evokernel.report.best import find_best
@@ -45,7 +45,7 @@ async def evolve(path: Path, seconds: float, evaluations: int) -> SessionEnd:
             ended = await run_session(engine, view, watch.snapshot)
         best, run = find_best(store), run_facts(store)
     if ended.hung_up:
-        let_go_of_stdout()
+        discard_stdout()
     else:
         show_end(best, run, summary=ended.reason, interrupted=bool(ended.signal))
     return ended

@@ -40,7 +40,7 @@ def page(tmp_path: Path, browser: Browser) -> Page:
     def make(fill: Callable[[Path], object]) -> Path:
         fill(tmp_path / "run.db")
         with Store.open(tmp_path / "run.db", write=False) as store:
-            write_page(report_page(store), tmp_path / "run.html")
+            write_page(report_page(store, version="1"), tmp_path / "run.html")
         return tmp_path / "run.html"
 
     return make
@@ -243,7 +243,7 @@ def test_twenty_thousand_candidates_are_drawn_as_far_as_they_can_be_seen(browser
     browser.faults.clear()
     search(tmp_path / "run.db")
     with Store.open(tmp_path / "run.db", write=False) as store:
-        document = report_document(store)
+        document = report_document(store, version="1")
     points = many(20_000)
     document["candidates"] = columns_of(points)
     document["leads"] = [{"island": "", "points": leads(points)}]

@@ -260,5 +260,5 @@ def test_the_policy_and_the_data_are_of_one_server(quiet: Browser, tmp_path: Pat
         quiet.show(server.url, width=1600)
         shown = quiet.run("document.documentElement.dataset.shown")
         document = json.loads(quiet.run("fetch('0/document').then((answer) => answer.text())"))
-        assert (shown, document["status"]["results"]) == (server.site.feeds[0].pulse.version, 4)
+        assert (shown, document["status"]["results"]) == (server.site.feeds[0].state.version, 4)
         assert quiet.faults == []

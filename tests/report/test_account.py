@@ -89,7 +89,7 @@ def test_every_view_says_the_same_numbers(tmp_path: Path, seed: int) -> None:
         assert lead is not None
         watched = watch_document(StoreFollower(path).look(), path)
         with Store.open(path, write=False) as store, Store.open(second if path == first else first, write=False) as b:
-            status, page = status_document(read_status(store)), report_document(store)["status"]
+            status, page = status_document(read_status(store)), report_document(store, version="1")["status"]
             compared = comparison_document(compare([store, b]))["runs"][path.stem]
             points = points_of(store)
             ranked = store.best(1)[0]

@@ -76,13 +76,13 @@ def evil_store(path: Path) -> None:
 def evil(tmp_path: Path) -> str:
     evil_store(tmp_path / "evil.db")
     with Store.open(tmp_path / "evil.db", write=False) as store:
-        return report_page(store)
+        return report_page(store, version="1")
 
 
 def test_hostile_text_adds_no_element(evil: str, tmp_path: Path) -> None:
     fill_store(tmp_path / "good.db")
     with Store.open(tmp_path / "good.db", write=False) as store:
-        good = report_page(store)
+        good = report_page(store, version="1")
     bad, usual = read(evil).elements, read(good).elements
     assert [tag for tag, _ in bad] == [tag for tag, _ in usual]
     assert not [name for _, attributes in bad for name in attributes if name in ATTRIBUTES]
@@ -148,9 +148,9 @@ def test_a_document_is_of_one_moment_whatever_a_search_writes_meanwhile(tmp_path
         writer = Writer(builder)
         with Store.open(tmp_path / "a.db", write=False) as store:
             store.database.connection.set_trace_callback(writer.before)
-            document = report_document(store)
+            document = report_document(store, version="1")
             store.database.connection.set_trace_callback(None)
-            later = report_document(store)
+            later = report_document(store, version="1")
     assert writer.done == 1
     assert [each["status"]["results"] for each in (document, later)] == [1, 2]
     assert [len(each["candidates"]["id"]) for each in (document, later)] == [1, 2]
@@ -182,14 +182,14 @@ def test_an_empty_store_and_one_without_a_right_kernel_have_a_page(tmp_path: Pat
         builder.add("// no\n", speedup=None)
     for name in ("new", "wrong"):
         with Store.open(tmp_path / f"{name}.db", write=False) as store:
-            document = report_document(store)
+            document = report_document(store, version="1")
         assert (document["answer"], document["story"]["chapters"]) == (None, [])
 
 
 def test_the_document_tells_the_story_with_its_changes(tmp_path: Path) -> None:
     ids = fill_store(tmp_path / "a.db")
     with Store.open(tmp_path / "a.db", write=False) as store:
-        document = report_document(store)
+        document = report_document(store, version="1")
     chapters = document["story"]["chapters"]
     assert [chapter["candidate"] for chapter in chapters] == [ids["seed"], ids["tiled"], ids["best"]]
     assert [chapter["gain"] for chapter in chapters] == [None, pytest.approx(10.0), pytest.approx(6.0)]
@@ -206,7 +206,7 @@ def test_many_candidates_have_shorter_rationales_each(tmp_path: Path) -> None:
     assert [rationale_width(number) for number in (0, 8, 20_000, 10_000_000)] == [300, 300, 100, 60]
     with StoreBuilder(tmp_path / "a.db") as builder:
         builder.add("// long\n", speedup=1.0, rationale="word " * 200)
-        document = report_document(builder.store)
+        document = report_document(builder.store, version="1")
     (why,) = document["candidates"]["names"]["why"]
     assert (len(why), why[-1]) == (300, "…")
 
@@ -214,7 +214,7 @@ def test_many_candidates_have_shorter_rationales_each(tmp_path: Path) -> None:
 def test_an_older_report_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     fill_store(tmp_path / "a.db")
     with Store.open(tmp_path / "a.db", write=False) as store:
-        page = report_page(store)
+        page = report_page(store, version="1")
     path = tmp_path / "sub" / "a.html"
     assert write_page(page, path) == len(page.encode()) == path.stat().st_size
     assert write_page(page, path) == path.stat().st_size

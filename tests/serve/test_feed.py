@@ -45,14 +45,14 @@ def watcher() -> Iterator[Watcher]:
 
 
 def document(feed: Feed) -> dict[str, Any]:
-    assert feed.edition is not None
-    found: dict[str, Any] = json.loads(gzip.decompress(feed.edition.body))
+    assert feed.page is not None
+    found: dict[str, Any] = json.loads(gzip.decompress(feed.page.body))
     return found
 
 
 def results(feed: Feed) -> int:
     """Return how many results the newest document that was announced knows, -1 without one."""
-    announced = feed.edition is not None and feed.pulse.version == feed.edition.version
+    announced = feed.page is not None and feed.state.version == feed.page.version
     return int(document(feed)["status"]["results"]) if announced else -1
 
 
@@ -61,20 +61,20 @@ def test_a_store_that_comes_later_is_followed_from_its_first_candidate_to_its_en
 ) -> None:
     path = tmp_path / "runs" / "later.db"
     feed = watcher.feed(path)
-    watcher.until(lambda: "there is no store" in feed.pulse.problem)
-    assert feed.edition is None
+    watcher.until(lambda: "there is no store" in feed.state.problem)
+    assert feed.page is None
     with StoreBuilder(path) as builder:
-        watcher.until(lambda: (feed.pulse.state, feed.pulse.problem, results(feed)) == ("running", "", 0))
+        watcher.until(lambda: (feed.state.state, feed.state.problem, results(feed)) == ("running", "", 0))
         seed = builder.seed()
         watcher.until(lambda: results(feed) == 1)
         builder.store.heartbeat(83.0)
-        watcher.until(lambda: feed.pulse.seconds == 83)
+        watcher.until(lambda: feed.state.seconds == 83)
         builder.propose("// under way\n", parents=(seed,))
         watcher.until(lambda: len(document(feed)["candidates"]["id"]) == 2)
         builder.store.session_end("enough")
-        watcher.until(lambda: feed.pulse.state == "stopped" and document(feed)["status"]["last_stop"] == "enough")
-    assert feed.edition is not None
-    assert feed.edition.summary == {
+        watcher.until(lambda: feed.state.state == "stopped" and document(feed)["status"]["last_stop"] == "enough")
+    assert feed.page is not None
+    assert feed.page.summary == {
         "task": "gemm",
         "results": 1,
         "cost_usd": 0.0,
@@ -88,10 +88,10 @@ def test_a_killed_search_is_said_to_be_killed_and_found_again_when_it_goes_on(tm
         builder.seed()
         builder.store.database.execute("UPDATE sessions SET last_seen = last_seen - 1000")
     feed = watcher.feed(path)
-    watcher.until(lambda: feed.pulse.state == "killed")
+    watcher.until(lambda: feed.state.state == "killed")
     with Store.open(path, write=True) as store:
         store.session_start()
-        watcher.until(lambda: feed.pulse.state == "running" and document(feed)["status"]["state"] == "running")
+        watcher.until(lambda: feed.state.state == "running" and document(feed)["status"]["state"] == "running")
 
 
 def test_a_store_that_begins_anew_is_another_run(tmp_path: Path, watcher: Watcher) -> None:
@@ -101,11 +101,11 @@ def test_a_store_that_begins_anew_is_another_run(tmp_path: Path, watcher: Watche
     watcher.until(lambda: results(feed) == 4)
     first = document(feed)["status"]["run_id"]
     assert set_aside(path) is not None
-    watcher.until(lambda: feed.pulse.problem)
+    watcher.until(lambda: feed.state.problem)
     assert results(feed) == 4  # what was known is still shown
     with StoreBuilder(path) as builder:
         builder.seed()
-    watcher.until(lambda: not feed.pulse.problem and results(feed) == 1)
+    watcher.until(lambda: not feed.state.problem and results(feed) == 1)
     assert document(feed)["status"]["run_id"] != first
 
 
@@ -113,10 +113,10 @@ def test_what_cannot_be_read_is_said_and_read_when_it_can(tmp_path: Path, watche
     path = tmp_path / "a.db"
     path.write_bytes(b"no store at all" * 1000)
     feed = watcher.feed(path)
-    watcher.until(lambda: "damaged" in feed.pulse.problem)
+    watcher.until(lambda: "damaged" in feed.state.problem)
     fill_store(tmp_path / "good.db")
     (tmp_path / "good.db").replace(path)
-    watcher.until(lambda: (feed.pulse.problem, results(feed)) == ("", 4))
+    watcher.until(lambda: (feed.state.problem, results(feed)) == ("", 4))
 
 
 CONFIG = "islands: [{name: builders, niches: {axes: {vector_bits: [128.0]}}}]"
@@ -138,13 +138,13 @@ def test_a_store_with_nonsense_in_it_does_not_end_the_feed(
         one = best if "timings" in altered else other
         builder.store.database.execute(f"UPDATE evaluations SET {altered} WHERE candidate = ?", (one,))
         builder.add("// one more\n", speedup=None)
-        watcher.until(lambda: said in feed.pulse.problem)
+        watcher.until(lambda: said in feed.state.problem)
         assert results(feed) == 2  # what was known is still shown
         builder.store.heartbeat(71.0)
-        watcher.until(lambda: feed.pulse.seconds == 71)
-        assert said in feed.pulse.problem  # and that it is not the newest
+        watcher.until(lambda: feed.state.seconds == 71)
+        assert said in feed.state.problem  # and that it is not the newest
         builder.store.database.execute("UPDATE evaluations SET timings = '[]', descriptor = '{}', status = 'numerical'")
-        watcher.until(lambda: not feed.pulse.problem and results(feed) == 3)
+        watcher.until(lambda: not feed.state.problem and results(feed) == 3)
 
 
 def test_an_old_store_is_shown_and_followed_when_it_goes_on(tmp_path: Path, watcher: Watcher) -> None:
@@ -154,8 +154,8 @@ def test_an_old_store_is_shown_and_followed_when_it_goes_on(tmp_path: Path, watc
     watcher.until(lambda: results(feed) > 0)
     with Store.open(path, write=True) as store:  # which brings it up to date
         store.session_start()
-        watcher.until(lambda: feed.pulse.state == "running")
-    assert feed.pulse.problem == ""
+        watcher.until(lambda: feed.state.state == "running")
+    assert feed.state.problem == ""
 
 
 def test_nobody_looks_at_a_store_that_nobody_watches(tmp_path: Path, watcher: Watcher) -> None:
@@ -184,5 +184,5 @@ def test_closing_ends_the_thread_at_once_and_twice_is_once(tmp_path: Path) -> No
     feed.start()
     feed.close()
     feed.close()
-    assert feed.pulse == FeedState() or feed.pulse.state == "stopped"
+    assert feed.state == FeedState() or feed.state.state == "stopped"
     assert not [each for each in threading.enumerate() if each.name == "feed of a.db"]

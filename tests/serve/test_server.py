@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(folder: Path) -> Iterator[Server]:
     with serving(folder / "one.db", folder / "two.db") as server:
         for feed in server.site.feeds:
-            wait_until(lambda feed=feed: feed.edition)
+            wait_until(lambda feed=feed: feed.page)
         yield server
 
 
@@ -48,7 +48,7 @@ def locked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server that asks for a token."""
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     with serving(folder / "one.db") as server:
-        wait_until(lambda: server.site.feeds[0].edition)
+        wait_until(lambda: server.site.feeds[0].page)
         yield server
 
 

@@ -13,13 +13,13 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 STEPS = len(BLOCKS) - 1
 
 Points = Sequence[tuple[int, float]]
-"""Results there were, and the speed-up of the best kernel from then on; in order."""
+"""Number of results, and the best speed-up from that result on; ascending."""
 
 
 def drawn(points: Points, *, until: int, columns: int, rows: int) -> list[str]:
     """Return the curve as lines of text, the highest first: from the first result to `until`, speed-ups on a log scale.
 
-    The lowest is still a step high, so that a run of one kernel is a line and what was before it stays empty.
+    The lowest speed-up is one step high, so that a run of one kernel is a line. Columns before the first are empty.
     """
     if not points or until < 1:
         return [""] * rows

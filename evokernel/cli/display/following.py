@@ -1,4 +1,4 @@
-"""Looking at the store of a search that goes on elsewhere: read-only, and whatever becomes of search and file."""
+"""Reading of a store while another process writes it; survives a file that moves, breaks or disappears."""
 
 import os
 import time
@@ -20,7 +20,7 @@ from evokernel.records.events import Notice
 from evokernel.report.status import SILENT_S, RunState, run_state
 
 RETRY_S = 2.0
-"""A file that could not be read is tried again after this long: opening one reads all of it."""
+"""Pause before an unreadable file is opened again; opening reads all of it."""
 MISSING, UNREADABLE = "missing", "unreadable"
 KILLED_TEXT = "the search was killed; `evokernel evolve` goes on with it"
 Clock = Callable[[], float]
@@ -28,30 +28,32 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """What was found at one moment: the state of the search, where the run stands, what is new.
-
-    `state` is a `RunState`, or `missing` or `unreadable` for the file. `old` says that the results came before
-    anybody watched, `last_at` is when the newest thing was written, by the clock of the machine that searched.
-    """
+    """State of a followed store at one moment."""
 
     state: str
+    """A `RunState`, or `missing` or `unreadable` for the file."""
     snapshot: Snapshot
+    """State of the run; the last known one where the file cannot be read."""
     seen: tuple[FollowedResult, ...] = ()
+    """Results since the look before, oldest first."""
     notes: tuple[Notice, ...] = ()
+    """Messages for the user since the look before."""
     last_at: float = 0.0
+    """Time of the newest entry, by the clock of the searching machine, in s since the epoch."""
     old: bool = False
+    """True where `seen` came before anybody watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What tells one file from another, and whether it was written to."""
+    """Identity of a store file, and when it was last written."""
 
     identity: tuple[int, int]
     written: tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 
 class _Opened:
-    """An open store and what has been read of it."""
+    """An open store and what has been read from it."""
 
     def __init__(self, store: Store, files: _Files) -> None:
         self.store = store
@@ -62,7 +64,7 @@ class _Opened:
         self._stopper: Stopper | None = None
 
     def snapshot(self, state: RunState) -> Snapshot:
-        """Return where the run stands, as a view of the search itself would show it."""
+        """Return the state of the run, as a view in the searching process shows it."""
         account, identity = self.follower.account, self.store.identity()
         return replace(
             snapshot_of(account, self.store, self.leading, stopper=self._rules()),
@@ -72,7 +74,7 @@ class _Opened:
         )
 
     def _rules(self) -> Stopper | None:
-        """Return the budget of the latest session; None for one that this release cannot read."""
+        """Return the stopper of the latest session; None where this release cannot read its budget."""
         text = self.store.meta("config")
         if text != self._config:
             self._config = text
@@ -85,11 +87,11 @@ class _Opened:
 
 
 class StoreFollower:
-    """Looks at a store again and again; nothing that happens to the file ends it.
+    """Repeated reading of one store; nothing that happens to the file ends it.
 
     Args:
-        path: of the store, which need not be there yet.
-        clock: seconds that never go back.
+        path: the store, which need not exist yet.
+        clock: monotonic, in s.
     """
 
     def __init__(self, path: Path, *, clock: Clock = time.monotonic) -> None:
@@ -100,10 +102,10 @@ class StoreFollower:
         self._retry_at = 0.0
         self._problem = ""
         self._heard: tuple[float, float] | None = None
-        """The newest sign of life, and when it was first seen."""
+        """Newest heartbeat by the clock of the search, and when it was first seen by ours; in s."""
         self._snapshot = NOTHING
         self._run, self._seq = "", 0
-        """The run that was seen last, and up to where: a file that is opened anew brings nothing twice."""
+        """Id and seq that were read last: reopening the same run reports no result twice."""
 
     def close(self) -> None:
         """Close the file."""
@@ -112,23 +114,23 @@ class StoreFollower:
             self._opened = None
 
     def look(self) -> StoreLook:
-        """Return what there is to say now."""
+        """Return the current state of the store."""
         notes: list[Notice] = []
         try:
             files = _files(self.path)
-            self._let_go(files, notes)
+            self._close_replaced(files, notes)
             if files is None:
-                return self._told(MISSING, notes)
+                return self._store_look(MISSING, notes)
             if self._opened is None:
                 if self._clock() < self._retry_at:
-                    return self._told(self._state or MISSING, notes)
+                    return self._store_look(self._state or MISSING, notes)
                 self._opened = _Opened(Store.open(self.path, write=False), files)
             return self._read(self._opened, notes)
         except StoreError as error:
-            return self._failed(error, notes)
+            return self._unreadable(error, notes)
 
-    def _let_go(self, files: _Files | None, notes: list[Notice]) -> None:
-        """Close a file that is no longer the one at the path, or a copy of one that was written to since."""
+    def _close_replaced(self, files: _Files | None, notes: list[Notice]) -> None:
+        """Close a file that was replaced at its path, or a private copy that is out of date."""
         opened = self._opened
         if opened is None:
             return
@@ -142,38 +144,38 @@ class StoreFollower:
     def _read(self, opened: _Opened, notes: list[Notice]) -> StoreLook:
         with opened.store.database.snapshot():
             seen = opened.follower.advance()
-            last_at = self._listen(opened.store)
+            last_at = self._note_heartbeat(opened.store)
             state = run_state(opened.store, heard=self._recently_heard())
             snapshot = opened.snapshot(state)
             run = opened.store.meta("run_id") or ""
         old = run != self._run and self._state not in (MISSING, RunState.NEW)
         after, self._seq = self._seq if run == self._run else 0, opened.follower.seq
         self._run, self._problem = run, ""
-        look = self._told(state.value, notes, snapshot)
+        look = self._store_look(state.value, notes, snapshot)
         return replace(look, seen=tuple(each for each in seen if each.result.seq > after), last_at=last_at, old=old)
 
-    def _listen(self, store: Store) -> float:
-        """Take note of the newest sign of life, and return its time."""
+    def _note_heartbeat(self, store: Store) -> float:
+        """Note the newest heartbeat; return when anything was last written."""
         found = last_heard(store)
         if self._heard is None or found != self._heard[0]:
-            # One that is seen for the first time may be of any age.
+            # A heartbeat that is seen for the first time may be old.
             self._heard = (found, -SILENT_S * 2 if self._heard is None else self._clock())
         return max(found, last_fact_at(store))
 
     def _recently_heard(self) -> bool:
         return self._heard is not None and self._clock() - self._heard[1] < SILENT_S
 
-    def _failed(self, error: StoreError, notes: list[Notice]) -> StoreLook:
-        """Take note of a file that cannot be read; said only if it stays so, for a store may just be being made."""
+    def _unreadable(self, error: StoreError, notes: list[Notice]) -> StoreLook:
+        """Note an unreadable file; report it only the second time, since a store may just be being created."""
         self.close()
         self._heard = None
         before, self._problem = self._problem, str(error)
         if before != self._problem:
-            return self._told(self._state or MISSING, notes)
+            return self._store_look(self._state or MISSING, notes)
         self._retry_at = self._clock() + RETRY_S
-        return self._told(UNREADABLE, notes)
+        return self._store_look(UNREADABLE, notes)
 
-    def _told(self, state: str, notes: list[Notice], snapshot: Snapshot | None = None) -> StoreLook:
+    def _store_look(self, state: str, notes: list[Notice], snapshot: Snapshot | None = None) -> StoreLook:
         words = {
             MISSING: f"there is no store at {self.path} yet; waiting for one",
             UNREADABLE: f"{self._problem}; trying again",
@@ -198,7 +200,7 @@ def halted(state: RunState, stopped: str) -> str:
 
 
 def _files(path: Path) -> _Files | None:
-    """Return what the files of a store look like from outside, or None where there is none."""
+    """Return identity and write times of a store's files, or None where there is no store."""
     found = _stat(path)
     if found is None:
         return None

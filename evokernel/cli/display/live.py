@@ -21,24 +21,25 @@ Clock = Callable[[], float]
 
 
 _WHY = 160
-"""The longest reason in a line, in characters; models give long ones."""
+"""Length limit of a reason in a line, in characters; models give long ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedLine:
-    """A judged candidate as a view takes it in; `improvement` is None for one that is not the best so far.
-
-    `age_s` is how long ago it came. `old`: it came before anybody watched, and is no news.
-    """
+    """A judged candidate as a view takes it in."""
 
     right: bool
+    """True for a right result in all checks."""
     improvement: LeaderChange | None = None
+    """The change of the leader that it caused, if any."""
     age_s: float = 0.0
+    """Time since it was judged, in s."""
     old: bool = False
+    """True where it was judged before anybody watched, and is not reported."""
 
 
 class SearchView(Protocol):
-    """Hears what happens, and draws when it is told to. A context manager."""
+    """A view of a search: takes events, draws at each tick. A context manager."""
 
     def hear(self, event: Event | JudgedLine) -> None:
         """Take note of one event."""
@@ -49,7 +50,7 @@ class SearchView(Protocol):
         ...
 
     gone: bool
-    """Nobody looks any more: the terminal was closed, or the reader of a pipe has left."""
+    """True once the terminal was closed, or the reader of a pipe has left."""
 
     def __enter__(self) -> Self:
         """Begin to show."""
@@ -62,12 +63,16 @@ class SearchView(Protocol):
 
 @dataclass(slots=True)
 class SessionInfo:
-    """What one session has heard so far; both views fold events into it."""
+    """Facts of one session that both views fold events into."""
 
     clock: Clock
+    """Monotonic, in s."""
     began: float
+    """Start of the session, or its first result if that is earlier, in s of `clock`."""
     pace: SessionRates = field(default_factory=SessionRates)
+    """Rates over the last minute."""
     note: Notice = field(default_factory=lambda: Notice(""))
+    """The newest message; empty before the first."""
 
     def take(self, result: JudgedLine) -> None:
         """Fold in one result."""
@@ -76,15 +81,15 @@ class SessionInfo:
         self.pace.result(at, valid=result.right)
 
     def elapsed_s(self, snapshot: Snapshot) -> float:
-        """Return how long the session has lasted, in s; of a search elsewhere, all of its sessions."""
+        """Return how long the session has lasted, in s; for a followed store, all its sessions."""
         return snapshot.progress.seconds if snapshot.state else self.clock() - self.began
 
     def left_s(self, snapshot: Snapshot) -> float | None:
-        """Return how long the budget will last, in s; None where that is not known, or nothing goes on."""
+        """Return how long the budget will last, in s; None where that is unknown, or no search runs."""
         return None if snapshot.halted else self.pace.left_s(self.clock(), snapshot.remaining)
 
     def rate(self) -> float:
-        """Results per second over the last minute."""
+        """Return results per second over the last minute."""
         return self.pace.per_second(self.clock(), since=self.began)
 
 
@@ -107,7 +112,7 @@ class LiveView:
         elif isinstance(event, Notice):
             self._session.note = event
             if event.warning and not self.gone:
-                with self._watching():
+                with self._detect_hangup():
                     self._screen.above(one_line(event.text), style=WARN)
 
     def tick(self, snapshot: Snapshot) -> None:
@@ -124,11 +129,11 @@ class LiveView:
             valid_share=session.pace.valid_share(),
             note=session.note,
         )
-        with self._watching():
+        with self._detect_hangup():
             self._screen.draw(panel(state, width=self._console.width, height=self._console.height))
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
+    def _detect_hangup(self) -> Iterator[None]:
         try:
             yield
         except OSError:
@@ -152,7 +157,7 @@ class PlainView:
         self._title = title
         self._session = SessionInfo(clock, clock())
         self._began = self._last_progress = clock()
-        self._said: Snapshot | None = None
+        self._shown: Snapshot | None = None
         self.gone = False
 
     def hear(self, event: Event | JudgedLine) -> None:
@@ -172,16 +177,16 @@ class PlainView:
         self._line(f"new best {speedup}  {found.candidate[:8]}  {found.operator}: {why}", style=STRONG)
 
     def tick(self, snapshot: Snapshot) -> None:
-        """Print a line of progress, at most one in ten seconds; of a search elsewhere also the first time.
+        """Print a line of progress, at most one in ten seconds; for a followed store also at the first tick.
 
-        Nothing is said again of one that has come to a halt.
+        A search that has stopped is reported once.
         """
         session = self._session
         now = session.clock()
-        first = self._said is None and bool(snapshot.state)
-        if not first and (now - self._last_progress < PLAIN_EVERY_S or (snapshot.halted and snapshot == self._said)):
+        first = self._shown is None and bool(snapshot.state)
+        if not first and (now - self._last_progress < PLAIN_EVERY_S or (snapshot.halted and snapshot == self._shown)):
             return
-        self._last_progress, self._said = now, snapshot
+        self._last_progress, self._shown = now, snapshot
         if not snapshot.results:
             self._line(snapshot.halted or "nothing judged yet", style=DIM)
             return
@@ -204,7 +209,7 @@ class PlainView:
         return self
 
     def __exit__(self, *details: object) -> None:
-        """Nothing is left to clear away."""
+        """Do nothing: lines stay."""
 
     def _line(self, text: str, *, style: str = "") -> None:
         if not self.gone:
@@ -216,10 +221,9 @@ class PlainView:
 
 
 def make_view(console: Console, *, title: str) -> SearchView:
-    """Return the view that fits where the output goes.
+    """Return a live panel for a terminal, single lines for anything else.
 
-    Colours may be asked for where there is no terminal, as in the log of a CI, and a dumb one cannot move its cursor:
-    both get single lines.
+    A CI log with forced colours is no terminal, and a dumb terminal cannot move its cursor: both get single lines.
     """
     live = console.is_interactive and not console.is_dumb_terminal and console.file.isatty()
     return LiveView(console, title=title) if live else PlainView(console, title=title)

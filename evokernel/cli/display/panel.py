@@ -1,4 +1,4 @@
-"""The panel of the live view as a pure function of what is known: drawn for the width and height there are."""
+"""The panel of the live view, a pure function of state, width and height."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,29 +16,35 @@ from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_li
 from evokernel.records.events import Notice
 
 WIDE = 120
-"""From this width on, tables stand side by side."""
+"""From this width on, in columns, tables stand side by side."""
 TALL = 30
-"""From this height on, the curve is drawn large."""
+"""From this height on, in lines, the curve is drawn large."""
 MARGIN = 2
 GAP = 3
 ISLAND_COLUMNS = 46
 WHY_COLUMNS = 70
-"""The least that tables beside each other are given."""
+"""Least width of the improvements beside the islands, in columns."""
 HEADING = 2
 """Lines of a table above its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelState:
-    """All the panel shows. Times in seconds; `rate` in results per second."""
+    """All that the panel shows."""
 
     title: str
+    """Task and store."""
     snapshot: Snapshot
     elapsed_s: float
+    """Time since the search began, in s."""
     left_s: float | None
+    """Time until the budget is used, in s; None where unknown."""
     rate: float
+    """Results per second over the last minute."""
     valid_share: float | None
+    """Share of right results in the last minute, 0 to 1; None without results."""
     note: Notice
+    """The newest message."""
 
 
 def panel(state: PanelState, *, width: int, height: int) -> RenderableType:
@@ -72,8 +78,8 @@ def _head(state: PanelState, width: int) -> Table:
     made.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     made.add_column(justify="right", no_wrap=True)
     said = state.snapshot.state
-    standing = Text.assemble((f"{said}  " if said else "", WARN if state.snapshot.halted else GOOD))
-    made.add_row(Text(one_line(state.title), style=STRONG), standing.append(duration(state.elapsed_s), style=DIM))
+    state_text = Text.assemble((f"{said}  " if said else "", WARN if state.snapshot.halted else GOOD))
+    made.add_row(Text(one_line(state.title), style=STRONG), state_text.append(duration(state.elapsed_s), style=DIM))
     return made
 
 
@@ -93,7 +99,7 @@ def _bar(state: PanelState, width: int) -> Table:
 
 
 def _flow(items: Iterable[Text], width: int) -> list[Text]:
-    """Set items one after another, and begin a new line where one would not fit: none is broken in two."""
+    """Set items one after another, with a new line where the next does not fit; no item is broken."""
     lines: list[Text] = []
     for item in items:
         if lines and lines[-1].cell_len + GAP + item.cell_len <= width:
@@ -142,7 +148,7 @@ def _pace(state: PanelState) -> list[Text]:
 
 
 def _tables(state: PanelState, width: int, *, room: int) -> list[RenderableType]:
-    """Return the tables of islands and improvements that there is room for, in lines, each below an empty line."""
+    """Return the tables of islands and improvements that fit into `room` lines, each below an empty line."""
     islands, found = state.snapshot.islands, max(1, len(state.snapshot.improvements))
     rows = room - 1 - HEADING
     if not islands or rows < 1:
@@ -152,7 +158,7 @@ def _tables(state: PanelState, width: int, *, room: int) -> list[RenderableType]
         blocks = _blocks(islands, rows, most=(width - WHY_COLUMNS) // ISLAND_COLUMNS)
         side.add_row(*blocks, _improvements(state, width - ISLAND_COLUMNS * len(blocks), rows))
         return ["", side]
-    below = rows - 1 - HEADING  # what two tables share between them
+    below = rows - 1 - HEADING  # for the rows of both tables
     if below < 4:
         return ["", _islands(islands, rows)]
     of_islands = min(len(islands), max(below - found, below // 2))
@@ -161,7 +167,7 @@ def _tables(state: PanelState, width: int, *, room: int) -> list[RenderableType]
 
 
 def _blocks(islands: Sequence[IslandState], rows: int, *, most: int) -> list[Table]:
-    """Return the islands in as many tables beside each other as are needed to show them all, and `most` at most."""
+    """Return the islands in as few tables side by side as show them all, at most `most`."""
     needed = min(max(1, most), -(-len(islands) // rows))
     each = -(-len(islands) // needed) if needed * rows >= len(islands) else rows
     parts = [islands[place * each : (place + 1) * each] for place in range(needed - 1)]

@@ -1,4 +1,4 @@
-"""How fast a session goes and when it will be done."""
+"""Rates of a session and the time until its end."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ WINDOW_S = 60.0
 
 
 class SessionRates:
-    """Rates over the last minute, and the time left from how the budget shrank in this session."""
+    """Rates over the last minute; time left, extrapolated from the budget used in this session."""
 
     def __init__(self) -> None:
         self._results: deque[tuple[float, bool]] = deque()
@@ -32,7 +32,7 @@ class SessionRates:
     def left_s(self, now: float, remaining: float | None) -> float | None:
         """Return the seconds left, or None until the budget has visibly shrunk since the first result.
 
-        None, too, once it is used: how long the winners are measured anew is in no budget.
+        None, too, once the budget is used: final measurements are in no budget.
 
         Args:
             now: the time in seconds.

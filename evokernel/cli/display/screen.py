@@ -1,4 +1,4 @@
-"""A live display that neither flickers nor leaves remains behind when its terminal changes its size."""
+"""A live display without flicker that survives a change of the terminal's size."""
 
 import math
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from rich.live import Live
 from rich.segment import ControlType, Segment
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-"""Synchronised output: a terminal that knows it shows all in between at once, others pass it over."""
+"""Synchronised output: terminals that support it show all in between at once, others ignore it."""
 _UP_AND_ERASE = "\x1b[1A\x1b[2K"
 
 
 class Screen:
-    """Draws one thing again and again in the same place, below what was printed before, from `start` to `stop`.
+    """A display in one place, below earlier output, from `start` to `stop`.
 
-    Then the display is removed. The alternate screen is left alone, so what a terminal that was made narrower has
-    pushed up into its scrollback stays there.
+    `stop` removes it. The alternate screen is not used: lines that a narrower terminal pushed into its scrollback stay
+    there.
     """
 
     def __init__(self, console: Console) -> None:
@@ -36,34 +36,34 @@ class Screen:
         with suppress(OSError):
             self._live.stop()
 
-    def draw(self, drawn: RenderableType) -> None:
-        """Put something in the place of what is shown. Raises `OSError` where the terminal has gone."""
+    def draw(self, renderable: RenderableType) -> None:
+        """Replace what is shown. Raises `OSError` where the terminal has gone."""
         options = self._console.options
-        lines = [_trimmed(line) for line in self._console.render_lines(drawn, options, pad=False)]
-        with self._at_once():
+        lines = [_trimmed(line) for line in self._console.render_lines(renderable, options, pad=False)]
+        with self._synchronised():
             self._live.update(_Lines(lines), refresh=True)
         self._lines = [Segment.get_line_length(line) for line in lines[: options.max_height]]
 
     def above(self, text: str, *, style: str) -> None:
         """Print a line that stays, above the display. Raises `OSError` where the terminal has gone."""
-        with self._at_once():
+        with self._synchronised():
             self._console.print(text, style=style)
 
     @contextmanager
-    def _at_once(self) -> Iterator[None]:
+    def _synchronised(self) -> Iterator[None]:
         with self._console:  # one write
-            self._say(_BEGIN)
+            self._send(_BEGIN)
             if self._console.width < self._width:
-                self._say("\r\x1b[2K" + _UP_AND_ERASE * wrapped(self._lines, self._console.width))
+                self._send("\r\x1b[2K" + _UP_AND_ERASE * wrapped(self._lines, self._console.width))
             self._width = self._console.width
             try:
                 yield
             finally:  # a signal may end it anywhere
-                self._say(_END)
+                self._send(_END)
 
-    def _say(self, sequence: str) -> None:
+    def _send(self, sequence: str) -> None:
         control = Control()
-        control.segment = Segment(sequence, None, [(ControlType.HOME,)])  # any code will do: the text is what is sent
+        control.segment = Segment(sequence, None, [(ControlType.HOME,)])  # any code will do: only the text is sent
         self._console.control(control)
 
 
@@ -81,7 +81,7 @@ class _Lines:
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:
-    """Return a line without the blanks at its end: a narrower terminal has less to wrap."""
+    """Return a line without trailing blanks, so that a narrower terminal wraps less."""
     kept = list(line)
     while kept and not kept[-1].text.rstrip():
         kept.pop()
@@ -89,5 +89,5 @@ def _trimmed(line: list[Segment]) -> list[Segment]:
 
 
 def wrapped(lines: list[int], width: int) -> int:
-    """Return how many lines more than before a terminal needs for lines of such lengths, made this narrow."""
+    """Return how many more lines a terminal of this width needs for lines of these lengths."""
     return sum(max(1, math.ceil(length / width)) - 1 for length in lines)

@@ -1,4 +1,4 @@
-"""What the views of a running search show at one moment, and how it is taken from the engine."""
+"""Snapshot of a search for its views, taken from the engine or from its store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,24 +14,24 @@ from evokernel.records.run import Progress
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
-    from evokernel.engine.state import SearchState  # brings the islands along, and who only watches needs none
+    from evokernel.engine.state import SearchState  # imports the islands, which a view of a store does not need
 
 
 RECENT = 8
-"""Changes of the leader that a view shows."""
+"""Number of changes of the leader that a view shows."""
 
 
 class EngineView(Protocol):
-    """What the command line asks of a search."""
+    """The part of a search that the command line uses."""
 
     @property
     def state(self) -> "SearchState":
-        """Where the run stands and its populations; only looked at."""
+        """Account and populations of the run; read-only."""
         ...
 
     @property
     def stopper(self) -> Stopper:
-        """When it is over."""
+        """The rule that ends the search."""
         ...
 
     async def run(self) -> str:
@@ -39,59 +39,67 @@ class EngineView(Protocol):
         ...
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more; finish what is in flight."""
+        """Propose nothing more; finish what is in flight."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IslandState:
-    """What the own results of one population have filled."""
+    """Niches and best result of one island, by its own results."""
 
     name: str
-    """Of the island."""
+    """Name of the island."""
     niches: int
-    """Niches that a right result fell into."""
+    """Number of niches with a right result."""
     best: float | None
-    """The speed-up of its best result; None without one."""
+    """Speed-up of its best result; None without one."""
     stale: int
-    """Results since then."""
+    """Number of results since then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a run stands. `remaining` is the share of the budget left, 0 to 1, or None where no rule knows it.
-
-    `best` is the id of the best kernel, empty without one, `mode` how it was run, `baselines` its speed-up over each
-    baseline it was paired with, `low` the low end of that over the fastest ones; `correct` counts the right kernels
-    among all `results`, those that a fork brought along included, which are in no budget. `curve` holds how many
-    results there were, and the speed-up of the best kernel from then on; `improvements` are the latest, newest first.
-    Of a search that is followed from elsewhere, `task` is its task, `state` a word on it, and `halted` says why
-    nothing goes on, where nothing does.
-    """
+    """State of a run as a view shows it."""
 
     progress: Progress
+    """The quantities that budgets limit."""
     remaining: float | None = None
+    """Share of the budget left, 0 to 1; None where no rule knows it."""
     results: int = 0
+    """Number of judged candidates; also those that a fork copied, which are in no budget."""
     correct: int = 0
+    """Number of right ones among `results`."""
     in_flight: int = 0
+    """Number of proposals that wait for a result."""
     best: str = ""
+    """Id of the best kernel; empty without one."""
     mode: str = ""
+    """Mode in which the best kernel ran."""
     low: float = 0.0
+    """Low end of the interval of its speed-up over the fastest baselines."""
     over_seed: float | None = None
+    """Speed-up of the best kernel over the seed; None where unknown."""
     baselines: Mapping[str, float] = field(default_factory=dict)
+    """Speed-up of the best kernel over each baseline it was paired with, by name."""
     islands: tuple[IslandState, ...] = ()
+    """In the order of the config."""
     curve: tuple[tuple[int, float], ...] = ()
+    """Number of results, and the best speed-up from that result on; ascending."""
     improvements: tuple[LeaderChange, ...] = ()
+    """Latest changes of the leader, newest first."""
     task: str = ""
+    """Task of a followed store; empty in the searching process."""
     state: str = ""
+    """State of a followed store; empty in the searching process."""
     halted: str = ""
+    """Reason why no search runs on a followed store; empty where one does."""
 
 
 NOTHING = Snapshot(Progress(0, 0.0, 0.0, 0, 0.0, None))
 
 
 class SnapshotTaker:
-    """Takes snapshots of an engine; changes nothing."""
+    """Taker of snapshots of an engine; changes nothing."""
 
     def __init__(self, engine: EngineView, store: Store) -> None:
         self._engine = engine
@@ -99,13 +107,13 @@ class SnapshotTaker:
         self._leading = LeadingEvaluation(store)
 
     def snapshot(self) -> Snapshot:
-        """Return where the run stands now."""
+        """Return a snapshot of the run."""
         account = self._engine.state.account
         return snapshot_of(account, self._store, self._leading, stopper=self._engine.stopper)
 
 
 def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *, stopper: Stopper | None) -> Snapshot:
-    """Return what there is to show of a run."""
+    """Return a snapshot of a run from its account and its store."""
     spent, lead, evaluation = store.spent(), account.lead, leading.of(account.lead)
     progress = account.progress(
         seconds=spent.seconds, models=spent.models, roofline_share=leading.floor_share(account.lead)

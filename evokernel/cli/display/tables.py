@@ -65,7 +65,7 @@ def put(console: Console, *parts: RenderableType | None) -> None:
 
 
 def unless(usual: str, mode: str) -> str:
-    """Return a remark on how a candidate was run, where that is not as usual; nothing elsewhere."""
+    """Return a remark on an unusual mode; nothing for the usual one."""
     return "" if mode in ("", usual) else f" ({mode} mode)"
 
 
@@ -76,7 +76,7 @@ def holdout_text(holdout: Holdout) -> Text:
 
 
 def title(best: BestKernel) -> Text:
-    """Return the line above everything said of the best kernel."""
+    """Return the heading of the best kernel."""
     made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode"
     made += ": the seed, nothing faster was found" if best.is_seed else ""
     return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
@@ -120,7 +120,7 @@ def workloads(evaluation: Evaluation) -> Table:
 
 
 def circumstances(best: BestKernel, run: RunFacts) -> Table:
-    """Return under what conditions the numbers hold."""
+    """Return the conditions under which the numbers hold."""
     key = best.evaluation.key
     share = f"{best.floor_share:.0%} of what the device allows" if best.floor_share else ""
     bound = bounds(best.evaluation.timings)
@@ -138,12 +138,12 @@ def circumstances(best: BestKernel, run: RunFacts) -> Table:
 
 
 def sandbox_text(said: str) -> str:
-    """Return what the sandbox says of itself."""
+    """Return the description of a sandbox without its prefix."""
     return one_line(said).removeprefix("sandbox ") or "not said"
 
 
 def contender_line(best: BestKernel) -> Text | None:
-    """Return a word on a fitter candidate that is not proved yet, or None."""
+    """Return a line on a fitter candidate without a final measurement, or None."""
     if best.contender is None:
         return None
     return Text(
@@ -165,14 +165,14 @@ def dollars(value: float) -> str:
 
 
 def effort(calls: int, tokens: int, cost_usd: float) -> str:
-    """Return what models were asked, for example `3 calls, 12k tokens, $0.04`; nothing where none was."""
+    """Return the cost of calls to models, for example `3 calls, 12k tokens, $0.04`; empty without calls."""
     said = f"{calls} call{'' if calls == 1 else 's'}" if calls else ""
     used = f"{count(tokens)} tokens" if tokens else ""
     return ", ".join(part for part in (said, used, dollars(cost_usd) if cost_usd else "") if part)
 
 
 def made_by(making: Provenance) -> str:
-    """Return the model of a proposal and what it cost; nothing for one made by rule."""
+    """Return the model of a proposal and its cost; empty for a proposal by rule."""
     if not making.model:
         return ""
     return ", ".join(
@@ -181,7 +181,7 @@ def made_by(making: Provenance) -> str:
 
 
 def insight_line(seq: int, insight: Insight) -> str:
-    """Return an insight in one line, with the gain that was expected of it."""
+    """Return an insight in one line, with its predicted speed-up."""
     expected = f", predicted {times(insight.predicted_speedup)}" if insight.predicted_speedup is not None else ""
     return f"{insight.kind.value} {seq}: {one_line(insight.title, width=120)}{expected}"
 

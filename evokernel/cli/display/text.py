@@ -1,4 +1,4 @@
-"""Text on its way to a terminal: consoles without markup, numbers with their units."""
+"""Text for a terminal: consoles without markup, numbers with their units."""
 
 import math
 
@@ -14,10 +14,10 @@ GOOD, BAD, DIM, STRONG, WARN = "green", "red", "dim", "bold", "yellow"
 
 
 class PlainConsole(Console):
-    """A console on which whatever is printed is only text; a reader that goes away is an error to its caller."""
+    """A console without markup; a broken pipe is an error to the caller."""
 
     def on_broken_pipe(self) -> None:
-        """Let the caller decide: the console's own answer would end the process in the middle of a search."""
+        """Raise the error again: the console's default would end the process in the middle of a search."""
         raise
 
 
@@ -32,7 +32,7 @@ def stderr() -> Console:
 
 
 def times(value: float) -> str:
-    """Return a speed-up as people write it, for example `12.4x`."""
+    """Return a speed-up as text, for example `12.4x`."""
     if not math.isfinite(value):
         return "-"
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 0.1 else 4

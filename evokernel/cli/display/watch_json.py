@@ -1,4 +1,4 @@
-"""What `evokernel watch --json` prints: one object in a line for each change."""
+"""Output of `evokernel watch --json`: one JSON object in a line for each change."""
 
 import json
 from pathlib import Path
@@ -11,26 +11,26 @@ from evokernel.records.events import Notice
 from evokernel.records.leader import LeaderChange
 from evokernel.report.documents import FORMAT
 
-_PASSING = ("seconds", "remaining", "cost_usd", "calls", "tokens")
-"""What changes while nothing happens, or between two results; told with the next change."""
+_UNREPORTED = ("seconds", "remaining", "cost_usd", "calls", "tokens")
+"""Fields that change between results; they cause no line of their own."""
 
 
 class ChangeLines:
-    """Shows what is seen at each look; nothing is said again while only time passes. A context manager."""
+    """A printer of changes: a line for each look that differs in more than time. A context manager."""
 
     def __init__(self, file: IO[str], path: Path) -> None:
         self._file = file
         self._path = path
-        self._said: dict[str, Any] = {}
+        self._printed: dict[str, Any] = {}
         self.gone = False
         self.last: StoreLook | None = None
 
     def show(self, look: StoreLook) -> None:
         """Print a line if anything has changed."""
         document = watch_document(look, self._path)
-        told = {name: value for name, value in document.items() if name not in _PASSING}
-        if told != self._said:
-            self._said = {**told, "improvements": [], "notes": []}
+        changed = {name: value for name, value in document.items() if name not in _UNREPORTED}
+        if changed != self._printed:
+            self._printed = {**changed, "improvements": [], "notes": []}
             try:
                 click.echo(json.dumps(document), file=self._file)
             except OSError:
@@ -42,7 +42,7 @@ class ChangeLines:
         return self
 
     def __exit__(self, *details: object) -> None:
-        """Nothing is left to clear away."""
+        """Do nothing: lines stay."""
 
 
 def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
