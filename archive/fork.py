@@ -1,4 +1,4 @@
-"""Forking: a candidate and all it came from, with their origin, become the beginning of a new store."""
+"""Forking: a candidate and its ancestors, with their origin, become the beginning of a new store."""
 
 import sqlite3
 import time
@@ -51,7 +51,7 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
 
 
 class _Copy:
-    """The copying of one family within an open transaction of an empty store."""
+    """The copy of one family within an open transaction of an empty store."""
 
     def __init__(self, old: Database, new: Database, family: set[str]) -> None:
         self._old, self._new = old, new
@@ -70,7 +70,7 @@ class _Copy:
         self._seqs = sorted(self._evaluations.keys() | self._results.keys())
 
     def all(self) -> None:
-        """Copy candidates, proposals, edges and facts; what has no result yet gets a lease."""
+        """Copy candidates, proposals, edges and facts; a proposal without a result gets a lease."""
         for row in self._family:
             self._candidate(row)
         for row in self._family:
@@ -127,7 +127,7 @@ class _Copy:
             self._new.execute("INSERT INTO results VALUES (?, ?, ?)", values)
 
     def _member(self, evaluation: sqlite3.Row) -> str:
-        """Return who of the family an evaluation is of: it may have been made for a twin that stays behind."""
+        """Return the family member of an evaluation, which may have been made for a duplicate outside the family."""
         twins = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
         named = str(evaluation["candidate"])
         return named if named in twins else twins[0]

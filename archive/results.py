@@ -1,4 +1,4 @@
-"""A result on its way into the store."""
+"""Commit of a result."""
 
 from archive.journal import ResultEntry
 from archive.queries import time_of

@@ -1,4 +1,4 @@
-"""Looking for anything in a store that cannot be: damage, gaps, facts without content."""
+"""Verification of a store: damage, gaps, facts without content."""
 
 import hashlib
 from contextlib import suppress

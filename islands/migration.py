@@ -7,7 +7,7 @@ from islands.topology import Graph
 
 
 def migrate(islands: Mapping[str, Island], populations: Mapping[str, Population], *, graph: Graph, count: int) -> int:
-    """Exchange `count` elites along every edge; return how many an archive took. All leave before any arrive."""
+    """Send `count` elites along every edge; return how many an archive took. All leave before any arrive."""
     travellers = {
         name: sorted(population.elites, key=lambda e: (-e.fitness.value, e.seq))[:count]
         for name, population in populations.items()

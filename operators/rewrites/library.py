@@ -37,10 +37,10 @@ class SourceRewrite(Protocol[_ReadIn, SiteT, _WrittenOut]):
         """The word a search knows it by."""
 
     def sites(self, source: _ReadIn, /) -> list[SiteT]:
-        """The places where the rewrite is legal, best first."""
+        """Return the places where the rewrite is legal, best first."""
 
     def apply(self, source: _ReadIn, site: SiteT, /) -> _WrittenOut:
-        """The source rewritten at one of its sites."""
+        """Return the source rewritten at one of its sites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RewriteMove:
 
 
 def nothing(task: Task) -> frozenset[str]:
-    """The kinds that the sizes of a task call for: none more than the order says."""
+    """Return the kinds that the sizes of a task call for: none more than the order says."""
     del task
     return frozenset()
 
@@ -88,7 +88,7 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         self._all_moves = lru_cache(maxsize=256)(self._find)
 
     def moves(self, source: str, *, threads: int = 1) -> tuple[RewriteMove, ...]:
-        """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel.
+        """Return all legal moves on a source, in a fixed order; empty for a text that is no readable kernel.
 
         `threads` counts those of the host that a kernel may use.
         """
@@ -96,7 +96,7 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         return tuple(move for move in found if threads > 1 or move.rewrite not in self._need_threads)
 
     def apply(self, source: str, move: RewriteMove) -> str:
-        """The source after a move.
+        """Return the source after a move.
 
         Raises:
             ValueError: the move is not one of this source's.
@@ -122,7 +122,7 @@ AnyRewriteLibrary = RewriteLibrary[Any, Any, Any]
 
 
 def unused_name(name: str, used: Collection[str]) -> str:
-    """The name, with a number behind it if it is used already."""
+    """Return the name, with a number behind it if it is used already."""
     candidate, number = name, 2
     while candidate in used:
         candidate, number = f"{name}{number}", number + 1

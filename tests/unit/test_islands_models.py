@@ -97,20 +97,20 @@ def test_a_lesson_is_told_while_gains_bear_it_out() -> None:
     told(insights, 1, InsightKind.LESSON)
     for _ in range(LESSON_TRIALS - 1):
         insights.used([1], -0.1)
-    assert [known.seq for known in insights.told("one", "")] == [1]
+    assert [known.seq for known in insights.for_parent("one", "")] == [1]
     insights.used([1], None)
-    assert insights.told("one", "") == []
+    assert insights.for_parent("one", "") == []
     insights.used([1], 0.2)
-    assert [known.seq for known in insights.told("one", "")] == [1]
-    assert insights.told("two", "") == []
+    assert [known.seq for known in insights.for_parent("one", "")] == [1]
+    assert insights.for_parent("two", "") == []
 
 
 def test_a_diagnosis_goes_with_its_kernel_and_the_newest_counts() -> None:
     insights = Insights()
     for seq in (1, 2):
         told(insights, seq, InsightKind.DIAGNOSIS, candidate="k")
-    assert [known.seq for known in insights.told("two", "k")] == [2]
-    assert insights.told("two", "other") == []
+    assert [known.seq for known in insights.for_parent("two", "k")] == [2]
+    assert insights.for_parent("two", "other") == []
 
 
 def test_a_strategy_is_open_until_it_gained_or_failed_too_often() -> None:

@@ -52,7 +52,7 @@ class Hoist:
     name = "hoist"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Innermost loops with an invariant division or call."""
+        """Return innermost loops with an invariant division or call."""
         found = []
         types = scalar_types(program)
         for path, loop in loops(program):

@@ -35,7 +35,7 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 def _prefix(loop: For) -> tuple[tuple[Decl, ...], For] | None:
-    """Leading constant integers and the single loop behind them."""
+    """Return leading constant integers and the single loop behind them."""
     *first, last = loop.body or (None,)
     decls = tuple(s for s in first if isinstance(s, Decl) and s.type.startswith("const int"))
     return (decls, last) if isinstance(last, For) and len(decls) == len(first) else None
@@ -46,7 +46,7 @@ def _bounds(loop: For) -> set[str]:
 
 
 def _unit_strides(loop: For, var: str) -> int:
-    """How many array elements of the body have unit stride in a variable."""
+    """Return how many array elements of the body have unit stride in a variable."""
     count = 0
     for expr in all_exprs(loop.body):
         if isinstance(expr, Index):
@@ -65,7 +65,7 @@ class Interchange:
     name = "interchange"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Accumulator expansions first, then perfect pairs."""
+        """Return accumulator expansions first, then perfect pairs."""
         expanded, swapped = [], []
         for path, loop in loops(program):
             if constant_trip(program, loop) or loop.pragmas or has_raw(loop.body):

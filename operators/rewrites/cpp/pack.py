@@ -61,7 +61,7 @@ class _Panel:
 
 
 def _reads(body: tuple[Stmt, ...], around: tuple[For, ...] = ()) -> list[tuple[Index, bool, tuple[For, ...]]]:
-    """All array elements with whether they are read as vectors, and the loops around them."""
+    """Return all array elements with whether they are read as vectors, and the loops around them."""
     found: list[tuple[Index, bool, tuple[For, ...]]] = []
     for stmt in body:
         exprs = [e for own in own_exprs(stmt) for e in walk(own)]
@@ -78,7 +78,7 @@ class Pack:
     name = "pack"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Inputs with strided reads, each in front of the outermost tile loop that reuses them."""
+        """Return inputs with strided reads, each in front of the outermost tile loop that reuses them."""
         found, done = [], set()
         inputs = {p.name for p in program.params if p.pointer and p.type.startswith("const ")}
         for path, loop in loops(program):
@@ -110,7 +110,7 @@ class Pack:
         return _Panel(element, tuple(dims)) if dims and _strided(element, dims) else None
 
     def _with_lanes(self, program: Program, element: Index, dims: list[_Dim]) -> list[_Dim]:
-        """The last dimension counts vectors; turn it into one that counts elements."""
+        """Return the last dimension counts vectors; turn it into one that counts elements."""
         lanes = VECTORS[element_types(program)[element.base]].lanes
         match dims[-1].size if dims else ZERO:
             case Binary("/", size, Var(part)) if part == lanes:
@@ -143,7 +143,7 @@ class Pack:
 
 
 def _strided(element: Index, dims: list[_Dim]) -> bool:
-    """Whether reading in loop order jumps through memory."""
+    """Say whether reading in loop order jumps through memory."""
     sub = element.subs[0]
     poly = to_poly(sub, {name: Poly.symbol(name) for name in expr_names(sub)})
     if poly is None:
@@ -158,7 +158,7 @@ def _strided(element: Index, dims: list[_Dim]) -> bool:
 
 
 def _linear(places: list[tuple[Expr, Expr]]) -> Expr:
-    """Row-major index of `(index, size)` pairs."""
+    """Return row-major index of `(index, size)` pairs."""
     linear = places[0][0]
     for index, size in places[1:]:
         linear = add(mul(linear, size), index)

@@ -26,7 +26,7 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 def updated_element(body: tuple[Stmt, ...]) -> Index | None:
-    """The array element that a loop among the statements updates in place, if it can live in a scalar."""
+    """Return the array element that a loop among the statements updates in place, if it can live in a scalar."""
     inner = {s.var for s in walk_stmts(body) if isinstance(s, For)}
     inner |= {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
     for loop in body:
@@ -43,7 +43,7 @@ def updated_element(body: tuple[Stmt, ...]) -> Index | None:
 
 
 def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements with their updated element, where its type is known, held in a scalar."""
+    """Return the statements with their updated element, where its type is known, held in a scalar."""
     element = updated_element(body)
     kind = element_types(program).get(element.base) if element is not None else None
     if element is None or kind is None:  # of a name that is not declared here no scalar can be made
@@ -62,7 +62,7 @@ class Promote:
     name = "promote"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Loops whose body updates one element in an inner loop."""
+        """Return loops whose body updates one element in an inner loop."""
         found = []
         for path, loop in loops(program):
             if innermost(loop):

@@ -99,7 +99,7 @@ def _groups(phases: tuple[_Phase, ...]) -> list[tuple[Stmt, ...]]:
 
 
 def _shared(phases: tuple[_Phase, ...]) -> set[str]:
-    """Locals that several phases use and that therefore need one element per tile point."""
+    """Return locals that several phases use and that therefore need one element per tile point."""
     groups = [(names_in(group), group) for group in _groups(phases)]
     declared = {s.name for _, group in groups for s in group if isinstance(s, Decl)}
     return {name for name in declared if sum(name in names for names, _ in groups) > 1}
@@ -152,7 +152,7 @@ def _clamped(dim: _Dim) -> Decl:
 
 
 def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tuple[Stmt, ...]:
-    """Tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
+    """Return tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
     for dim in dims:
         tile = (For(dim.tile, ZERO, dim.loop.upper, Var(dim.size), (_clamped(dim), *tile)),)
     checks: Expr | None = None
@@ -165,7 +165,7 @@ def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tu
 
 
 def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Whole tiles, then the original loops over what is left of each dimension."""
+    """Return whole tiles, then the original loops over what is left of each dimension."""
     for dim in dims:
         tile = (For(dim.origin, ZERO, whole(dim.loop.upper, Var(dim.size)), Var(dim.size), tile),)
     out = list(tile)
@@ -181,7 +181,7 @@ def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple
 
 
 def _unit_strides(program: Program, path: Path, var: str) -> int:
-    """How many accesses in the loop at `path` have unit stride in `var`."""
+    """Return how many accesses in the loop at `path` have unit stride in `var`."""
     scan: Scan = facts(program, path).scan
     count = 0
     for access in scan.accesses:
@@ -199,7 +199,7 @@ class RegisterTile:
     name = "register_tile"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Pairs of loops first, then single loops, each from the inside out."""
+        """Return pairs of loops first, then single loops, each from the inside out."""
         pairs, singles = [], []
         for path, loop in loops(program):
             if not self._tileable(program, path, loop):
@@ -226,7 +226,7 @@ class RegisterTile:
         return facts(program, path).parallel
 
     def _fits(self, program: Program, body: tuple[Stmt, ...], loop: For) -> bool:
-        """Whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
+        """Say whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
         names = [s.name for s in walk_stmts(body) if isinstance(s, Decl)]
         pointers = any(isinstance(s, Decl) and "*" in s.type for s in walk_stmts(body))
         phases = _phases(body, {loop.var})
@@ -235,7 +235,7 @@ class RegisterTile:
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
 
     def _pays(self, program: Program, path: Path, loop: For) -> bool:
-        """Whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
+        """Say whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
         inner = [s for s in loop.body if isinstance(s, For)]
         return _has_lanes(loop.body) or any(
             _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner
@@ -288,7 +288,7 @@ class RegisterTile:
 
 
 def _has_lanes(body: tuple[Stmt, ...]) -> bool:
-    """Whether the body keeps vectors or several accumulators per point already."""
+    """Say whether the body keeps vectors or several accumulators per point already."""
     return any(isinstance(s, Decl) and (s.dims or s.type in _VECTORS) for s in walk_stmts(body))
 
 

@@ -25,7 +25,7 @@ class Restrict:
     name = "restrict"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The signature, while an argument lacks the qualifier."""
+        """Return the signature, while an argument lacks the qualifier."""
         names = [p.name for p in program.params if _plain(p)]
         return [LoopSite((), ", ".join(names))] if names else []
 

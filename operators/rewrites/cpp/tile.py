@@ -35,7 +35,7 @@ class TileLoops:
     name = "tile"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The two inner loops of nests of three or more, where some loop outside reuses the tile."""
+        """Return the two inner loops of nests of three or more, where some loop outside reuses the tile."""
         found = []
         for path, loop in loops(program):
             inner = loop.body[0] if len(loop.body) == 1 else None

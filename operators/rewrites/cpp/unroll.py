@@ -19,7 +19,7 @@ class Unroll:
     name = "unroll"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Reduction loops over vectors or over tiles, without a pragma."""
+        """Return reduction loops over vectors or over tiles, without a pragma."""
         found = []
         for path, loop in loops(program):
             if loop.pragmas or constant_trip(program, loop) or inside_tile(program, path) or has_raw(loop.body):

@@ -20,7 +20,7 @@ class VectorMath:
     name = "vector_math"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The file, while it calls a function that has no vector declaration."""
+        """Return the file, while it calls a function that has no vector declaration."""
         kinds = set(element_types(program).values()) & {"float", "double"}
         used = {math_function(e.name) for e in all_exprs(program.body) if isinstance(e, Call)} & LIBMVEC
         if len(kinds) != 1:

@@ -28,7 +28,7 @@ FEW_RESULTS = 128 * 64 * 64
 
 
 def _favoured(task: Task) -> frozenset[str]:
-    """The kinds that a task calls for: sums are shared out where every workload has few results and longer inputs."""
+    """Return the kinds that a task calls for: sums are shared out where every workload has few results and longer inputs."""
     workloads = task.workloads["cuda"].search if "cuda" in task.workloads else ()
     tensors = (*task.signature.inputs, *task.signature.outputs)
     results = [tensor for tensor in tensors if tensor.role is not Role.INPUT]

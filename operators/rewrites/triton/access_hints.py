@@ -19,7 +19,7 @@ class AccessHint:
     stores: tuple[str, ...]
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per value and per load or store without the keyword."""
+        """Return one per value and per load or store without the keyword."""
         found = []
         for kernel in module.kernels.values():
             accesses = calls(kernel, "tl.load", "tl.store")
@@ -31,7 +31,7 @@ class AccessHint:
         return found
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The load or store with the keyword."""
+        """Return the load or store with the keyword."""
         name, number, value = site.detail
         access = calls(module.kernels[str(name)], "tl.load", "tl.store")[int(number)]
         edits = SpanEdits(module)

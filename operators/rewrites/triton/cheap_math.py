@@ -31,11 +31,11 @@ class CheapMath:
     find: Callable[[TritonModule, TritonKernel], list[ReplacedExpression]]
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel that has a place for it."""
+        """Return one per kernel that has a place for it."""
         return [TritonSite(k.name, (k.name,)) for k in module.kernels.values() if self.find(module, k)]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The kernel with the cheaper forms."""
+        """Return the kernel with the cheaper forms."""
         edits = SpanEdits(module)
         for replaced in self.find(module, module.kernels[str(site.detail[0])]):
             edits.replace(replaced.node, replaced.text)
@@ -43,7 +43,7 @@ class CheapMath:
 
 
 def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
-    """`exp(a - b)` by `exp2`, whose argument then is one fused multiply-add."""
+    """Return `exp(a - b)` by `exp2`, whose argument then is one fused multiply-add."""
     found = []
     for call in calls(kernel, "tl.exp"):
         match call.args:
@@ -58,14 +58,14 @@ def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedE
 
 
 def _fp32(module: TritonModule, kernel: TritonKernel, part: ast.expr) -> str:
-    """An operand in fp32, so that a block of a smaller type is not scaled in that type."""
+    """Return an operand in fp32, so that a block of a smaller type is not scaled in that type."""
     text = module.grouped(part)
     number = isinstance(part, ast.Constant) or dotted(part) in kernel.constexprs
     return text if number or text.endswith(".to(tl.float32)") else f"{text}.to(tl.float32)"
 
 
 def _reciprocals(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
-    """`block / norm` for a reduced `norm` by one division for the whole block."""
+    """Return `block / norm` for a reduced `norm` by one division for the whole block."""
     found = []
     for node in ast.walk(kernel.node):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not isinstance(node.left, ast.Constant):
@@ -91,7 +91,7 @@ class DotChain:
     name = "dot_chain"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per such statement whose accumulator starts as fp32."""
+        """Return one per such statement whose accumulator starts as fp32."""
         return [
             TritonSite(f"{kernel.name} {name} {number}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -99,7 +99,7 @@ class DotChain:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The statement with the accumulator handed to the product."""
+        """Return the statement with the accumulator handed to the product."""
         kernel, number = site.detail
         name, stmt, product = _sums(module.kernels[str(kernel)])[int(number)]
         edits = SpanEdits(module)

@@ -51,7 +51,7 @@ class CombinerNames:
 
 
 def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
-    """Pointers to a tile's first share; the workspace is [tile][share][element of the tile]."""
+    """Return pointers to a tile's first share; the workspace is [tile][share][element of the tile]."""
     tile = "tl.program_id(0)"
     if len(found.grid) > 1:
         tile = f"({tile} + tl.program_id(1) * tl.num_programs(0))"
@@ -64,7 +64,7 @@ def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
 
 
 def combining(found: SharedSum, name: str, names: CombinerNames) -> ast.FunctionDef:
-    """The kernel that adds the shares: the first one with another loop, without what only the old loop needed.
+    """Return the kernel that adds the shares: the first one with another loop, without what only the old loop needed.
 
     It has a parameter for the rows of a part, and a grid with one axis more, if the rows can be told apart.
     """
@@ -96,7 +96,7 @@ def combining(found: SharedSum, name: str, names: CombinerNames) -> ast.Function
 
 
 def needed(stmts: Sequence[ast.stmt], wanted: frozenset[str]) -> list[ast.stmt]:
-    """The statements that give the wanted names their values."""
+    """Return the statements that give the wanted names their values."""
     kept: list[ast.stmt] = []
     for stmt in reversed(stmts):
         if bound_names(stmt).keys() & wanted:
@@ -106,7 +106,7 @@ def needed(stmts: Sequence[ast.stmt], wanted: frozenset[str]) -> list[ast.stmt]:
 
 
 def _without_descriptor(found: SharedSum, stmt: ast.stmt) -> ast.stmt:
-    """The plain store of `if FLAG: tiles.store(corner, value) else: tl.store(where, value, mask=...)`.
+    """Return the plain store of `if FLAG: tiles.store(corner, value) else: tl.store(where, value, mask=...)`.
 
     A descriptor moves whole tiles, and both ways store the same value to the same tensor.
     """
@@ -123,7 +123,7 @@ def _without_descriptor(found: SharedSum, stmt: ast.stmt) -> ast.stmt:
 
 
 def _described(found: SharedSum, tiles: str) -> set[str]:
-    """The tensor that a descriptor is made for; empty unless it is made once."""
+    """Return the tensor that a descriptor is made for; empty unless it is made once."""
     made = [
         node.value
         for node in ast.walk(found.kernel.node)
@@ -135,7 +135,7 @@ def _described(found: SharedSum, tiles: str) -> set[str]:
 
 
 def _row_by_row(found: SharedSum, stmts: Sequence[ast.stmt]) -> bool:
-    """Whether the tile's first axis can be cut: nothing mixes rows, and its block is the first axis wherever it is."""
+    """Say whether the tile's first axis can be cut: nothing mixes rows, and its block is the first axis wherever it is."""
     rows, *others = found.shape
     if rows in others or any(not _ROW_BY_ROW.fullmatch(name) for name in _called(stmts)):
         return False
@@ -159,7 +159,7 @@ def _called(stmts: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _across(stmts: Sequence[ast.stmt], block: str, known: set[str]) -> Iterator[str]:
-    """The names that hold something for each row."""
+    """Yield the names that hold something for each row."""
     for stmt in stmts:
         if _ranges(stmt, block) or read_names(stmt) & known:
             yield from bound_names(stmt)
@@ -170,7 +170,7 @@ def _ranges(node: ast.AST, block: str) -> bool:
 
 
 def _adds_axis_behind(node: ast.Subscript) -> bool:
-    """Whether an indexing is `x[:, None]`."""
+    """Say whether an indexing is `x[:, None]`."""
     match node.slice:
         case ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), ast.Constant(value=None)]):
             return True

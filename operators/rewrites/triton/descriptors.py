@@ -47,7 +47,7 @@ class _ReachedTile:
     """What is asked before that."""
 
     def guard(self, fits: str) -> str:
-        """What `run` asks, by a function of that name."""
+        """Return what `run` asks, by a function of that name."""
         return f"{self.first}{fits}{self.asked}"
 
 
@@ -61,7 +61,7 @@ class Descriptors:
     name = "descriptors"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """All tiles of a kernel at once, then each alone."""
+        """Return all tiles of a kernel at once, then each alone."""
         sites = []
         for kernel in module.kernels.values():
             tiles = list(_tiles(module, kernel))
@@ -73,7 +73,7 @@ class Descriptors:
         return sites
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with descriptors at a site."""
+        """Return the source with descriptors at a site."""
         kernel = module.kernels[str(site.detail[0])]
         (launch,) = module.launches_of(kernel)
         tiles = list(_tiles(module, kernel))
@@ -99,7 +99,7 @@ class Descriptors:
 
 
 def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]:
-    """The tiles of a kernel that a descriptor could reach and that have none yet."""
+    """Yield the tiles of a kernel that a descriptor could reach and that have none yet."""
     launch = only_launch(module, kernel)
     if launch is None or not _imports_triton(module):
         return
@@ -110,7 +110,7 @@ def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]
 
 
 def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
-    """Whether this access is already the other way beside one through a descriptor."""
+    """Say whether this access is already the other way beside one through a descriptor."""
     stmt = module.statement_of(tile.call)
     parent = module.parents[stmt]
     if not isinstance(parent, ast.If) or stmt not in parent.orelse:
@@ -121,7 +121,7 @@ def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
 
 
 def _reached(module: TritonModule, launch: LaunchSite, tile: TileAccess) -> _ReachedTile | None:
-    """A tile with what `run` asks before it takes the descriptor; None where it cannot be asked."""
+    """Return a tile with what `run` asks before it takes the descriptor; None where it cannot be asked."""
     tensor = module.argument_of(launch, tile.base)
     if not isinstance(tensor, ast.Name) or not _starts_aligned(module, launch, tensor.id):
         return None
@@ -139,7 +139,7 @@ def _reached(module: TritonModule, launch: LaunchSite, tile: TileAccess) -> _Rea
 
 
 def _starts_aligned(module: TritonModule, launch: LaunchSite, name: str) -> bool:
-    """Whether a name is an argument of `run` or fresh memory, which start aligned, and the kernel has no alias."""
+    """Say whether a name is an argument of `run` or fresh memory, which start aligned, and the kernel has no alias."""
     arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
     if sum(isinstance(argument, ast.Name) and argument.id == name for argument in arguments) != 1:
         return False
@@ -187,7 +187,7 @@ def _use(edits: SpanEdits, tile: TileAccess, flag: str, descriptor: str) -> None
 
 
 def _start(module: TritonModule, axis: Axis) -> str:
-    """Where a tile starts, in 32 bits as descriptors want it."""
+    """Return where a tile starts, in 32 bits as descriptors want it."""
     if axis.start is None:
         return "0"
     text = module.segment(axis.start)

@@ -31,7 +31,7 @@ class DropMasks:
     name = "drop_masks"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel, limit and block that some mask compares."""
+        """Return one per kernel, limit and block that some mask compares."""
         found = [
             TritonSite(f"{kernel.name} {check.limit} by {check.block}", (kernel.name, check.limit, check.block))
             for kernel in module.kernels.values()
@@ -40,7 +40,7 @@ class DropMasks:
         return list(dict.fromkeys(found))
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """All comparisons with that limit, made conditional on one flag."""
+        """Return all comparisons with that limit, made conditional on one flag."""
         name, limit, block = map(str, site.detail)
         kernel = module.kernels[name]
         edits = SpanEdits(module)
@@ -54,7 +54,7 @@ class DropMasks:
 
 
 def checks(module: TritonModule, kernel: TritonKernel) -> Iterator[BoundsCheck]:
-    """The comparisons in masks of loads and stores that a flag may replace, in source order."""
+    """Yield the comparisons in masks of loads and stores that a flag may replace, in source order."""
     for access in calls(kernel, "tl.load", "tl.store"):
         for bound in bounds_of(module, access):
             limit, offset = bound.limit, block_offset(module, bound.compare, ast.Name(bound.offset))

@@ -18,7 +18,7 @@ class GroupPrograms:
     name = "group_programs"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
+        """Return one per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
         return [
             TritonSite(f"{name} along {_target(axis)}", (name, number))
             for name, axes in axes_by_kernel(module).items()
@@ -55,7 +55,7 @@ class TransposeGrid:
     name = "transpose_grid"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel with a 2-D grid whose first id still is that of axis 0."""
+        """Return one per kernel with a 2-D grid whose first id still is that of axis 0."""
         return [
             TritonSite(name, (name,))
             for name, axes in axes_by_kernel(module).items()
@@ -63,7 +63,7 @@ class TransposeGrid:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The grid and the statements that read the ids, swapped."""
+        """Return the grid and the statements that read the ids, swapped."""
         kernel = module.kernels[str(site.detail[0])]
         axes = axes_by_kernel(module)[kernel.name]
         edits = SpanEdits(module)
@@ -76,13 +76,13 @@ class TransposeGrid:
 
 
 def axes_by_kernel(module: TritonModule) -> dict[str, Axes]:
-    """The statements that name the two program ids, of each kernel that has such, by its name."""
+    """Return the statements that name the two program ids, of each kernel that has such, by its name."""
     found = {kernel.name: program_axes(module, kernel) for kernel in module.kernels.values()}
     return {name: axes for name, axes in found.items() if axes is not None}
 
 
 def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:
-    """The statements that name the two program ids of a kernel whose every launch has a 2-D grid."""
+    """Return the statements that name the two program ids of a kernel whose every launch has a 2-D grid."""
     launches = module.launches_of(kernel)
     if not launches or any(len(grid_of(launch)) != 2 for launch in launches):
         return None
@@ -101,7 +101,7 @@ def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:
 
 
 def grid_of(launch: LaunchSite) -> list[ast.expr]:
-    """The sizes of a grid that is written as a tuple; empty for any other."""
+    """Return the sizes of a grid that is written as a tuple; empty for any other."""
     if isinstance(launch.grid, ast.Tuple) and not any(isinstance(size, ast.Starred) for size in launch.grid.elts):
         return launch.grid.elts
     return []

@@ -16,7 +16,7 @@ class HintAlignment:
     name = "hint_alignment"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per statement that names `multiple of BLOCK + tl.arange(0, BLOCK)` and has no hint."""
+        """Return one per statement that names `multiple of BLOCK + tl.arange(0, BLOCK)` and has no hint."""
         return [
             TritonSite(f"{kernel.name} {ast.unparse(stmt.targets[0])} {number}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -24,7 +24,7 @@ class HintAlignment:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The offset with both hints."""
+        """Return the offset with both hints."""
         stmt, block = _offsets(module, module.kernels[str(site.detail[0])])[int(site.detail[1])]
         edits = SpanEdits(module)
         edits.replace(stmt.value, f"tl.max_contiguous(tl.multiple_of({module.segment(stmt.value)}, {block}), {block})")

@@ -33,7 +33,7 @@ class LaunchHints:
     name = "launch_hints"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel and option that none of its launches passes."""
+        """Return one per kernel and option that none of its launches passes."""
         return [
             TritonSite(f"{kernel.name} {option}", (kernel.name, option))
             for kernel in module.kernels.values()
@@ -42,7 +42,7 @@ class LaunchHints:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Every launch of the kernel with the option."""
+        """Return every launch of the kernel with the option."""
         kernel, option = (str(part) for part in site.detail)
         shape = OPTIONS[option]
         edits = SpanEdits(module)
@@ -53,5 +53,5 @@ class LaunchHints:
 
 
 def _plain(call: ast.Call, option: str) -> bool:
-    """Whether a launch surely does not pass an option."""
+    """Say whether a launch surely does not pass an option."""
     return keyword_of(call, option) is None and all(keyword.arg for keyword in call.keywords)

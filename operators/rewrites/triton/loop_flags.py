@@ -25,7 +25,7 @@ class LoopFlag:
     """For loops around loops only, else for innermost ones only."""
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per loop that loads and has no such flag."""
+        """Return one per loop that loads and has no such flag."""
         return [
             TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -34,7 +34,7 @@ class LoopFlag:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The loop with the flag."""
+        """Return the loop with the flag."""
         kernel = module.kernels[str(site.detail[0])]
         loop = loops(kernel)[int(site.detail[1])]
         assert isinstance(loop.iter, ast.Call)
@@ -66,7 +66,7 @@ FLATTEN_LOOP = LoopFlag("flatten_loop", "flatten", outer=True)
 
 
 def _launch_name(module: TritonModule, kernel: TritonKernel, option: str) -> str:
-    """The constant that the first launch of a kernel passes for an option; empty where there is none."""
+    """Return the constant that the first launch of a kernel passes for an option; empty where there is none."""
     value = keyword_of(module.launches_of(kernel)[0].call, option)
     return dotted(value) if value is not None else ""
 
@@ -76,7 +76,7 @@ def _launch_value(module: TritonModule, kernel: TritonKernel, option: str) -> in
 
 
 def _rules_on(module: TritonModule, kernel: TritonKernel, option: str, name: str) -> list[str]:
-    """The rules on the launch's value, said of the loop's: shared memory bounds its stages all the same."""
+    """Return the rules on the launch's value, said of the loop's: shared memory bounds its stages all the same."""
     old = _launch_name(module, kernel, option)
     rules = read_tunables(module.text).constraints if old else ()
     return [re.sub(rf"\b{old}\b", name, rule) for rule in rules if re.search(rf"\b{old}\b", rule)]

@@ -57,7 +57,7 @@ class ModuloWrap:
     name = "modulo_wrap"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per operand of a product in a loop whose offset and bound the stores repeat."""
+        """Return one per operand of a product in a loop whose offset and bound the stores repeat."""
         return [
             TritonSite(f"{kernel.name} {wrap.bound.offset} % {ast.unparse(wrap.bound.limit)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -65,7 +65,7 @@ class ModuloWrap:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The load with the wrapped offset and without that part of its mask."""
+        """Return the load with the wrapped offset and without that part of its mask."""
         name, number = site.detail
         wrap = list(wraps(module, module.kernels[str(name)]))[int(number)]
         edits = SpanEdits(module)
@@ -87,7 +87,7 @@ class ModuloWrap:
 
 
 def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
-    """The loads of a kernel that may wrap, in source order."""
+    """Yield the loads of a kernel that may wrap, in source order."""
     if not _rows_stay_apart(module, kernel):
         return
     loads, stores = calls(kernel, "tl.load"), calls(kernel, "tl.store")
@@ -109,7 +109,7 @@ def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
 
 
 def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:
-    """Whether only products mix rows or columns, and all their operands come straight from memory."""
+    """Say whether only products mix rows or columns, and all their operands come straight from memory."""
     for call in (node for stmt in kernel.node.body for node in ast.walk(stmt) if isinstance(node, ast.Call)):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if not KEEPS_ROWS.fullmatch(dotted(call.func)) and method != "to":
@@ -119,7 +119,7 @@ def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:
 
 
 def _operand(module: TritonModule, kernel: TritonKernel, load: ast.Call) -> int | None:
-    """Which operand of a product a load is, 0 or 1; None where its value is used in any other way."""
+    """Return which operand of a product a load is, 0 or 1; None where its value is used in any other way."""
     stmt = module.parents[load]
     if not isinstance(stmt, ast.Assign) or not isinstance(stmt.targets[0], ast.Name):
         return None
@@ -134,7 +134,7 @@ def _operand(module: TritonModule, kernel: TritonKernel, load: ast.Call) -> int 
 
 
 def _axis(module: TritonModule, use: ast.Name) -> int | None:
-    """0 for `rows[:, None]`, 1 for `cols[None, :]`."""
+    """Return 0 for `rows[:, None]`, 1 for `cols[None, :]`."""
     around = module.parents[use]
     if isinstance(around, ast.Subscript) and isinstance(around.slice, ast.Tuple) and len(around.slice.elts) == 2:
         kinds = [isinstance(part, ast.Slice) for part in around.slice.elts]

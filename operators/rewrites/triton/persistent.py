@@ -34,7 +34,7 @@ class Persistent:
     name = "persistent"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel, and one more with a flattened loop."""
+        """Return one per kernel, and one more with a flattened loop."""
         sites = []
         for kernel in module.kernels.values():
             if _grid(module, kernel):
@@ -44,7 +44,7 @@ class Persistent:
         return sites
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with the kernel's body in a loop over tiles, and its grid cut down."""
+        """Return the source with the kernel's body in a loop over tiles, and its grid cut down."""
         kernel = module.kernels[str(site.detail[0])]
         grid, (launch,) = _grid(module, kernel), module.launches_of(kernel)
         device = device_tensor(module, kernel, launch)
@@ -74,7 +74,7 @@ Ids = dict[tuple[str, int], tuple[str, bool]]
 
 
 def _grid(module: TritonModule, kernel: TritonKernel) -> Sequence[ast.expr]:
-    """The sizes of the grid of a kernel that may become persistent; empty for any other."""
+    """Return the sizes of the grid of a kernel that may become persistent; empty for any other."""
     launch = only_launch(module, kernel)
     if launch is None or not isinstance(launch.grid, ast.Tuple) or device_tensor(module, kernel, launch) is None:
         return ()
@@ -103,7 +103,7 @@ def _axis(call: ast.Call) -> int:
 
 
 def _handed(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
-    """A name that is new both in `run` and in the kernel, which gets it as a parameter if it is needed."""
+    """Return a name that is new both in `run` and in the kernel, which gets it as a parameter if it is needed."""
     run, number, chosen = edits.module.run, 1, name
     while chosen in taken or chosen != fresh_in(run, chosen) or chosen != fresh_in(kernel.node, chosen):
         number += 1
@@ -114,7 +114,7 @@ def _handed(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str],
 
 
 def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
-    """The axis sizes that the body will name."""
+    """Return the axis sizes that the body will name."""
     used: set[int] = set()
     for call in calls(kernel.node):
         if called(call, "tl.num_programs"):
@@ -125,7 +125,7 @@ def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
 
 
 def _ids(tile: str, sizes: Sequence[str]) -> Ids:
-    """The program ids that a tile's number stands for; axis 0 runs fastest, as on the device."""
+    """Return the program ids that a tile's number stands for; axis 0 runs fastest, as on the device."""
     ids: Ids = {}
     for axis, size in enumerate(sizes):
         before = " * ".join(sizes[:axis])
@@ -154,7 +154,7 @@ def _write_grid(
 
 
 def _looped(kernel: TritonKernel) -> list[ast.stmt]:
-    """The statements that go into the loop: all from the first that depends on the program or must run in each."""
+    """Return the statements that go into the loop: all from the first that depends on the program or must run in each."""
     body = code_of(kernel)
     everywhere = bound_names(kernel.node)
     varying: set[str] = set()
@@ -169,7 +169,7 @@ def _looped(kernel: TritonKernel) -> list[ast.stmt]:
 
 
 def _rewritten(module: TritonModule, body: Sequence[ast.stmt], ids: Ids) -> Iterator[str]:
-    """The lines of the body with its program ids replaced, without its indentation."""
+    """Return the lines of the body with its program ids replaced, without its indentation."""
     start, end = module.starts[body[0].lineno - 1], module.span(body[-1])[1]
     text = module.text[start:end]
     found = [call for stmt in body for call in calls(stmt) if called(call, *_IDS)]

@@ -94,7 +94,7 @@ class SpanEdits:
         return self.add_parameter(kernel, name, constexpr=True, argument=name)
 
     def result(self) -> str:
-        """The edited text.
+        """Return the edited text.
 
         Raises:
             ValueError: two edits overlap.
@@ -123,7 +123,7 @@ class SpanEdits:
         return candidate
 
     def _head_end(self) -> int:
-        """Offset behind the last line on tuning, or behind the imports where there is none; never inside a region."""
+        """Return offset behind the last line on tuning, or behind the imports where there is none; never inside a region."""
         end = self._tuning_end()
         try:
             inside = (region for region in read_regions(self.module.text) if region.start <= end <= region.end)
@@ -142,6 +142,6 @@ class SpanEdits:
 
 
 def _argument_end(text: str, end: int, limit: int) -> int:
-    """The end of a call's last argument with the brackets around it, which `ast` leaves out: `f((a), )`."""
+    """Return the end of a call's last argument with the brackets around it, which `ast` leaves out: `f((a), )`."""
     tail = _COMMENT.sub(lambda match: " " * len(match[0]), text[end:limit])
     return end + tail.rfind(")") + 1

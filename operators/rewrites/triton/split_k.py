@@ -52,11 +52,11 @@ class SplitK:
     name = "split_k"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel of that form."""
+        """Return one per kernel of that form."""
         return [TritonSite(f"{name}: {one.total}", (name,)) for name, one in _sums(module).items()]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with the sum in two kernels."""
+        """Return the source with the sum in two kernels."""
         found = _sums(module)[str(site.detail[0])]
         kernel, loop = found.kernel, found.loop
         names = CombinerNames(
@@ -85,7 +85,7 @@ class SplitK:
 
 
 def _sums(module: TritonModule) -> dict[str, SharedSum]:
-    """The sums that can be shared out, by the name of their kernel."""
+    """Return the sums that can be shared out, by the name of their kernel."""
     found = {kernel.name: _sum(module, kernel) for kernel in module.kernels.values()}
     return {name: one for name, one in found.items() if one is not None}
 
@@ -115,7 +115,7 @@ def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
 
 
 def _known_early(found: SharedSum) -> bool:
-    """Whether what sizes the grid and the workspace has its value where `run` makes the grid."""
+    """Say whether what sizes the grid and the workspace has its value where `run` makes the grid."""
     module, launch = found.module, found.launch
     first, body = module.statement_of(launch.grid), module.run.body
     if first not in body:
@@ -129,7 +129,7 @@ def _known_early(found: SharedSum) -> bool:
 def _splits(
     loop: ast.For, before: Sequence[ast.stmt], finish: Sequence[ast.stmt], total: str, summand: ast.expr
 ) -> bool:
-    """Whether the rounds of the loop have nothing in common but the total they add to."""
+    """Say whether the rounds of the loop have nothing in common but the total they add to."""
     if len(loop.iter.args if isinstance(loop.iter, ast.Call) else ()) != 3 or loop.orelse:
         return False
     bounds = range_of(loop)
@@ -150,7 +150,7 @@ def _splits(
 
 
 def _zeros(kernel: TritonKernel, before: Sequence[ast.stmt], total: str) -> list[str]:
-    """The sizes of the fp32 zeros that a name is bound to, once; empty for anything else."""
+    """Return the sizes of the fp32 zeros that a name is bound to, once; empty for anything else."""
     values = [plain[1] for stmt in before if (plain := single(stmt)) and plain[0] == total]
     if len(values) != 1 or bound_names(*before)[total] != 1:
         return []
@@ -205,7 +205,7 @@ def _launch_twice(edits: SpanEdits, found: SharedSum, combine: ast.FunctionDef, 
 
 
 def _rounds(module: TritonModule, found: SharedSum) -> list[str]:
-    """How many rounds the whole loop has, as `run` can say it: no use in more shares than that; empty if it cannot."""
+    """Return how many rounds the whole loop has, as `run` can say it: no use in more shares than that; empty if it cannot."""
     _, high, step = (launched(module, found.launch, bound) for bound in _bounds(found.loop))
     if high is None or step is None or "triton" not in names_in(module.run):
         return []

@@ -58,7 +58,7 @@ class ArrayAccess:
 
 
 def constants(head: str) -> tuple[str, ...]:
-    """Names of the integer constants of the file, tunables included."""
+    """Return names of the integer constants of the file, tunables included."""
     return tuple(
         re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
     )
@@ -85,7 +85,7 @@ class Scan:
 
     @staticmethod
     def start(program: Program) -> Scan:
-        """A scan that knows the sizes and constants of a program."""
+        """Return a scan that knows the sizes and constants of a program."""
         scan = Scan(program.head)
         for name in constants(program.head):
             scan.env[name] = Poly.symbol(name)
@@ -175,7 +175,7 @@ class Scan:
         return None if bound is None else bound - (step or ONE)
 
     def _tile(self, bounds: tuple[Expr, Expr], low: Poly, outer: set[str]) -> Poly | None:
-        """Range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
+        """Return range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
         end, total = to_poly(bounds[0], self.env), to_poly(bounds[1], self.env)
         if end is None or total is None:
             return None
@@ -308,7 +308,7 @@ def _operands(expr: Expr) -> Iterator[Expr]:
 
 
 def vector_lanes(head: str, kind: str) -> Poly | None:
-    """Lane count of a vector type that the file declares."""
+    """Return lane count of a vector type that the file declares."""
     name = kind.removeprefix("const ").strip()
     found = re.search(rf"\b{re.escape(name)} __attribute__\(\(vector_size\((\w+) \*", head)
     return Poly.symbol(found[1]) if found else None

@@ -26,7 +26,7 @@ class LoopFacts:
 
 
 def facts(program: Program, path: Path) -> LoopFacts:
-    """Dependence facts of the loop at `path`."""
+    """Return dependence facts of the loop at `path`."""
     scan = Scan.start(program)
     body: tuple[Stmt, ...] = program.body
     for depth, position in enumerate(path):
@@ -90,7 +90,7 @@ class _Shape:
 
 
 def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
-    """Whether no two iterations of a loop touch the same element through these accesses of one array."""
+    """Say whether no two iterations of a loop touch the same element through these accesses of one array."""
     span = scan.spans[symbol]
     known = _Known(scan, tuple(dict.fromkeys(loop for access in group for loop in access.loops)))
     shapes = [_shape(known, access, symbol) for access in group]
@@ -120,7 +120,7 @@ class _Known:
     loops: tuple[str, ...]
 
     def natural(self, value: Poly) -> bool:
-        """Whether the value is provably >= 0."""
+        """Say whether the value is provably >= 0."""
         free = frozenset(self.scan.spans)
         if value.nonnegative(free):
             return True
@@ -128,12 +128,12 @@ class _Known:
         return any((value - extent).nonnegative(free) for extent in ranges)
 
     def positive(self, value: Poly) -> bool:
-        """Whether the value is provably >= 1."""
+        """Say whether the value is provably >= 1."""
         return self.natural(value - ONE)
 
 
 def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
-    """The access as `stride * v + [low, high] + multiples of large strides`."""
+    """Return the access as `stride * v + [low, high] + multiples of large strides`."""
     if access.index is None or symbol not in access.loops:
         return None
     spans = known.scan.spans
@@ -159,15 +159,15 @@ def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
 
 
 def parallel(program: Program, path: Path) -> bool:
-    """Whether the iterations of the loop are independent."""
+    """Say whether the iterations of the loop are independent."""
     return facts(program, path).parallel
 
 
 def reorderable(program: Program, path: Path) -> bool:
-    """Whether the iterations are independent up to reassociated sums, products and extrema."""
+    """Say whether the iterations are independent up to reassociated sums, products and extrema."""
     return facts(program, path).reorderable
 
 
 def has_raw(body: tuple[Stmt, ...]) -> bool:
-    """Whether any statement or expression was not understood."""
+    """Say whether any statement or expression was not understood."""
     return any(isinstance(s, Raw) for s in walk_stmts(body)) or any(isinstance(e, RawExpr) for e in all_exprs(body))

@@ -169,7 +169,7 @@ _EXPRESSIONS = {
 
 
 def _declared(node: Node, kind: str) -> Decl | None:
-    """One declarator of a declaration; None for the forms that are left as text."""
+    """Return one declarator of a declaration; None for the forms that are left as text."""
     init: Expr | None = None
     dims: tuple[Expr, ...] = ()
     if node.type == "init_declarator":
@@ -297,7 +297,7 @@ def _statement(node: Node) -> list[Stmt]:
 
 
 def _sequence(nodes: list[Node]) -> tuple[Stmt, ...]:
-    """Statements with the comments and pragmas before them attached."""
+    """Return statements with the comments and pragmas before them attached."""
     done: list[Stmt] = []
     notes: list[str] = []
     pragmas: list[str] = []
@@ -351,7 +351,7 @@ def _param(node: Node) -> Param:
 
 @lru_cache(maxsize=64)
 def read(source: str) -> Program:
-    """The program of a source text.
+    """Return the program of a source text.
 
     Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
 

@@ -194,7 +194,7 @@ class Param:
 
     @property
     def pointer(self) -> bool:
-        """Whether this is an array argument."""
+        """Say whether this is an array argument."""
         return "*" in self.type
 
 
@@ -216,7 +216,7 @@ ZERO = Num("0")
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions."""
+    """Return direct sub-expressions."""
     match expr:
         case Unary(_, value) | Cast(_, value) | RefCast(_, value):
             return (value,)
@@ -231,7 +231,7 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all sub-expressions, outermost first."""
+    """Yield the expression and all sub-expressions, outermost first."""
     yield expr
     for part in parts(expr):
         yield from walk(part)
@@ -263,7 +263,7 @@ def map_expr(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
-    """Expressions of the statement itself, without those of nested statements."""
+    """Return expressions of the statement itself, without those of nested statements."""
     match stmt:
         case For():
             return (stmt.lower, stmt.upper, stmt.step)
@@ -280,7 +280,7 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
-    """Nested statements, both branches of a conditional included."""
+    """Return nested statements, both branches of a conditional included."""
     match stmt:
         case For() | Block():
             return stmt.body
@@ -291,21 +291,21 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def walk_stmts(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, outermost first, in source order."""
+    """Yield all statements, outermost first, in source order."""
     for stmt in body:
         yield stmt
         yield from walk_stmts(children(stmt))
 
 
 def all_exprs(body: tuple[Stmt, ...]) -> Iterator[Expr]:
-    """Every (sub-)expression of the statements."""
+    """Yield every (sub-)expression of the statements."""
     for stmt in walk_stmts(body):
         for expr in own_exprs(stmt):
             yield from walk(expr)
 
 
 def names_in(body: tuple[Stmt, ...]) -> set[str]:
-    """All names that the statements mention, declared ones included."""
+    """Return all names that the statements mention, declared ones included."""
     found: set[str] = set()
     for expr in all_exprs(body):
         match expr:
@@ -322,7 +322,7 @@ def names_in(body: tuple[Stmt, ...]) -> set[str]:
 
 
 def expr_names(expr: Expr) -> set[str]:
-    """Variables and arrays that the expression mentions."""
+    """Return variables and arrays that the expression mentions."""
     return {e.name if isinstance(e, Var) else e.base for e in walk(expr) if isinstance(e, (Var, Index))}
 
 
