@@ -13,7 +13,7 @@ from evokernel.records.llm import Spending
 from evokernel.records.run import Progress
 
 CONTENDERS = 512
-"""Right programs at hand to follow a leader that falls."""
+"""Number of right programs that are kept to replace a leader."""
 Axes = Mapping[str, tuple[float, ...]]
 
 
@@ -101,7 +101,7 @@ class RunAccount:
     results: int = 0
     """Judged candidates."""
     copied: int = 0
-    """Those among them that a fork brought along: they are in no budget."""
+    """Those among them that a fork copied: they count for no budget."""
     correct: int = 0
     """Right ones among the results."""
     copied_correct: int = 0

@@ -1,7 +1,7 @@
 """Checksums of the rows that are not facts: most of them are updated in place.
 
 A checksum is the first 16 bytes of the SHA-256 of a tuple as `ascii` spells it: the name of the table, then the values
-as SQLite returns them. It shows damage and changes by hand. It is no seal against a forger: there is no secret.
+as SQLite returns them. It shows damage and changes by hand. It does not stop a forger: there is no secret.
 """
 
 import hashlib

@@ -230,7 +230,7 @@ def _immutable(path: Path) -> Database:
     return found
 
 
-def glance(path: Path) -> Database | None:
+def open_unchecked(path: Path) -> Database | None:
     """Open a file for reading without checking that it is sound; None where it is empty or cannot be opened."""
     try:
         if not path.is_file() or not path.stat().st_size:

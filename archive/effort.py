@@ -97,7 +97,7 @@ def _costs(store: Store, of_call: str, of_proposal: str) -> dict[str, CallCosts]
     }
 
 
-_HEARD = f"SELECT DISTINCT step FROM calls WHERE status NOT IN ('{CallStatus.OPEN}', '{CallStatus.FAILED}')"
+_ANSWERED = f"SELECT DISTINCT step FROM calls WHERE status NOT IN ('{CallStatus.OPEN}', '{CallStatus.FAILED}')"
 _USELESS = "(NOT p.exhausted AND (h.step IS NOT NULL OR p.prompt_tokens + p.completion_tokens > 0))"
 
 
@@ -108,7 +108,7 @@ def _outcomes(store: Store, name: str) -> dict[str, StepOutcomes]:
         f"sum({nothing} AND NOT {_USELESS}), sum({nothing} AND {_USELESS}) "
         "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN evaluations e ON e.seq = r.evaluation "
         f"LEFT JOIN insights i ON i.seq = r.seq LEFT JOIN ({STEP_MODELS}) m ON m.step = p.step "
-        f"LEFT JOIN ({_HEARD}) h ON h.step = p.step GROUP BY 1"
+        f"LEFT JOIN ({_ANSWERED}) h ON h.step = p.step GROUP BY 1"
     )
     return {row[0]: StepOutcomes(*row[1:]) for row in rows}
 
@@ -140,12 +140,12 @@ def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]
 
 
 def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
-    """Return the time of an evaluation on the device, in s; all of it where checks and timing were not told apart."""
+    """Return the time of an evaluation on the device, in s; the whole duration without times of checks and timing."""
     return sum(metrics.get(name, 0.0) for name in ("check_s", "time_s")) or duration_s
 
 
 def device_seconds(store: Store) -> float:
-    """Return how long candidates of this run were on the device, in s; what a fork copied took its time elsewhere."""
+    """Return how long candidates of this run were on the device, in s; copies of a fork do not count."""
     rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
     return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Incremental reading of a run: facts by a few columns of each, cheap enough to repeat while the run goes on."""
+"""Incremental reading of a run: facts by a few columns of each, cheap enough to repeat during the run."""
 
 import heapq
 import json

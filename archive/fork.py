@@ -128,9 +128,9 @@ class _Copy:
 
     def _member(self, evaluation: sqlite3.Row) -> str:
         """Return the family member of an evaluation, which may have been made for a duplicate outside the family."""
-        twins = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
+        same_program = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
         named = str(evaluation["candidate"])
-        return named if named in twins else twins[0]
+        return named if named in same_program else same_program[0]
 
     def _insert(self, table: str, row: sqlite3.Row, **changed: object) -> None:
         values = {**{name: row[name] for name in row.keys()}, **changed}  # noqa: SIM118

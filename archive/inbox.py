@@ -28,7 +28,7 @@ def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
         text = json.dumps(payload)
     except (TypeError, ValueError) as error:
         raise StoreError(f"an inbox entry must be made of JSON values: {error}") from error
-    schema.look_first(path)
+    schema.refuse_unusable(path)
     database = connect(path, write=True)
     try:
         _refuse_other_schema(database)

@@ -90,11 +90,11 @@ def _is_at(path: Path, file: int) -> bool:
         raise StoreError(f"cannot look at {path}: {error.strerror}") from error
 
 
-def _drop_in_child() -> None:
+def _close_in_child() -> None:
     # A forked child shares the lock: an orphan that outlives a killed engine would keep the store locked.
     for lock in list(_held):
         with suppress(OSError):
             lock.release()
 
 
-os.register_at_fork(after_in_child=_drop_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

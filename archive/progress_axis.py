@@ -52,7 +52,7 @@ class ProgressAxis:
 
     def _seconds(self, at: float, session: int | None) -> float:
         if session not in self._sessions:
-            return 0.0  # what a fork brought along cost nothing here
+            return 0.0  # copies of a fork cost nothing here
         started, lasted, before = self._sessions[session]
         return float(before + min(max(at - started, 0.0), lasted))
 

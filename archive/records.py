@@ -262,7 +262,7 @@ def usage_of(row: sqlite3.Row) -> Usage:
 
 
 def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:
-    """Return the values of `PROPOSAL_COLUMNS`. A predicted speed-up that is no number is stored as none."""
+    """Return the values of `PROPOSAL_COLUMNS`. A predicted speed-up that is not a number is stored as NULL."""
     return (
         proposal.step,
         proposal.candidate.id,

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from archive.database import Database, glance
+from archive.database import Database, open_unchecked
 from archive.migrations import STEPS, Step
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
@@ -40,7 +40,7 @@ def refuse_newer(database: Database, version: int, known: int = VERSION) -> None
         )
 
 
-def look_first(path: Path) -> None:
+def refuse_unusable(path: Path) -> None:
     """Refuse a newer store or a foreign database before it is opened for writing.
 
     The last process to close a writable file folds the log into it, and these files must not change.
@@ -49,7 +49,7 @@ def look_first(path: Path) -> None:
         SchemaTooNew: a later release wrote it.
         StoreCorrupt: it is an SQLite database of something else.
     """
-    database = glance(path)
+    database = open_unchecked(path)
     if database is None:
         return
     try:

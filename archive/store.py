@@ -339,7 +339,7 @@ def _for_reading(path: Path) -> Database:
 
 
 def _for_writing(path: Path) -> Database:
-    schema.look_first(path)
+    schema.refuse_unusable(path)
     database = connect(path, write=True, create=True)
     try:
         schema.upgrade(database)

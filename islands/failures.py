@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from evokernel.records.step import Failure
 
 KEPT = 64
-TOLD = 8
+WARNINGS = 8
 
 
 @dataclass(slots=True)
@@ -52,4 +52,4 @@ class FailureLog:
     def warnings(self, parents: Collection[str]) -> tuple[Failure, ...]:
         """Return the latest failures, oldest first, those of these parents last: there a model heeds them most."""
         ranked = sorted(self.by_id.values(), key=lambda failure: bool(set(failure.parents) & set(parents)))
-        return tuple(ranked[-TOLD:])
+        return tuple(ranked[-WARNINGS:])

@@ -153,7 +153,7 @@ class History:
         best = self.best.fitness.value if self.best else float("-inf")
         return [elite for elite in elites if elite.fitness.value > best - PROMISING]
 
-    def young(self) -> list[Elite]:
+    def to_tune(self) -> list[Elite]:
         """Return the best of each promising new skeleton that still has tuning trials, best first."""
         skeletons = [skeleton for skeleton, left in self.trials.items() if left > 0 and self.variants.get(skeleton)]
         return sorted((self.variants[s][0] for s in skeletons), key=lambda e: (-e.fitness.value, e.seq))

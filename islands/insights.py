@@ -9,7 +9,7 @@ LESSON_TRIALS = 5
 """Number of latest users of a lesson; prompts drop it where none of them beat its parent."""
 STRATEGY_TRIES = 3
 """Number of kernels made by a strategy after which it is dropped where none beat its parent."""
-LESSONS_TOLD = 3
+LESSONS_SHOWN = 3
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Insights:
         diagnoses = [k for k in self.all.values() if k.insight.kind is InsightKind.DIAGNOSIS]
         own = [known for known in diagnoses if known.insight.candidate == candidate]
         lessons = [known for known in self._of(InsightKind.LESSON, island) if holds(known)]
-        return [*own[-1:], *lessons[-LESSONS_TOLD:]]
+        return [*own[-1:], *lessons[-LESSONS_SHOWN:]]
 
     def _of(self, kind: InsightKind, island: str) -> Sequence[KnownInsight]:
         return [known for known in self.all.values() if known.insight.kind is kind and known.island in (island, "*")]

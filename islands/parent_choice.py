@@ -54,8 +54,8 @@ class ParentChoice:
         if tunes:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
         if tunes and operator.parents == 1 and self.rng.random() < YOUNG_SHARE:
-            young = self.state.history.young()[:1]
-            elites = [elite for elite in young if self._partners(elite, operator)] or elites
+            new = self.state.history.to_tune()[:1]
+            elites = [elite for elite in new if self._partners(elite, operator)] or elites
         elites = self._not_exhausted(elites, operator)
         if not elites:
             return ()

@@ -38,8 +38,8 @@ class PluginOperator:
 
     def prompt(self, context: Context) -> Prompt:
         """Return the prompt for a model."""
-        said = self._operator.prompt(context)
-        return said if self._declared else Prompt(tuple(said), context)
+        prompt = self._operator.prompt(context)
+        return prompt if self._declared else Prompt(tuple(prompt), context)
 
     def read(self, reply: str, prompt: Prompt) -> Answer:
         """Return the answer in a reply."""

@@ -15,7 +15,7 @@ _UNITS: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = (
 
 
 def fence(text: str, tag: str = "") -> str:
-    """Return a fenced block that no line of the text can close: its fence is longer than any run of backticks inside."""
+    """Return a fenced block that no line of the text can close: its fence is longer than any run of backticks there."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     marks = "`" * max(3, longest + 1)
     body = text if text.endswith("\n") else text + "\n"

@@ -38,13 +38,13 @@ def compiled(metrics: Mapping[str, float], descriptor: Mapping[str, float]) -> s
     }
     residency = _residency(numbers)
     loop = _hot_loop({name.removeprefix(_LOOP): value for name, value in numbers.items() if name.startswith(_LOOP)})
-    told = {
+    general = {
         name: value
         for name, value in numbers.items()
         if not (residency and (name.startswith(_BLOCKS) or name == "occupancy"))
         and not (loop and name.startswith(_LOOP))
     }
-    rest = f"Compiled code: {quantities(told)}." if told else ""
+    rest = f"Compiled code: {quantities(general)}." if general else ""
     if residency and numbers.get("kernels", 1) > 1:
         rest += f" {_SEVERAL}"
     return " ".join(part for part in (rest, residency, loop) if part)

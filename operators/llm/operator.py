@@ -225,10 +225,10 @@ class TemplateOperator(ModelOperator):
         return broken + named
 
     def _rationale(self, idea: str, context: Context) -> str:
-        said = idea.removeprefix(f"{self.name}:").strip()
+        reason = idea.removeprefix(f"{self.name}:").strip()
         if ContextNeed.FOREIGN in self.needs and context.foreign:
-            said = f"from {context.foreign[0].language} {context.foreign[0].id}: {said}"
-        return f"{self.name}: {said}"
+            reason = f"from {context.foreign[0].language} {context.foreign[0].id}: {reason}"
+        return f"{self.name}: {reason}"
 
     def _read_insight(self, text: str, prompt: Prompt) -> Insight:
         note, base = read_note(text), self._base(prompt.context)

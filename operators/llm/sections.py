@@ -171,11 +171,11 @@ def _foreign(context: Context) -> Iterator[PromptSection]:
 def _tried(context: Context) -> Iterator[PromptSection]:
     """Yield changes that were tried on the first parent and their outcomes, newest first, then those elsewhere."""
     first = context.parents[0].candidate.id if context.parents else ""
-    told = {failure.rationale for failure in context.failures}  # with what was said of them, further down
+    failed = {failure.rationale for failure in context.failures}  # a later section has these with their feedback
     newest = [
         attempt
         for attempt in reversed(context.attempts)
-        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in told)
+        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in failed)
     ]
     own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
     measured = {attempt.rationale for attempt in own}
@@ -207,8 +207,8 @@ def _insight(known: KnownInsight, context: Context) -> str:
     about = f" of `{insight.candidate}`{_where(insight.candidate, context)}" if insight.candidate else ""
     facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
     if known.gains:
-        came = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
-        facts.append(f"kernels made with it came to {came} of their parents")
+        results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
+        facts.append(f"kernels made with it came to {results} of their parents")
     else:
         facts.append("not used yet")
     head = f"### {insight.kind.value.capitalize()}{about} ({'; '.join(facts)})"
@@ -216,7 +216,7 @@ def _insight(known: KnownInsight, context: Context) -> str:
 
 
 def _where(name: str, context: Context) -> str:
-    """Say which of the kernels shown a note is about, or how fast that one was: its author calls it kernel 1."""
+    """Say which of the shown kernels a note is about, or how fast its kernel was: its author calls that kernel 1."""
     for index, elite in enumerate(context.parents):
         if elite.candidate.id == name:
             return f", kernel {index + 1} here"
@@ -245,8 +245,8 @@ def _failures(context: Context) -> Iterator[PromptSection]:
 
 def _failure(failure: Failure) -> str:
     rationale = failure.rationale
-    who = "" if rationale.startswith(f"{failure.operator}:") else f"{failure.operator}: "
-    return f"{who}{one_line(rationale)} -> {failure.evaluation.status}: {one_line(failure.evaluation.feedback)}"
+    operator = "" if rationale.startswith(f"{failure.operator}:") else f"{failure.operator}: "
+    return f"{operator}{one_line(rationale)} -> {failure.evaluation.status}: {one_line(failure.evaluation.feedback)}"
 
 
 def _best(context: Context) -> Iterator[PromptSection]:

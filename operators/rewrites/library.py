@@ -1,7 +1,7 @@
-"""Libraries of source rewrites: which moves are legal on a source, and applying one.
+"""Libraries of source rewrites: listing the legal moves on a source, and applying one.
 
-A language declares how a source is read and written, and its rewrites. Order matters to a search that picks early moves
-more often, so the strong rewrites come first.
+A language declares its reader, its writer and its rewrites. Order matters to a search that picks early moves more
+often, so the strong rewrites come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RewriteSite(Protocol):
 
     @property
     def label(self) -> str:
-        """Words for people."""
+        """Name of the place, for people."""
 
 
 ReadT = TypeVar("ReadT")
@@ -34,7 +34,7 @@ class SourceRewrite(Protocol[_ReadIn, SiteT, _WrittenOut]):
 
     @property
     def name(self) -> str:
-        """The word a search knows it by."""
+        """Name of the rewrite, for a search."""
 
     def sites(self, source: _ReadIn, /) -> list[SiteT]:
         """Return the places where the rewrite is legal, best first."""
@@ -45,15 +45,18 @@ class SourceRewrite(Protocol[_ReadIn, SiteT, _WrittenOut]):
 
 @dataclass(frozen=True, slots=True)
 class RewriteMove:
-    """One legal rewrite of a source: name of the rewrite, label of the place, number among its sites."""
+    """One legal rewrite of a source."""
 
     rewrite: str
+    """The name of the rewrite."""
     label: str
+    """The name of the place."""
     index: int
+    """Its number among the sites of that rewrite, from 0."""
 
 
-def nothing(task: Task) -> frozenset[str]:
-    """Return the kinds that the sizes of a task call for: none more than the order says."""
+def no_favourites(task: Task) -> frozenset[str]:
+    """Return no kinds: the order of the library alone decides."""
     del task
     return frozenset()
 
@@ -68,15 +71,15 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         read: Callable[[str], ReadT],
         write: Callable[[WrittenT], str],
         unreadable: tuple[type[Exception], ...],
-        favoured: Callable[[Task], frozenset[str]] = nothing,
+        favoured: Callable[[Task], frozenset[str]] = no_favourites,
         need_threads: Collection[str] = (),
     ) -> None:
         """Take rewrites, strong ones first.
 
         Args:
             rewrites: the transformations.
-            read: makes of a text what they work on.
-            write: makes a text of what they return.
+            read: parses a source for the rewrites.
+            write: prints the result of a rewrite.
             unreadable: errors of `read` and of `sites` for a text that is no kernel of the language.
             favoured: returns the kinds of rewrites that the sizes of a task call for.
             need_threads: names of those that are offered for more than one thread only.

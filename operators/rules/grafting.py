@@ -80,10 +80,10 @@ def _legal(
         space = read_tunables(child)
     except ValueError:  # a tunable declared twice, or a constraint on a missing one
         return False
-    brought = "\n".join(region.text for region in taken.values())
+    inserted = "\n".join(region.text for region in taken.values())
     if not space.allows(space.values) or not _values_suit(outside(host), home=own, here=space):
         return False
-    if not _values_suit(brought, home=theirs, here=space) or not _constraints_hold(brought, home=theirs, here=space):
+    if not _values_suit(inserted, home=theirs, here=space) or not _constraints_hold(inserted, home=theirs, here=space):
         return False
     return _names_hold(child, host, donor, language)
 

@@ -91,10 +91,10 @@ def _wrong_calls(tree: ast.Module, functions: dict[str, ast.arguments]) -> set[F
         if taken.vararg or taken.kwarg or any(isinstance(argument, ast.Starred) for argument in node.args):
             continue
         given = {keyword.arg for keyword in node.keywords if keyword.arg in names}
-        strange = {keyword.arg for keyword in node.keywords} - names if not launch else set()
+        unknown_names = {keyword.arg for keyword in node.keywords} - names if not launch else set()
         missing = set(plain[len(node.args) : len(plain) - len(taken.defaults)]) - given
-        if missing or strange or len(node.args) > len(plain):
-            faults.add(("called", called.id, str(len(node.args)), *sorted(map(str, given | strange))))
+        if missing or unknown_names or len(node.args) > len(plain):
+            faults.add(("called", called.id, str(len(node.args)), *sorted(map(str, given | unknown_names))))
     return faults
 
 

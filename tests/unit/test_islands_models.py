@@ -13,7 +13,7 @@ from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.llm import Insight, InsightKind
 from evokernel.records.step import Failure, OperatorRecord
 from islands.assignment import RUNG, ladder
-from islands.failures import KEPT, TOLD, FailureLog
+from islands.failures import KEPT, WARNINGS, FailureLog
 from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
 from islands.operator_choice import CHOOSERS, ByGain
@@ -161,7 +161,7 @@ def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(paren
         failures.add(failure(str(index), parent))
     warnings = failures.warnings(["p"])
     own = ["p" in each.parents for each in warnings]
-    assert len(warnings) == min(TOLD, len(parents))
+    assert len(warnings) == min(WARNINGS, len(parents))
     assert own == sorted(own)
     assert len(failures.repairable({"mutate"}, repairs=1)) == len(failures.by_id) == min(KEPT, len(parents))
 

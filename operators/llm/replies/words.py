@@ -106,16 +106,15 @@ def without_labels(text: str) -> str:
 
 def read_idea(outside: str) -> str:
     """Return the reason in a reply, in one line: its IDEA, else its first words."""
-    said = labelled(outside, "IDEA")
-    if not said:
-        said = next((line for line in without_labels(outside).split("\n") if len(line.split()) > 2), "")
-    return one_line(said.lstrip("#>*- "), IDEA_CHARACTERS) or "no reason was given"
+    reason = labelled(outside, "IDEA")
+    if not reason:
+        reason = next((line for line in without_labels(outside).split("\n") if len(line.split()) > 2), "")
+    return one_line(reason.lstrip("#>*- "), IDEA_CHARACTERS) or "no reason was given"
 
 
 def read_prediction(text: str) -> float | None:
     """Return the speed-up that a reply expects: 1.15 for `PREDICTED: 1.15x` and for `15%`; None without one."""
-    said = labelled(text, "PREDICTED")
-    match = _NUMBER.search(said)
+    match = _NUMBER.search(labelled(text, "PREDICTED"))
     if match is None:
         return None
     number = float(match["number"])

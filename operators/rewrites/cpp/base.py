@@ -1,4 +1,4 @@
-"""What the rewrites share: sites, fresh names, tunable lines and small loop builders."""
+"""Common parts of the rewrites: sites, fresh names, tunable lines and small loop builders."""
 
 from __future__ import annotations
 
@@ -27,20 +27,26 @@ from operators.rewrites.library import unused_name
 
 @dataclass(frozen=True, slots=True)
 class LoopSite:
-    """A place where a rewrite is legal: path of a statement, label for people, rewrite-specific details."""
+    """A place where a rewrite is legal."""
 
     path: Path
+    """The path of its statement."""
     label: str
+    """Its name, for people."""
     detail: tuple[str, ...] = ()
+    """Further values of the rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTunable:
-    """A tunable constant to add: default first, then all values."""
+    """A tunable constant to add."""
 
     name: str
+    """Its name."""
     default: int
+    """Its first value."""
     values: tuple[int, ...]
+    """All its values."""
 
 
 # ---------------------------------------------------------------------------- file text
@@ -82,7 +88,7 @@ def add_include(program: Program, header: str) -> Program:
 
 
 def element_types(program: Program) -> dict[str, str]:
-    """Return element type of each array: pointer parameters and local arrays."""
+    """Return the element type of each array: pointer parameters and local arrays."""
     types = {p.name: p.type.split("*")[0].removeprefix("const ").strip() for p in program.params if p.pointer}
     for stmt in walk_stmts(program.body):
         if isinstance(stmt, Decl) and (stmt.dims or "*" in stmt.type):
@@ -133,7 +139,7 @@ def mul(left: Expr, right: Expr) -> Expr:
 
 
 def whole(value: Expr, part: Expr) -> Expr:
-    """Return `value - value % part`; when the value already is a multiple of a divisor of `part`, of its own whole."""
+    """Return `value - value % part`; for a value that is a multiple of a divisor of `part`, of its own whole."""
     match value:
         case Binary("-", left, Binary("%", again, divisor)) if left == again and (
             part == divisor or (isinstance(part, Binary) and divisor in (part.left, part.right))
@@ -144,7 +150,7 @@ def whole(value: Expr, part: Expr) -> Expr:
 
 
 def whole_steps(loop: For, part: Expr) -> Expr:
-    """Return upper bound of the part of the loop's range that whole steps of `part` cover."""
+    """Return the upper bound of the part of the loop's range that whole steps of `part` cover."""
     if loop.lower == ZERO:
         return whole(loop.upper, part)
     match loop.upper:

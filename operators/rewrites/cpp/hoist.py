@@ -1,4 +1,4 @@
-"""Hoists what does not change out of a loop: divisions become multiplications by a reciprocal.
+"""Loop-invariant code motion: divisions become multiplications by a reciprocal.
 
 `x[j] / s` in a loop over `j` becomes `x[j] * s_inv` with `s_inv = 1 / s` in front of the loop, and calls of
 math functions on invariant arguments move out.  Legal when the loop does not assign any name involved; the
@@ -47,7 +47,7 @@ def _divisors(loop: For) -> list[Expr]:
 
 
 class Hoist:
-    """Move invariant divisions and math calls out of a loop."""
+    """Motion of invariant divisions and math calls out of a loop."""
 
     name = "hoist"
 

@@ -16,7 +16,7 @@ PRAGMA = "omp parallel for schedule(static)"
 
 
 class Parallel:
-    """Share the iterations of a loop among threads."""
+    """Division of the iterations of a loop among threads."""
 
     name = "parallel"
 

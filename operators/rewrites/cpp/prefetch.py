@@ -31,7 +31,7 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 class Prefetch:
-    """Prefetch an array that a loop reads with a large stride."""
+    """Prefetch of an array that a loop reads with a large stride."""
 
     name = "prefetch"
 

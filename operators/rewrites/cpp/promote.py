@@ -46,7 +46,7 @@ def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Return the statements with their updated element, where its type is known, held in a scalar."""
     element = updated_element(body)
     kind = element_types(program).get(element.base) if element is not None else None
-    if element is None or kind is None:  # of a name that is not declared here no scalar can be made
+    if element is None or kind is None:  # a scalar needs the type, which only a declaration here gives
         return body
     name = fresh(program, "acc")
     first = body[0]
@@ -57,7 +57,7 @@ def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 class Promote:
-    """Hold an updated array element in a register."""
+    """Updated array element in a register."""
 
     name = "promote"
 

@@ -61,14 +61,20 @@ _VECTORS = frozenset(vector.name for vector in VECTORS.values())
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One tiled loop: the loop, its tile size, index within the tile, first index of the tile, tile variable."""
+    """One tiled loop."""
 
     loop: For
+    """The loop."""
     size: str
+    """The name of its tile size."""
     index: str
+    """The index within the tile."""
     origin: str
+    """The first index of the tile."""
     tile: str
+    """The variable of the loop over tiles."""
     wide: bool
+    """True where accesses have unit stride in it, so that tiles may become vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ def _groups(phases: tuple[_Phase, ...]) -> list[tuple[Stmt, ...]]:
 
 
 def _shared(phases: tuple[_Phase, ...]) -> set[str]:
-    """Return locals that several phases use and that therefore need one element per tile point."""
+    """Return the locals that several phases use and that therefore need one element per tile point."""
     groups = [(names_in(group), group) for group in _groups(phases)]
     declared = {s.name for _, group in groups for s in group if isinstance(s, Decl)}
     return {name for name in declared if sum(name in names for names, _ in groups) > 1}
@@ -165,7 +171,7 @@ def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tu
 
 
 def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Return whole tiles, then the original loops over what is left of each dimension."""
+    """Return whole tiles, then the original loops over the rest of each dimension."""
     for dim in dims:
         tile = (For(dim.origin, ZERO, whole(dim.loop.upper, Var(dim.size)), Var(dim.size), tile),)
     out = list(tile)
@@ -181,7 +187,7 @@ def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple
 
 
 def _unit_strides(program: Program, path: Path, var: str) -> int:
-    """Return how many accesses in the loop at `path` have unit stride in `var`."""
+    """Return the number of accesses in the loop at `path` with unit stride in `var`."""
     scan: Scan = facts(program, path).scan
     count = 0
     for access in scan.accesses:
@@ -194,7 +200,7 @@ def _unit_strides(program: Program, path: Path, var: str) -> int:
 
 
 class RegisterTile:
-    """Unroll-and-jam one or two parallel loops over the loops inside them."""
+    """Unroll-and-jam of one or two parallel loops over the loops inside them."""
 
     name = "register_tile"
 
@@ -235,7 +241,7 @@ class RegisterTile:
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
 
     def _pays(self, program: Program, path: Path, loop: For) -> bool:
-        """Say whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
+        """Say whether to jam a single loop: else it would take the vectors from the loops inside."""
         inner = [s for s in loop.body if isinstance(s, For)]
         return _has_lanes(loop.body) or any(
             _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner

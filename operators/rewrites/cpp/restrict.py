@@ -1,4 +1,4 @@
-"""States what the contract of the kernel grants: arrays never overlap and start at a cache line.
+"""Guarantees of the kernel's contract as qualifiers: arrays never overlap and start at a cache line.
 
 Legal by that contract: array arguments do not alias and are 64-byte aligned.
 """
@@ -20,7 +20,7 @@ def _plain(param: Param) -> bool:
 
 
 class Restrict:
-    """Add `__restrict__` and alignment to all array arguments."""
+    """Qualifier `__restrict__` and alignment for all array arguments."""
 
     name = "restrict"
 

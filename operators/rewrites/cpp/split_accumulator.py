@@ -53,7 +53,7 @@ _VECTORS = frozenset(v.name for v in VECTORS.values())
 
 
 class SplitAccumulator:
-    """Give a reduction loop several partial accumulators."""
+    """Several partial accumulators for a reduction loop."""
 
     name = "split_accumulator"
 
@@ -141,7 +141,7 @@ def _key(path: Path) -> str:
 
 
 def _identity(name: str, op: str, kind: str) -> Expr:
-    """Return a start value that changes nothing: extrema may start from the running value itself."""
+    """Return a neutral start value: extrema may start from the running value itself."""
     if op == "+":
         return Num("0") if kind in _SCALARS else Braces(kind, ())
     if op == "*":

@@ -30,7 +30,7 @@ def _tileable(program: Program, path: Path, loop: For) -> bool:
 
 
 class TileLoops:
-    """Tile a pair of perfectly nested loops for a cache."""
+    """Tiling of two perfectly nested loops for a cache."""
 
     name = "tile"
 

@@ -14,7 +14,7 @@ from operators.rewrites.cpp.ir.syntax import ONE, ZERO, For, Program, walk_stmts
 
 
 class Unroll:
-    """Ask the compiler to unroll a loop."""
+    """Unroll pragma for a loop."""
 
     name = "unroll"
 

@@ -18,13 +18,18 @@ LIBMVEC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class VectorType:
-    """Names that belong to one element type."""
+    """A GCC vector type of one element type."""
 
     element: str
+    """The element type."""
     name: str
+    """The name of the vector type."""
     lanes: str
+    """The tunable of its lane count."""
     default: int
+    """The first value of that."""
     values: tuple[int, ...]
+    """All its values."""
 
     @property
     def memory(self) -> str:
@@ -56,7 +61,7 @@ def declare(program: Program, vector: VectorType) -> Program:
 
 
 def reduce_name(vector: VectorType, op: str) -> str:
-    """Return name of the helper that combines all lanes."""
+    """Return the name of the helper that combines all lanes."""
     return f"{ {'+': 'sum', '*': 'product', 'max': 'max', 'min': 'min'}[op] }_{vector.name}"
 
 

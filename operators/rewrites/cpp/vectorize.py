@@ -62,7 +62,7 @@ from operators.rewrites.cpp.vector_types import (
 
 
 def scalar_types(program: Program) -> dict[str, str]:
-    """Return types of scalars and element types of arrays, by name; names declared with different types are left out."""
+    """Return the types of scalars and of array elements, by name, without names declared with several types."""
     types = {p.name: p.type.removeprefix("const ") for p in program.params if not p.pointer}
     clashing: set[str] = set()
     for stmt in walk_stmts(program.body):
@@ -81,7 +81,7 @@ def _element(loop: For, types: dict[str, str]) -> VectorType | None:
 
 
 class Vectorize:
-    """Run unit-stride loops and tile loops on vectors."""
+    """Vector form of unit-stride loops and tile loops."""
 
     name = "vectorize"
 

@@ -1,4 +1,4 @@
-"""What can be proved about names in a kernel: which definition reaches a use, multiples of a block, ranges, masks."""
+"""Proofs about names in a kernel: reaching definitions, multiples of a block, ranges, masks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,26 @@ RANGES = ("range", "tl.range")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A part of a mask that says `offset < limit`; `compare` is the comparison itself."""
+    """A part of a mask: `offset < limit`."""
 
     compare: ast.Compare
+    """The comparison."""
     offset: str
+    """The name on its left."""
     limit: ast.expr
+    """The expression on its right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The bounds of a counted loop; `low` is None for 0, `step` for 1."""
+    """Bounds of a counted loop."""
 
     low: ast.expr | None
+    """The first value; None for 0."""
     high: ast.expr
+    """The end, excluded."""
     step: ast.expr | None
+    """The step; None for 1."""
 
 
 # ---------------------------------------------------------------------------- names
@@ -40,7 +46,7 @@ def binds(node: ast.AST, name: str) -> bool:
 
 
 def reaching(module: TritonModule, use: ast.AST, name: str) -> ast.Assign | ast.For | None:
-    """Return the one statement whose value a name has at its use; None where there may be several, and for parameters."""
+    """Return the only statement that can define a name at its use; None for several, and for parameters."""
     stmt = module.statement_of(use)
     if isinstance(stmt, ast.AugAssign) and dotted(stmt.target) == name:
         return None
@@ -127,7 +133,7 @@ def pointer(access: ast.Call) -> ast.expr | None:
 
 
 def base_pointer(module: TritonModule, use: ast.AST, node: ast.expr) -> str:
-    """Return the parameter that a pointer expression starts from; empty where it cannot be told."""
+    """Return the parameter that a pointer expression starts from; empty where it is not known."""
     first = terms(node)[0]
     if not isinstance(first, ast.Name):
         return ""
@@ -136,7 +142,7 @@ def base_pointer(module: TritonModule, use: ast.AST, node: ast.expr) -> str:
 
 
 def labels(module: TritonModule, accesses: list[ast.Call]) -> list[str]:
-    """Return words for loads and stores: kind and base pointer, numbered where they are the same."""
+    """Return labels of loads and stores: kind and base pointer, numbered where they are equal."""
     seen: dict[str, int] = {}
     words = []
     for access in accesses:
@@ -152,7 +158,7 @@ def labels(module: TritonModule, accesses: list[ast.Call]) -> list[str]:
 
 
 def multiple_of(module: TritonModule, use: ast.AST, node: ast.expr, block: str) -> bool:
-    """Say whether an expression is surely a multiple of a constexpr."""
+    """Say whether an expression is provably a multiple of a constexpr."""
     match node:
         case ast.Constant(value=0):
             return True
@@ -178,7 +184,7 @@ def _multiple_name(module: TritonModule, use: ast.AST, name: str, block: str) ->
 
 
 def block_offset(module: TritonModule, use: ast.AST, node: ast.expr) -> tuple[ast.expr | None, str] | None:
-    """Return start and block of `start + tl.arange(0, BLOCK)`; the start is surely a multiple of BLOCK, None for 0."""
+    """Return the start and block of `start + tl.arange(0, BLOCK)`; the start is a multiple of BLOCK, None for 0."""
     node = unwrap(node)
     if isinstance(node, ast.Name):
         stmt, value = reaching(module, use, node.id), value_of(module, use, node.id)
@@ -204,7 +210,7 @@ def arange_block(node: ast.expr) -> str | None:
 
 
 def conjuncts(module: TritonModule, use: ast.AST, mask: ast.expr | None) -> Iterator[ast.expr]:
-    """Yield the parts that a mask joins by `&`, behind names too."""
+    """Yield the parts that a mask joins by `&`, those behind names included."""
     match mask:
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             yield from conjuncts(module, use, left)
@@ -242,9 +248,9 @@ def _has_mask(access: ast.Call) -> bool:
 
 
 def in_range(module: TritonModule, kernel: TritonKernel, start: ast.expr, *, limit: ast.expr, block: str) -> bool:
-    """Say whether a start that is a multiple of BLOCK is surely below a limit, in every launch of the kernel.
+    """Say whether a start that is a multiple of BLOCK is provably below a limit, in every launch of the kernel.
 
-    A loop over `range(..., limit, BLOCK)` gives that, and `index * BLOCK` for an index that the grid, a loop or a
+    A loop over `range(..., limit, BLOCK)` proves it, and `index * BLOCK` for an index that the grid, a loop or a
     remainder keeps below `cdiv(limit, BLOCK)`.
     """
     launches = module.launches_of(kernel)
@@ -272,7 +278,7 @@ def _start_below(module: TritonModule, launch: LaunchSite, start: ast.expr, limi
 
 
 def below(module: TritonModule, launch: LaunchSite, node: ast.expr, limit: tuple[str, ...]) -> bool:
-    """Say whether an index is surely below a product of canonical factors."""
+    """Say whether an index is provably below a product of canonical factors."""
     match node:
         case ast.Call(args=[ast.Constant(value=int(axis))]) if called(node, "tl.program_id"):
             grid = launch.grid.elts if isinstance(launch.grid, ast.Tuple) else []
@@ -303,7 +309,7 @@ def _name_below(
 
 
 def canonical(module: TritonModule, launch: LaunchSite, use: ast.AST, node: ast.expr) -> tuple[str, ...]:
-    """Return the factors of a kernel's number in the host's terms, sorted: equal for expressions that are surely equal."""
+    """Return the factors of a kernel's number in the host's terms, sorted: equal for provably equal expressions."""
     match node:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             factors = [*canonical(module, launch, use, left), *canonical(module, launch, use, right)]

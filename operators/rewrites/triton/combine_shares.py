@@ -1,4 +1,4 @@
-"""The second kernel of a split sum: adds the shares of each tile in a fixed order and finishes it, part by part."""
+"""The second kernel of a split sum: it adds the shares of each tile in a fixed order and finishes the tile."""
 
 from __future__ import annotations
 
@@ -16,22 +16,29 @@ _ROW_BY_ROW = re.compile(
     r"min|max|tl\.(program_id|num_programs|swizzle2d|cdiv|arange|zeros|full|load|store|where|maximum|minimum|cast"
     r"|multiple_of|max_contiguous|exp|exp2|log|log2|sqrt|rsqrt|abs|sigmoid|fma)"
 )
-"""Functions whose result for a row of a tile hangs on that row alone."""
+"""Functions whose result for a row of a tile depends on that row alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSum:
-    """A kernel of the form: set up, sum over blocks into an accumulator of zeros, finish."""
+    """A kernel of three parts: set-up, a sum over blocks into an accumulator of zeros, the rest."""
 
     module: TritonModule
+    """The source."""
     kernel: TritonKernel
+    """The kernel in it."""
     launch: LaunchSite
+    """Its only launch."""
     grid: Sequence[ast.expr]
+    """Sizes of the grid, one an axis."""
     loop: ast.For
+    """The loop over blocks."""
     total: str
+    """The name of the accumulator."""
     shape: Sequence[str]
-    """Constexprs that give the accumulator's sizes."""
+    """Constexprs of the accumulator's sizes."""
     finish: Sequence[ast.stmt]
+    """The statements behind the loop."""
 
     @property
     def size(self) -> str:
@@ -41,13 +48,18 @@ class SharedSum:
 
 @dataclass(frozen=True, slots=True)
 class CombinerNames:
-    """What the kernels call the workspace, a share's number, how many there are, a tile's shares, a part's rows."""
+    """Names of variables in the two kernels."""
 
     partial: str
+    """The workspace."""
     split: str
+    """The number of a share."""
     count: str
+    """The number of shares."""
     shares: str
+    """Pointers to a tile's shares."""
     part: str
+    """The rows of a part."""
 
 
 def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
@@ -64,9 +76,9 @@ def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
 
 
 def combining(found: SharedSum, name: str, names: CombinerNames) -> ast.FunctionDef:
-    """Return the kernel that adds the shares: the first one with another loop, without what only the old loop needed.
+    """Return the kernel that adds the shares: the first one with another loop and without unneeded statements.
 
-    It has a parameter for the rows of a part, and a grid with one axis more, if the rows can be told apart.
+    If the rows are independent, it has a parameter for the rows of a part and a grid with one axis more.
     """
     finish = [_without_descriptor(found, stmt) for stmt in found.finish]
     before = code_of(found.kernel)[: code_of(found.kernel).index(found.loop)]
@@ -135,7 +147,7 @@ def _described(found: SharedSum, tiles: str) -> set[str]:
 
 
 def _row_by_row(found: SharedSum, stmts: Sequence[ast.stmt]) -> bool:
-    """Say whether the tile's first axis can be cut: nothing mixes rows, and its block is the first axis wherever it is."""
+    """Say whether the tile's first axis can be cut: nothing mixes rows, and its block is always the first axis."""
     rows, *others = found.shape
     if rows in others or any(not _ROW_BY_ROW.fullmatch(name) for name in _called(stmts)):
         return False
@@ -159,7 +171,7 @@ def _called(stmts: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _across(stmts: Sequence[ast.stmt], block: str, known: set[str]) -> Iterator[str]:
-    """Yield the names that hold something for each row."""
+    """Yield the names of values with one element a row."""
     for stmt in stmts:
         if _ranges(stmt, block) or read_names(stmt) & known:
             yield from bound_names(stmt)
@@ -178,7 +190,7 @@ def _adds_axis_behind(node: ast.Subscript) -> bool:
 
 
 class _Cut(ast.NodeTransformer):
-    """Puts a part of the rows where a range or a shape has the whole block."""
+    """Replacement of a block by a part of its rows, in ranges and shapes."""
 
     def __init__(self, block: str, part: str, rows: str) -> None:
         self._block, self._part, self._rows = block, part, rows

@@ -1,4 +1,4 @@
-"""`modulo_wrap`: rows beyond the edge read other rows instead of being masked; their results are never stored."""
+"""`modulo_wrap`: rows beyond the edge read other rows without a mask; their results are never stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from operators.rewrites.triton.analysis import (
     reaching,
     value_of,
 )
-from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.source import (
     TritonKernel,
     TritonModule,
+    TritonSite,
     called,
     dotted,
     fresh,
@@ -34,30 +34,34 @@ KEEPS_ROWS = re.compile(
     r"range|min|max|tl\.(range|static_range|program_id|num_programs|swizzle2d|cdiv|arange|zeros|full|load|store|dot"
     r"|where|maximum|minimum|multiple_of|max_contiguous|assume|exp|exp2|log|log2|sqrt|rsqrt|abs|sigmoid|fma)"
 )
-"""Functions that never carry a value from one row or column of a block to another, products aside."""
+"""Functions other than products that never mix rows or columns of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedLoad:
-    """A load whose rows can wrap around: the bound to drop, and the statement that defines the offset."""
+    """A load whose rows can wrap around."""
 
     load: ast.Call
+    """The load."""
     mask: ast.expr
+    """Its mask."""
     bound: Bound
+    """The part of the mask to drop."""
     definition: ast.Assign
+    """The statement that defines the offset."""
 
 
 class ModuloWrap:
-    """`rows % M` in place of a mask `rows < M` on an operand of a product.
+    """Offset `rows % M` in place of a mask `rows < M` on an operand of a product.
 
-    Row i of a product depends on row i of its left operand alone (column j on that of the right one), so what comes
-    out of wrapped rows is wrong only where the store's own mask leaves it out.
+    Row i of a product depends on row i of its left operand alone (column j on that of the right one). So results of
+    wrapped rows are wrong only where the store's own mask drops them.
     """
 
     name = "modulo_wrap"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one per operand of a product in a loop whose offset and bound the stores repeat."""
+        """Return one site per operand of a product in a loop whose offset and bound the stores repeat."""
         return [
             TritonSite(f"{kernel.name} {wrap.bound.offset} % {ast.unparse(wrap.bound.limit)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -119,7 +123,7 @@ def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:
 
 
 def _operand(module: TritonModule, kernel: TritonKernel, load: ast.Call) -> int | None:
-    """Return which operand of a product a load is, 0 or 1; None where its value is used in any other way."""
+    """Return the index, 0 or 1, of a load among the operands of a product; None where its value has another use."""
     stmt = module.parents[load]
     if not isinstance(stmt, ast.Assign) or not isinstance(stmt.targets[0], ast.Name):
         return None

@@ -1,4 +1,4 @@
-"""Maximum and sum of exponentials in one pass: the sum is rescaled whenever the maximum rises.
+"""Maximum and sum of exponentials in one pass: a higher maximum rescales the sum.
 
 Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), arXiv:1805.02867.
 """
@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import range_of
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, names_in, same
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, names_in, same
 from operators.rewrites.triton.span_edits import SpanEdits
 from operators.rewrites.triton.structure import (
     blocks_in,
@@ -43,23 +42,23 @@ class _Passes:
     """The statement among those between that sets the total to zero."""
     top: str
     raised: ast.expr
-    """What the first loop makes `top`."""
+    """The value that the first loop gives `top`."""
     peak: str
     """The reduced maximum; `top` itself where the loop keeps it reduced."""
     total: str
     weight: ast.expr
-    """What the second loop adds."""
+    """The summand of the second loop."""
     exponential: ast.Call
-    """The one exponential in that."""
+    """The one exponential in the summand."""
 
 
 class Online:
-    """Fuse a pass that finds the maximum with the next, which sums exponentials less that maximum."""
+    """Fusion of a pass that finds the maximum with the next, which sums exponentials less that maximum."""
 
     name = "online"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """Return one per pair of loops."""
+        """Return one site per pair of loops."""
         return [
             TritonSite(f"{kernel.name}: {passes.top} and {passes.total} in one pass", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -98,12 +97,12 @@ def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
 
 
 def _combine(passes: _Passes) -> list[str]:
-    """Bring the lanes' totals, each relative to its own maximum, to the common one."""
+    """Return statements that bring the lanes' totals, each relative to its own maximum, to the common one."""
     return [f"{passes.total} *= {_Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)}"]
 
 
 class _Replaced(ast.NodeTransformer):
-    """An expression with names in the place of names, or of whatever has a given dump.
+    """Replacement of names, or of expressions by their dump, in an expression.
 
     A reduced value is indexed to spread over the lanes (`peak[:, None]`). Where the new name holds one value per lane,
     the index goes too.
@@ -139,10 +138,10 @@ def _pair(first: ast.For, second: ast.For, between: Sequence[ast.stmt]) -> _Pass
     same_lines = [ast.dump(stmt) for stmt in first.body[:-1]] == [ast.dump(stmt) for stmt in second.body[:-1]]
     if not alike or not same_lines or first.orelse or second.orelse:
         return None
-    risen, added = single(first.body[-1]), updated(second.body[-1])
-    if risen is None or added is None or not _raises(*risen):
+    maximum, added = single(first.body[-1]), updated(second.body[-1])
+    if maximum is None or added is None or not _raises(*maximum):
         return None
-    (top, raised), (total, weight) = risen, added
+    (top, raised), (total, weight) = maximum, added
     values = {plain[0]: stmt for stmt in between if (plain := single(stmt))}
     start, exponential = values.get(total), _exponential(weight)
     if start is None or not _is_zero(start) or exponential is None:
@@ -204,14 +203,14 @@ def _is_maximum(stmt: ast.stmt, top: str) -> bool:
 
 
 def _exponential(weight: ast.expr) -> ast.Call | None:
-    """Return the one exponential in what the second loop adds: the summand, or all of what a `tl.sum` reduces."""
+    """Return the one exponential in the second loop's summand: the summand, or the whole argument of a `tl.sum`."""
     if isinstance(weight, ast.Call) and called(weight, "tl.sum") and weight.args:
         weight = weight.args[0]
     return weight if isinstance(weight, ast.Call) and called(weight, *_EXPONENTIALS) else None
 
 
 def _scales(passes: _Passes) -> bool:
-    """Say whether changing the maximum multiplies the weight by that exponential of the difference, lane by lane."""
+    """Say whether a new maximum multiplies the weight by that exponential of the difference, lane by lane."""
     if len(passes.exponential.args) != 1 or passes.exponential.keywords:
         return False
     assert isinstance(passes.raised, ast.Call)
@@ -223,7 +222,7 @@ def _scales(passes: _Passes) -> bool:
 
 
 def _is_scaled_difference(expr: ast.expr, value: ast.expr, peak: str) -> bool:
-    """Say whether an expression is `value - peak`, or that difference or both its sides times the same steady factor."""
+    """Say whether an expression is `value - peak`, or it or both its sides times one steady factor."""
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Sub):
         left = _Replaced({ast.dump(value): "_"}).visit(copy.deepcopy(expr.left))
         right = _Replaced({peak: "_"}).visit(copy.deepcopy(expr.right))

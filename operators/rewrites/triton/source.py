@@ -1,4 +1,4 @@
-"""Triton sources as the rewrites read them: kernels, launches and constants, with their places in the text."""
+"""Triton sources in the form that rewrites read: kernels, launches and constants, with their places in the text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,27 @@ class UnreadableTriton(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class TritonSite:
+    """A place where a rewrite is legal."""
+
+    label: str
+    """Its name, for people."""
+    detail: tuple[str | int, ...] = ()
+    """Values by which the rewrite finds it again."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSite:
-    """One `kernel[grid](...)`. `grid` is the expression behind a name where only this launch uses that name."""
+    """One launch `kernel[grid](...)`."""
 
     call: ast.Call
+    """The call."""
     kernel: str
+    """The name of the kernel."""
     grid: ast.expr
+    """The grid; behind a name its expression, where only this launch uses the name."""
     function: ast.FunctionDef
+    """The host function around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +47,33 @@ class TritonKernel:
     """One launched `@triton.jit` function that no other device code calls."""
 
     node: ast.FunctionDef
+    """Its definition."""
     name: str
+    """Its name."""
     params: tuple[str, ...]
+    """Names of its parameters, in order."""
     constexprs: frozenset[str]
+    """Names of those that are constexpr."""
 
 
 @dataclass(frozen=True, slots=True)
 class TritonModule:
-    """A parsed source. `constants` are the whole numbers bound once at module level; `parents` the tree upwards."""
+    """A parsed source."""
 
     text: str
+    """The source as it was written."""
     tree: ast.Module
+    """Its syntax tree."""
     kernels: Mapping[str, TritonKernel]
+    """Kernels by name."""
     launches: tuple[LaunchSite, ...]
+    """All launches, in source order."""
     run: ast.FunctionDef
+    """The entry point."""
     constants: Mapping[str, int]
+    """Whole numbers that are bound once at module level, by name."""
     parents: Mapping[ast.AST, ast.AST]
+    """The parent of each node."""
     starts: tuple[int, ...]
     """Offset in `text` of the first character of each line."""
 
@@ -57,7 +82,7 @@ class TritonModule:
         """Read a source.
 
         Raises:
-            ReadError: it is no such module, or two statements share a line.
+            UnreadableTriton: it is no such module, or two statements share a line.
         """
         try:
             tree = ast.parse(text)
@@ -81,12 +106,12 @@ class TritonModule:
         return cls(text, tree, kernels, launches, functions["run"], _constants(tree), parents, tuple(starts))
 
     def offset(self, line: int, column: int) -> int:
-        """Return position in the text of a line (from 1) and a column in UTF-8 bytes, as `ast` counts them."""
+        """Return the offset in the text of a line (from 1) and a column in UTF-8 bytes, as `ast` counts them."""
         start = self.starts[line - 1]
         return start + len(self.text[start : self.starts[line] - 1].encode()[:column].decode())
 
     def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
-        """Return start and end of a node in the text."""
+        """Return the start and end of a node in the text."""
         return self.offset(node.lineno, node.col_offset), self.offset(*end_of(node))
 
     def segment(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
@@ -108,7 +133,7 @@ class TritonModule:
         return tuple(launch for launch in self.launches if launch.kernel == kernel.name)
 
     def argument_of(self, launch: LaunchSite, param: str) -> ast.expr | None:
-        """Return the expression passed for a kernel parameter, by position or keyword; None where it cannot be told."""
+        """Return the expression passed for a kernel parameter, by position or keyword; None where it is not known."""
         for keyword in launch.call.keywords:
             if keyword.arg == param:
                 return keyword.value
@@ -119,7 +144,7 @@ class TritonModule:
         return launch.call.args[position] if position < len(launch.call.args) else None
 
     def passed(self, launch: LaunchSite, param: str) -> ast.expr:
-        """Return the expression passed for a kernel parameter. Raises `UnreadableTriton` where it cannot be told."""
+        """Return the expression passed for a kernel parameter. Raises `UnreadableTriton` where it is not known."""
         argument = self.argument_of(launch, param)
         if argument is None:
             raise UnreadableTriton(f"it cannot be told what {launch.kernel!r} is passed for {param!r}")
@@ -141,7 +166,7 @@ class TritonModule:
                 return
 
     def body_around(self, stmt: ast.stmt) -> list[ast.stmt]:
-        """Return the list of statements that a statement is one of."""
+        """Return the list of statements that contains a statement."""
         parent = self.parents[stmt]
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, [])
@@ -155,7 +180,7 @@ class TritonModule:
 
 
 def end_of(node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
-    """Return the line (from 1) and the column where a node ends. Raises `UnreadableTriton` for one that is of no text."""
+    """Return the line (from 1) and the column where a node ends. Raises `UnreadableTriton` for a node without text."""
     if node.end_lineno is None or node.end_col_offset is None:
         raise UnreadableTriton(f"a node without an end at line {node.lineno}")
     return node.end_lineno, node.end_col_offset
@@ -192,7 +217,7 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 
 def same(left: ast.AST | None, right: ast.AST | None) -> bool:
-    """Say whether two expressions are the same but for layout."""
+    """Say whether two expressions differ in layout at most."""
     return left is not None and right is not None and ast.dump(left) == ast.dump(right)
 
 
@@ -232,11 +257,11 @@ def _launches(functions: Mapping[str, ast.FunctionDef], jitted: Mapping[str, ast
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
                 name = dotted(node.func.value)
                 if name in jitted:
-                    yield LaunchSite(node, name, _behind(node.func.slice, function), function)
+                    yield LaunchSite(node, name, _expression_of(node.func.slice, function), function)
 
 
-def _behind(grid: ast.expr, function: ast.FunctionDef) -> ast.expr:
-    """Return the expression a name stands for, where it is assigned once and read once."""
+def _expression_of(grid: ast.expr, function: ast.FunctionDef) -> ast.expr:
+    """Return the expression of a name that is assigned once and read once."""
     if not isinstance(grid, ast.Name):
         return grid
     uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == grid.id]
@@ -259,7 +284,7 @@ def _constants(tree: ast.Module) -> dict[str, int]:
 
 
 def _refuse_shared_lines(tree: ast.Module) -> None:
-    """Rewrites add and replace whole lines, so a line must not hold two statements."""
+    """Refuse two statements on a line: rewrites add and replace whole lines."""
     last = 0
     for block in _blocks(tree):
         last = 0

@@ -1,4 +1,4 @@
-"""Pieces that the structural rewrites share: statements as lines, what they bind, helper functions of a module."""
+"""Helpers of the structural rewrites: statements as lines, bound names, helper functions of a module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "de
 
 
 def lines_of(module: TritonModule, first: ast.stmt, last: ast.stmt) -> list[str]:
-    """Return the text from one statement to another of its block, comments included, without the block's indentation."""
+    """Return the text from one statement to another of its block, comments included, without indentation."""
     indent = module.indent(first)
     lines = module.text.split("\n")[first.lineno - 1 : end_of(last)[0]]
     return [line.removeprefix(indent) if line.startswith(indent) else line.lstrip() for line in lines]
@@ -26,7 +26,7 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 
 def bound_names(*nodes: ast.AST) -> Counter[str]:
-    """Return how often each name is bound inside the nodes."""
+    """Return the number of bindings of each name inside the nodes."""
     return Counter(
         n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
     )
@@ -41,14 +41,14 @@ def read_names(*nodes: ast.AST) -> frozenset[str]:
 
 
 def single(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Return name and value of a plain `name = value`."""
+    """Return the name and value of a plain `name = value`."""
     if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
         return stmt.targets[0].id, stmt.value
     return None
 
 
 def updated(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Return name and summand of `name += summand`, `name = name + summand` or `name = tl.dot(x, y, name)`."""
+    """Return the name and summand of `name += summand`, `name = name + summand` or `name = tl.dot(x, y, name)`."""
     if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
         return stmt.target.id, stmt.value
     plain = single(stmt)
@@ -79,7 +79,10 @@ def calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def has_effect(node: ast.AST, *, loads: bool = True) -> bool:
-    """Say whether a node writes memory or does something else that must neither move nor repeat; or reads memory."""
+    """Say whether a node writes memory or has another effect, so that it must neither move nor repeat.
+
+    With `loads`, reading memory counts too.
+    """
     for call in calls(node):
         verb = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
         if any(verb.startswith(effect) for effect in _EFFECTS) and (loads or verb != "load"):
@@ -120,7 +123,7 @@ def only_launch(module: TritonModule, kernel: TritonKernel) -> LaunchSite | None
 
 
 def launched(module: TritonModule, launch: LaunchSite, expr: ast.expr) -> str | None:
-    """Return an expression over a kernel's parameters and the module's constants, as `run` would write it at the launch."""
+    """Return an expression over a kernel's parameters and constants as `run` would write it at the launch."""
     text = module.segment(expr)
     start = module.span(expr)[0]
     names = sorted((n for n in ast.walk(expr) if isinstance(n, ast.Name)), key=module.span, reverse=True)
@@ -160,7 +163,7 @@ def device_tensor(module: TritonModule, kernel: TritonKernel, launch: LaunchSite
 
 
 def add_function(edits: SpanEdits, text: str) -> str:
-    """Define a host function in front of `run`, unless the module has just that one; returns its name."""
+    """Define a host function in front of `run`, unless the module has the same one; return its name."""
     module = edits.module
     wanted = ast.parse(text).body[0]
     assert isinstance(wanted, ast.FunctionDef)

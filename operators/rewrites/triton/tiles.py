@@ -1,4 +1,4 @@
-"""Which loads and stores touch one rectangular tile of a row-major matrix, and guard exactly its edges."""
+"""Rectangular tiles of a row-major matrix: the loads and stores that touch one and guard exactly its edges."""
 
 from __future__ import annotations
 
@@ -21,32 +21,39 @@ from operators.rewrites.triton.structure import bound_names, calls
 _SCALAR_CALLS = ("tl.program_id", "tl.num_programs", "tl.cdiv", "tl.minimum", "tl.maximum", "min", "max")
 _HINTS = ("tl.multiple_of", "tl.max_contiguous", "tl.max_constancy")
 _HARMLESS = {"mask", "other", "eviction_policy", "cache_modifier"}
-"""Arguments of a load or store that a hardware copy honours or may ignore without another result."""
+"""Arguments of a load or store that a hardware copy honours, or may ignore with the same result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One side of a tile: its indices are `start + arange(0, block)`, of which those below `bound` exist."""
+    """One side of a tile: indices `start + arange(0, block)`, of which those below `bound` exist."""
 
     start: ast.expr | None
-    """None for zero."""
+    """The first index; None for zero."""
     block: str
+    """The constexpr of its length."""
     bound: ast.expr
+    """The size of the matrix along it."""
     stride: ast.expr | None
     """Elements from one index to the next; None for one."""
     wide: bool
-    """Whether the start is computed in 64 bits."""
+    """True where the start is computed in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """A load or store of `base[rows, cols]`; `turned` where the value has the columns of the memory as its rows."""
+    """A load or store of `base[rows, cols]`."""
 
     call: ast.Call
+    """The load or store."""
     base: str
+    """The parameter of the matrix."""
     rows: Axis
+    """The side along the rows of the memory."""
     cols: Axis
+    """The side along its columns."""
     turned: bool
+    """True where the rows of the value are the columns of the memory."""
 
     @property
     def stores(self) -> bool:
@@ -55,7 +62,7 @@ class TileAccess:
 
 
 class TileReader:
-    """Reads the tiles of one kernel."""
+    """Reader of the tiles of one kernel."""
 
     def __init__(self, module: TritonModule, kernel: TritonKernel) -> None:
         self._module, self._kernel = module, kernel
@@ -129,7 +136,7 @@ class TileReader:
         return name in params and name not in constexprs and name not in self._values
 
     def _resolved(self, expr: ast.expr) -> ast.expr:
-        """Return what a name stands for, through layout hints and widening."""
+        """Return the expression of a name, through layout hints and widening."""
         while True:
             if isinstance(expr, ast.Name) and expr.id in self._defined:
                 expr = self._defined[expr.id]
@@ -147,7 +154,7 @@ class TileReader:
         return [inner if _side(self._scaled(inner)[0]) is not None else expr]
 
     def _scaled(self, expr: ast.expr) -> tuple[ast.expr, ast.expr | None]:
-        """Return index and stride of `index * stride`, in either order."""
+        """Return the index and stride of `index * stride`, in either order."""
         if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Mult):
             for index, stride in ((expr.left, expr.right), (expr.right, expr.left)):
                 if _side(index) is not None:
@@ -155,7 +162,7 @@ class TileReader:
         return expr, None
 
     def _bounds(self, mask: ast.expr) -> dict[int, tuple[ast.expr, ast.expr]]:
-        """Return index and bound of each side; side -1 stands for anything that is no such comparison."""
+        """Return the index and bound of each side; side -1 stands for anything but such a comparison."""
         mask = self._resolved(mask)
         if isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.BitAnd):
             left, right = self._bounds(mask.left), self._bounds(mask.right)
@@ -168,7 +175,7 @@ class TileReader:
         return {-1: (mask, mask)}
 
     def _checked(self, mask: ast.expr) -> ast.expr:
-        """Return the comparison of `comparison | FLAG`, where every launch sets the flag only if blocks divide the bound."""
+        """Return the comparison of `comparison | FLAG`, if launches set the flag only where blocks divide the bound."""
         match mask:
             case ast.BinOp(left=ast.Compare(comparators=[bound]) as compare, op=ast.BitOr(), right=ast.Name(id=flag)):
                 launches = self._module.launches_of(self._kernel)
@@ -247,12 +254,12 @@ def _widens(call: ast.Call) -> bool:
 
 
 def called_with(call: ast.Call, name: str) -> bool:
-    """Say whether a call's only argument is this dotted name."""
+    """Say whether this dotted name is the only argument of a call."""
     return len(call.args) == 1 and not call.keywords and dotted(call.args[0]) == name
 
 
 def _summands(expr: ast.expr) -> list[ast.expr]:
-    """Return the two sides of a sum, split off where one of them is the range; the rest stays as it is written."""
+    """Return the two sides of a sum, split where one of them is the range; the rest stays as written."""
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add):
         return [expr.left, expr.right]
     return [expr]

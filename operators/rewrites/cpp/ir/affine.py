@@ -1,4 +1,4 @@
-"""Integer polynomials in sizes and loop variables, the form in which subscripts are compared.
+"""Integer polynomials in sizes and loop variables, for the comparison of subscripts.
 
 `i * K + k` is linear in `i` and `k` with the symbolic stride `K`; strides may be products of sizes.
 """
@@ -19,6 +19,7 @@ class Poly:
     """A sum of integer multiples of products of symbols; no zero terms, terms in a fixed order."""
 
     terms: tuple[tuple[Monomial, int], ...] = ()
+    """Pairs of a product of symbols and its factor."""
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Poly:
@@ -27,12 +28,12 @@ class Poly:
 
     @staticmethod
     def const(value: int) -> Poly:
-        """Return a number."""
+        """Return the polynomial of a number."""
         return Poly.of({(): value})
 
     @staticmethod
     def symbol(name: str) -> Poly:
-        """Return a symbol."""
+        """Return the polynomial of a symbol."""
         return Poly.of({(name,): 1})
 
     def __add__(self, other: Poly) -> Poly:
@@ -121,7 +122,7 @@ Env = Mapping[str, Poly | None]
 
 
 def to_poly(expr: Expr, env: Env) -> Poly | None:
-    """Return the polynomial of an integer expression; names map through `env`, anything unknown gives None."""
+    """Return the polynomial of an integer expression; names map through `env`, an unknown part gives None."""
     match expr:
         case Num(text):
             return Poly.const(int(text)) if text.isdecimal() else None

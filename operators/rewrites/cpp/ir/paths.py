@@ -1,4 +1,4 @@
-"""Addresses of statements: paths of child positions, and replacing what a path leads to."""
+"""Addresses of statements: paths of child positions, and replacement of the statement at a path."""
 
 from __future__ import annotations
 

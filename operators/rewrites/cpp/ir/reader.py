@@ -1,6 +1,6 @@
-"""Reads C++ into the loop representation with tree-sitter.
+"""Reader of C++ into the loop representation, with tree-sitter.
 
-Whatever is not understood is kept as text (`Raw`, `RawExpr`), so a file always survives a round trip.
+Text that is not understood is kept (`Raw`, `RawExpr`), so a file always survives a round trip.
 """
 
 from __future__ import annotations
@@ -356,7 +356,7 @@ def read(source: str) -> Program:
     Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
 
     Raises:
-        ReadError: the text does not parse or has no `run` function.
+        UnreadableCpp: the text does not parse or has no `run` function.
     """
     data = source.encode()
     root = _parser().parse(data).root_node

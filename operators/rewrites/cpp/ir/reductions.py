@@ -1,4 +1,4 @@
-"""Recognises math functions, extrema and reductions over one target."""
+"""Recognition of math functions, extrema and reductions over one target."""
 
 from __future__ import annotations
 

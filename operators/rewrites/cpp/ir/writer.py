@@ -1,4 +1,4 @@
-"""Prints the loop representation as C++."""
+"""Writer of the loop representation as C++."""
 
 from __future__ import annotations
 
