@@ -51,7 +51,7 @@ def seconds_used(store: Store) -> float:
 
 def mark(store: Store) -> tuple[object, ...]:
     """Return a value that differs when facts, proposals, calls of models or sessions were added."""
-    row = store.database.row(  # each is one look at an index
+    row = store.database.row(  # each subquery reads one index entry
         "SELECT (SELECT max(seq) FROM journal), (SELECT max(step) FROM proposals), (SELECT max(number) FROM calls), "
         "(SELECT max(id) FROM sessions)"
     )

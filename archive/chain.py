@@ -1,4 +1,4 @@
-"""The chain of digests over the journal: the digest of each entry covers the one before it and all that it commits.
+"""Chain of digests over the journal: the digest of each entry covers the one before and all facts of the entry.
 
 Digests are hashes as `archive.checksums` makes them, of these tuples:
 

@@ -116,7 +116,7 @@ class Database:
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
         self.newest = None
-        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
+        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to report
             self._connection.execute("ROLLBACK")
 
     @contextmanager

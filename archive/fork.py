@@ -19,10 +19,10 @@ from evokernel.errors import StoreCorrupt, StoreError
 def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     """Copy a candidate and its ancestors, with their evaluations, into a new store; return how many candidates.
 
-    In the new store their steps and seqs count from 1, their order stays, and `origin` names the run and the step (or
+    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step (or
     seq) they come from. Evaluations under the key of the new run are used again; others are history only. Seconds
-    and dollars spent on them do not count there. Calls of models and insights stay behind: a copied proposal keeps
-    what it says it cost, and names no insights. The task, seed and device of the new run are still open.
+    and dollars spent on them do not count there. Calls of models and insights are not copied: a copied proposal keeps
+    its own usage and names no insights. The task, seed and device of the new run are still open.
 
     Args:
         source: the store to copy from; only read, also while an engine writes it.

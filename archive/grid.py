@@ -1,4 +1,4 @@
-"""One elite per cell of measured behaviour (MAP-Elites, Mouret and Clune 2015)."""
+"""Grid archive: one elite per cell of measured behaviour (MAP-Elites, Mouret and Clune 2015)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence

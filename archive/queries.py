@@ -77,7 +77,7 @@ def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation 
     """Return the newest evaluation with an equal key, or None; our own faults are never used again."""
     sql = "SELECT max(seq) FROM evaluations WHERE program_hash = ? AND key_digest = ? AND status <> ?"
     seq = database.number(sql, (key.program_hash, key.digest, Status.HARNESS_ERROR.value))
-    if not seq:  # so it is for every new program, and asking for all columns takes twice as long
+    if not seq:  # true of every new program, and selecting all columns takes twice as long
         return None
     row = database.row(f"{_EVALUATIONS} WHERE e.seq = ?", (seq,))
     found = None if row is None else stored_evaluation(row)

@@ -98,7 +98,7 @@ class NoCandidate:
 
 def to_json(value: Any) -> str:
     """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
-    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder takes its time
+    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder is slow
 
 
 def _number(value: float) -> float | str:

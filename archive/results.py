@@ -1,4 +1,4 @@
-"""Commit of a result."""
+"""Commit of a result, with the fact that it becomes."""
 
 from archive.journal import ResultEntry
 from archive.queries import time_of

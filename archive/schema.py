@@ -57,7 +57,7 @@ def refuse_unusable(path: Path) -> None:
     except (SchemaTooNew, StoreCorrupt):
         raise
     except StoreError:
-        return  # opening it for writing says better what is wrong
+        return  # opening it for writing gives a better error
     finally:
         database.close()
 

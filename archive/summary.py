@@ -63,8 +63,8 @@ def program_fitness(database: Database, program_hash: str, *, until: int | None 
 def best(database: Database, count: int = 1) -> list[Ranked]:
     """Return the programs of highest fitness, best first.
 
-    A program's fitness cannot exceed the highest low end among its timings, so programs are visited in the order of
-    that bound, and the visit ends as soon as no other can enter.
+    A program's fitness cannot exceed the highest low end among its timings. Programs are visited in the order of that
+    bound, until no other can enter.
     """
     bounds = database.rows(
         "SELECT program_hash, max(speedup_low) AS bound, candidate FROM evaluations "

@@ -182,7 +182,7 @@ class History:
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
         if evaluation.ok or evaluation.status is Status.HOLDOUT_FAILED or operator == "seed":
-            return  # barred when it was measured anew, or nothing to learn from
+            return  # barred after a new measurement, or without use for a repair
         if operator in CHEAP:
             return
         self.failures.add(Failure(candidate, evaluation, operator, rationale, proposal.parents))

@@ -10,7 +10,7 @@ from evokernel.records.fitness import Elite
 
 
 class RankSelector:
-    """Selection by rank with geometrically falling chances (Whitley 1989): `pressure` 0 is uniform, 1 greedy."""
+    """Selection by rank with geometrically falling chances (Whitley 1989): `pressure` 0 is uniform, 1 the best."""
 
     def __init__(self, pressure: float) -> None:
         self.pressure = pressure
@@ -42,7 +42,7 @@ class TournamentSelector:
 
 
 class ExploreSelector:
-    """Selection of rare parents, weighted towards the fit (the rule of ShinkaEvolve, Lange et al. 2025).
+    """Selection of seldom used parents, weighted towards the fit (as in ShinkaEvolve, Lange et al. 2025).
 
     The chance is proportional to exp(pressure * 10 * standardised fitness) / (1 + picks).
     """

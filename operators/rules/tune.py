@@ -26,7 +26,7 @@ BOLDNESS = 0.3
 
 
 class Tune(Operator):
-    """Choice of one unmeasured point of the parent's tunable space."""
+    """Choice of the most promising unmeasured point of the parent's tunable space."""
 
     name = "tune"
     parents = 1

@@ -1,8 +1,8 @@
 """Loop-invariant code motion: divisions become multiplications by a reciprocal.
 
-`x[j] / s` in a loop over `j` becomes `x[j] * s_inv` with `s_inv = 1 / s` in front of the loop, and calls of
-math functions on invariant arguments move out.  Legal when the loop does not assign any name involved; the
-reciprocal rounds once more.  From: Aho et al., "Compilers", code motion and strength reduction.
+`x[j] / s` in a loop over `j` becomes `x[j] * s_inv` with `s_inv = 1 / s` in front of the loop.  Calls of math
+functions on invariant arguments move out.  Legal when the loop does not assign any name involved; the reciprocal
+rounds once more.  From: Aho et al., "Compilers", code motion and strength reduction.
 """
 
 from __future__ import annotations

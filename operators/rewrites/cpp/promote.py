@@ -57,7 +57,7 @@ def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 class Promote:
-    """Updated array element in a register."""
+    """Scalar replacement of an array element that an inner loop updates."""
 
     name = "promote"
 

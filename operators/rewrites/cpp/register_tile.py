@@ -1,10 +1,10 @@
 """Register tiling: unroll-and-jam one or two parallel loops over the loops inside them.
 
-Every scalar of the body becomes a small local array with one element per point of the tile, and the body is
-distributed into phases (initialise, reduce, store), each a constant-trip loop nest that the compiler can
+Every scalar of the body becomes a small local array with one element per point of the tile.  The body is
+distributed into phases (initialise, reduce, store).  Each phase is a constant-trip loop nest that the compiler can
 unroll and keep in registers.  Legal when the tiled loops are parallel and the loops inside have bounds that
 do not change within a tile.  The last tile of a row overlaps the one before it where recomputing is harmless
-(the output is only written), so no scalar remainder exists; otherwise plain remainder loops follow.
+(the output is only written); otherwise plain remainder loops follow.
 From: Carr and Kennedy, "Improving the ratio of memory operations to floating-point operations", 1994, and
 the micro-kernels of BLIS (Van Zee and van de Geijn, 2015).
 """

@@ -52,7 +52,7 @@ class WrappedLoad:
 
 
 class ModuloWrap:
-    """Offset `rows % M` in place of a mask `rows < M` on an operand of a product.
+    """Rewrite of a mask `rows < M` on an operand of a product into an offset `rows % M`.
 
     Row i of a product depends on row i of its left operand alone (column j on that of the right one). So results of
     wrapped rows are wrong only where the store's own mask drops them.

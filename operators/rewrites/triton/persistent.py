@@ -26,8 +26,8 @@ _IDS = ("tl.program_id", "tl.num_programs")
 class Persistent:
     """A loop over the grid's programs inside the kernel, launched once or a few times per multiprocessor.
 
-    Statements that do not depend on the program stay in front of the loop. Where the body has loops, a second site asks
-    the compiler to flatten both into one, so that loads for the next tile start before this one is stored.
+    Statements that do not depend on the program stay in front of the loop. Where the body has loops, a second site has
+    both flattened into one, so that loads for the next tile start before this one is stored.
     """
 
     name = "persistent"

@@ -15,7 +15,7 @@ _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 
 
 class UnreadableTriton(ValueError):
-    """The text is no Triton module with one `run` function that launches kernels."""
+    """Error of a text that is not a Triton module with one `run` function that launches kernels."""
 
 
 @dataclass(frozen=True, slots=True)

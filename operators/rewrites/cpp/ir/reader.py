@@ -48,7 +48,7 @@ _CALLEES = {"identifier", "qualified_identifier", "template_function"}
 
 
 class UnreadableCpp(ValueError):
-    """The text is no C++ file with one `run` function that the reader can take apart."""
+    """Error of a text that is not a C++ file with one readable `run` function."""
 
 
 @lru_cache(maxsize=1)
