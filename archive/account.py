@@ -1,4 +1,4 @@
-"""The account of a run: how it stands, as one fold over its facts, for the search and for everyone that reads it."""
+"""Account of a run: one fold over its facts, for the search and for every reader."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,13 +13,13 @@ from evokernel.records.llm import Spending
 from evokernel.records.run import Progress
 
 CONTENDERS = 512
-"""Right programs at hand to follow a leader that falls."""
+"""Number of right programs that are kept to replace a leader."""
 Axes = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProgram:
-    """An evaluation by the few values that an account needs."""
+    """The few values of an evaluation that an account needs."""
 
     seq: int
     """The fact that holds it."""
@@ -28,11 +28,11 @@ class MeasuredProgram:
     status: Status
     """The verdict."""
     mode: Mode
-    """How the program was run."""
+    """The mode in which the program ran."""
     fidelity: Fidelity
-    """How much time the measurement took."""
+    """The length of the measurement."""
     fitness: Fitness | None
-    """What this evaluation alone makes the program worth; None where it is not right or was not timed for search."""
+    """The fitness by this evaluation alone; None where it is not right or was not timed for search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class JudgedResult:
     rationale: str
     """The reason that the operator gave."""
     copied: bool
-    """A fork brought it along."""
+    """True where a fork brought it along."""
     measured: MeasuredProgram
     """Its evaluation."""
     descriptor: dict[str, float]
     """Its measured behaviour."""
     outdated: bool = False
-    """An evaluator whose verdicts no longer count found it right: it counts again where it is judged again."""
+    """True where an evaluator whose verdicts no longer count found it right, until it is judged again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +89,19 @@ class IslandAccount:
     niches: set[tuple[int, ...]] = field(default_factory=set)
     """The niches that some right result fell into."""
     best: LeaderChange | None = None
-    """Its best result."""
+    """Its best result; None without one."""
     stale: int = 0
-    """Its results since then."""
+    """Results since the best one."""
 
 
 @dataclass(slots=True)
 class RunAccount:
-    """How a run stands. Populations are those of own results: elites that migrate and restarts change none."""
+    """Counts, leader and populations of a run. Populations hold own results: migration and restarts change none."""
 
     results: int = 0
     """Judged candidates."""
     copied: int = 0
-    """Those among them that a fork brought along: they are in no budget."""
+    """Those among them that a fork copied: they count for no budget."""
     correct: int = 0
     """Right ones among the results."""
     copied_correct: int = 0
@@ -187,11 +187,11 @@ class RunAccount:
             self.changes.append(known)
             self._set_lead(known)
         for population in self._populations_of(result.island):
-            _settle(population, result, known)
+            _add_to_population(population, result, known)
         return known if improved else None
 
     def _known(self, result: JudgedResult) -> LeaderChange | None:
-        """Return what the result would be as a leader; None where its program is not right."""
+        """Return the leader that the result could be; None where its program is not right."""
         measured = result.measured
         if measured.status is not Status.OK:
             self._bar(measured.program_hash)
@@ -221,7 +221,7 @@ class RunAccount:
         return known
 
     def _remeasured(self, measured: MeasuredProgram) -> None:
-        """Take in a further evaluation: the longer one speaks, then the newer one."""
+        """Take in a further evaluation: the longer one counts, then the newer one."""
         program = measured.program_hash
         if measured.status not in (Status.OK, Status.HARNESS_ERROR):
             self._bar(program)
@@ -243,7 +243,7 @@ class RunAccount:
             self._find_lead()
 
     def _judged_again(self, program: str, measured: MeasuredProgram) -> None:
-        """Let a result of an earlier evaluator count, by what the evaluator of now found."""
+        """Count a result of an earlier evaluator by the new verdict on its program."""
         result = self.outdated.pop(program, None)
         known = None if result is None else self._known(replace(result, measured=measured))
         if result is None or known is None:
@@ -251,7 +251,7 @@ class RunAccount:
         if result.operator == SEED and self.seed is None:
             self.seed = known
         for population in self._populations_of(result.island):
-            _settle(population, result, known)
+            _add_to_population(population, result, known)
         self._find_lead()
 
     def _bar(self, program: str) -> None:
@@ -294,7 +294,7 @@ def _measured_as(known: LeaderChange, other: LeaderChange) -> LeaderChange:
     )
 
 
-def _settle(population: IslandAccount, result: JudgedResult, known: LeaderChange | None) -> None:
+def _add_to_population(population: IslandAccount, result: JudgedResult, known: LeaderChange | None) -> None:
     population.stale += 1
     if known is None:
         return

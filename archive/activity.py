@@ -1,4 +1,4 @@
-"""Signs of life of a run: what tells whether a search is at work, and whether anything is new."""
+"""Signs of life of a run: whether a search is at work, and whether anything is new."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class LastSession:
     last_seen: float
     """Its last sign of life, in s since 1970, by the clock of that machine."""
     ended: bool
-    """It came to an orderly end."""
+    """True where it came to an orderly end."""
 
 
 def last_session(store: Store) -> LastSession | None:
@@ -29,7 +29,7 @@ def last_session(store: Store) -> LastSession | None:
 
 
 def last_stop(store: Store) -> str:
-    """Return why a session last ended in an orderly way, nothing where none has."""
+    """Return the reason of the last orderly end of a session; empty without one."""
     row = store.database.row("SELECT reason FROM stops ORDER BY seq DESC LIMIT 1")
     return row["reason"] if row else ""
 
@@ -51,7 +51,7 @@ def seconds_used(store: Store) -> float:
 
 def mark(store: Store) -> tuple[object, ...]:
     """Return a value that differs when facts, proposals, calls of models or sessions were added."""
-    row = store.database.row(  # each is one look at an index
+    row = store.database.row(  # each subquery reads one index entry
         "SELECT (SELECT max(seq) FROM journal), (SELECT max(step) FROM proposals), (SELECT max(number) FROM calls), "
         "(SELECT max(id) FROM sessions)"
     )

@@ -1,8 +1,8 @@
-"""Calls of models. A call is no fact: it has no seq, and a replay never reads it.
+"""Calls of models. A call is not a fact: it has no seq, and a replay never reads it.
 
-It is like a lease: written before the work begins, so that what is under way can be told after a kill. Unlike a lease
-it stays, with what came of it, so that nothing is paid for twice. One that was open when its engine died stays open
-for ever and counts with what was reserved for it: nobody knows whether it was charged.
+Like a lease it is written before the work begins, so that a kill leaves a trace of what was under way. Unlike a lease
+it stays with its outcome, so that nothing is paid for twice. A call that was open when its engine died stays open for
+ever and counts with its reservation: nobody knows whether it was charged.
 """
 
 import json
@@ -21,16 +21,16 @@ from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResul
 
 USABLE = f"status IN ('{CallStatus.OK}', '{CallStatus.TRUNCATED}')"
 TOKENS = f"CASE status WHEN '{CallStatus.OPEN}' THEN reserved_tokens ELSE prompt_tokens + completion_tokens END"
-"""What a call counts with, in tokens."""
+"""Tokens of a call: those it used, or those that were reserved for it."""
 COST_USD = f"CASE status WHEN '{CallStatus.OPEN}' THEN reserved_usd ELSE coalesce(cost_usd, reserved_usd) END"
-"""What a call counts with, in dollars."""
+"""Dollars of a call: those it cost, or those that were reserved for it."""
 WITHOUT_CALLS = (
     "FROM proposals WHERE (cost_usd > 0 OR prompt_tokens + completion_tokens > 0) AND origin = '' "
     "AND step NOT IN (SELECT step FROM calls)"
 )
-"""Where what a proposal says it cost counts: not where calls say so, or where another run paid."""
+"""Proposals whose own usage counts: those without calls of this run, and not paid by another run."""
 MADE_HERE = "json_extract(parameters, '$.answer') IS NULL"
-"""Which calls count: replies that were given elsewhere cost nothing here."""
+"""Calls that count: replies that were given elsewhere cost nothing here."""
 _PAGE = 200
 _STORED = (
     "SELECT c.*, p.body AS prompt_body, r.body AS reply_body FROM calls c "
@@ -47,7 +47,7 @@ class Calls:
     Args:
         database: an open store.
         session: returns the number of the open session, or None.
-        changed: is called when what the calls have cost may be another sum.
+        changed: is called when the cost of all calls may have changed.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class Calls:
         return self._first(f"c.step = ? AND c.ordinal = ? AND c.{USABLE} ORDER BY c.number DESC", step, ordinal)
 
     def find(self, key: str, sample: int) -> StoredCall | None:
-        """Return the first call with a usable reply by what was asked, or None."""
+        """Return the first call of a key and a sample with a usable reply, or None."""
         return self._first(f"c.key = ? AND c.sample = ? AND c.{USABLE} ORDER BY c.number", key, sample)
 
     def samples(self, key: str) -> int:
-        """Return how many different samples of a key were begun."""
+        """Return the number of different samples of a key that were begun."""
         return int(self._database.number("SELECT count(DISTINCT sample) FROM calls WHERE key = ?", (key,)))
 
     def begin(self, call: ModelCall) -> int:
-        """Write down what is about to be paid for and return its number."""
+        """Store a call before it is paid for and return its number."""
         origin, now = call.origin, time.time()
         prompt = json.dumps([[message.role, message.text] for message in call.messages])
         self._changed()
@@ -101,7 +101,7 @@ class Calls:
             return checksums.add(self._database, "calls", values)
 
     def end(self, number: int, result: ModelCallResult) -> None:
-        """Write down what came of it.
+        """Store the outcome of a call.
 
         Raises:
             StoreError: the call is not open, or the result says that it still is.
@@ -135,7 +135,7 @@ class Calls:
         return self._first("c.number = ?", number)
 
     def interrupted(self) -> list[Origin]:
-        """Return, by step, where a usable reply came and neither a candidate nor anything else was made of it."""
+        """Return, by step, the origins of usable replies that no candidate and no insight came from."""
         rows = self._database.rows(
             f"SELECT max(number), {_ORIGIN} FROM calls WHERE {USABLE} "  # the other columns are those of the newest
             "AND step NOT IN (SELECT step FROM proposals) GROUP BY step ORDER BY step"

@@ -12,10 +12,10 @@ from evokernel.records.evaluation import Fidelity, Mode, Status
 
 @dataclass(frozen=True, slots=True)
 class IslandRow:
-    """What one island gave."""
+    """Results of one island."""
 
     name: str
-    """Of the island."""
+    """The name of the island."""
     results: int
     """Judged candidates."""
     correct: int
@@ -23,12 +23,12 @@ class IslandRow:
     best: float | None
     """The speed-up of its best; None without one."""
     mode: str
-    """How its best was run."""
+    """The mode in which its best ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateLine:
-    """One candidate with what is known of it now."""
+    """One candidate with its newest verdict."""
 
     candidate: str
     """Its id."""
@@ -53,7 +53,7 @@ class CandidateLine:
     speedup: float | None
     """The speed-up in the search; None where it was not timed."""
     low: float | None
-    """The low end of the interval of that."""
+    """The low end of the interval of that speed-up."""
     seq: int | None
     """The fact that holds its first result; None where it waits for one."""
 
@@ -104,7 +104,7 @@ def results_by_mode(store: Store) -> dict[Mode, int]:
 
 
 def island_rows(store: Store) -> tuple[IslandRow, ...]:
-    """Return what each island gave, by name."""
+    """Return the results of each island, by name."""
     # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
     rows = store.database.rows(
         "SELECT p.island, count(*) AS results, sum(e.status IS 'ok') AS correct, "

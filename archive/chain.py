@@ -1,4 +1,4 @@
-"""The chain of digests over the journal: the digest of each entry covers the one before it and all that it commits.
+"""Chain of digests over the journal: the digest of each entry covers the one before and all facts of the entry.
 
 Digests are hashes as `archive.checksums` makes them, of these tuples:
 
@@ -59,7 +59,7 @@ def append(
     Args:
         database: an open store.
         entry: kind, at, session.
-        facts: returns for the seq of the entry the row of each fact by its table, in the order of `FACTS`.
+        facts: returns for a seq the row of each fact by table, in the order of `FACTS`.
         proposal: the digest of the proposal that the entry ends.
     """
     last, before = database.newest or _newest(database)
@@ -68,7 +68,7 @@ def append(
     digest = _entry_digest(before, row, tuple(rows.items()), proposal)
     database.execute("INSERT INTO journal(seq, kind, at, session, digest) VALUES (?, ?, ?, ?, ?)", (*row, digest))
     for table, values in rows.items():
-        if table != "inbox":  # its row is there before
+        if table != "inbox":  # put in earlier, by another process
             database.execute(_INSERT[table], values)
     database.newest = (seq, digest)
     return seq

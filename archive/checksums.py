@@ -1,7 +1,7 @@
 """Checksums of the rows that are not facts: most of them are updated in place.
 
 A checksum is the first 16 bytes of the SHA-256 of a tuple as `ascii` spells it: the name of the table, then the values
-as SQLite returns them. It shows damage and changes by hand. It is no seal against a forger: there is no secret.
+as SQLite returns them. It shows damage and changes by hand. It does not stop a forger: there is no secret.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ CHECKED = {
     ),
     "remarks": "id, at, session, kind, step, candidate, text, detail",
 }
-"""By table the columns that its checksum is made of, the key first. A later column joins a list only where it is not
-at its default, or old checksums would be wrong."""
+"""Columns of each table's checksum, the key first. A later column joins a list only where it is not at its default, or
+old checksums would be wrong."""
 _SIZE_BYTES = 16
 _PAGE = 500
 
@@ -55,7 +55,7 @@ def add(database: Database, table: str, values: Mapping[str, object]) -> int:
 def change(database: Database, table: str, key: int, changes: str, values: Values) -> None:
     """Update a row and its checksum within the open transaction.
 
-    A row that did not fit its checksum before gets no new one, so that `verify` goes on naming it.
+    A row that did not fit its checksum before gets no new one, so that `verify` still names it.
     """
     fits = _fits(database, table, key)
     database.execute(f"UPDATE {table} SET {changes} WHERE {_key(table)} = ?", (*values, key))

@@ -1,4 +1,4 @@
-"""One SQLite connection: opening it, transactions, and the only place where SQLite's errors become ours."""
+"""One SQLite connection: opening it, transactions, and the translation of SQLite's errors into ours."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ _NAMES = {
 
 
 def translated(error: sqlite3.Error, path: Path) -> StoreError:
-    """Return the error of this package for one of SQLite's: what happened, and what to do."""
+    """Return the error of this package for one of SQLite's, with what happened and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreCorrupt(
@@ -116,14 +116,14 @@ class Database:
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
         self.newest = None
-        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to tell
+        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to report
             self._connection.execute("ROLLBACK")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let every query of the block see one state of the file, whatever others write meanwhile.
 
-        Within another such block it is that one's state.
+        A nested block sees the state of the outer one.
         """
         if self._connection.in_transaction:
             yield
@@ -141,7 +141,7 @@ class Database:
 
 
 class _Transaction:
-    """A block that is all-or-nothing. A class, since a generator would take half as long again as an empty block."""
+    """A block that is all-or-nothing. A class, since a generator takes half as long again as an empty block."""
 
     __slots__ = ("_database",)
 
@@ -181,8 +181,8 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
     try:
         return _checked(path, f"mode={mode}", write=write)
     except sqlite3.Error as error:
-        # A read-only folder has no room for the shared-memory file that reading a log needs; without a log there is
-        # nothing to share.
+        # Reading a log needs a shared-memory file, which cannot be made in a read-only folder. Without a log it is not
+        # needed.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if not write and code in (_NAMES["CANTOPEN"], _NAMES["READONLY"]) and not _has_log(path):
             return _immutable(path)
@@ -190,9 +190,9 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
 
 
 def refuse_unfit(path: Path) -> bool:
-    """Return whether there is a file at the path, after looking for what SQLite would pass over in silence.
+    """Return whether there is a file at the path; refuse what SQLite would accept or delete in silence.
 
-    It takes a log beside an empty or missing file for a left-over, and removes it; for us that log holds results.
+    SQLite removes a log beside an empty or missing file as a left-over; for a store that log holds results.
 
     Raises:
         StoreCorrupt: the file holds a single byte, which SQLite would take for an empty database.
@@ -230,8 +230,8 @@ def _immutable(path: Path) -> Database:
     return found
 
 
-def glance(path: Path) -> Database | None:
-    """Open a file for reading without checking that it is sound; None where that does not work, or it is empty."""
+def open_unchecked(path: Path) -> Database | None:
+    """Open a file for reading without checking that it is sound; None where it is empty or cannot be opened."""
     try:
         if not path.is_file() or not path.stat().st_size:
             return None
@@ -269,7 +269,7 @@ def _opened(path: Path, options: str, *, write: bool) -> Database:
 
 
 def folder_for(path: Path) -> None:
-    """Make the folder a store is to lie in. Raises `StoreError`."""
+    """Make the folder of a store. Raises `StoreError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

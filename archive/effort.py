@@ -1,4 +1,4 @@
-"""Effort of a run: calls, tokens, dollars and device time, by step, operator and model, and what came of them."""
+"""Effort of a run: calls, tokens, dollars and device time, by step, operator and model, and the outcomes."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from archive.store import Store
 from archive.timed_programs import timed_programs
 from evokernel.records.llm import CallStatus
 
-_MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # who answers elsewhere need not say who they are
+_MODEL = "CASE model WHEN '' THEN 'unnamed' ELSE model END"  # an answer from elsewhere need not name its author
 STEP_MODELS = (
     f"SELECT step, {_MODEL} AS model, max(({USABLE}) * 1000000000 + number) FROM calls WHERE ordinal = 0 GROUP BY step"
 )
@@ -18,14 +18,14 @@ STEP_MODELS = (
 
 @dataclass(frozen=True, slots=True)
 class CallCosts:
-    """What calls of models took, in all."""
+    """Totals over calls of models."""
 
     calls: int = 0
     """Calls, failed ones among them."""
     failed: int = 0
     """Calls without a usable reply."""
     open: int = 0
-    """Calls that were never heard of again or are under way."""
+    """Calls under way, or cut off by a kill."""
     tokens: int = 0
     """Tokens of prompts and replies."""
     cost_usd: float = 0.0
@@ -34,23 +34,23 @@ class CallCosts:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcomes:
-    """What steps ended with."""
+    """Counts of the ways in which steps ended."""
 
     results: int = 0
     """Judged candidates."""
     correct: int = 0
     """Right ones among them."""
     insights: int = 0
-    """Words in place of a candidate."""
+    """Steps that left an insight in place of a candidate."""
     barren: int = 0
-    """Nothing to offer, or nobody who answered."""
+    """Steps whose operator had nothing to offer, or whose model did not answer."""
     unusable: int = 0
-    """Replies that could not be used."""
+    """Steps whose reply could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEffort:
-    """What the models of one step took."""
+    """Totals over the calls of models for one step."""
 
     model: str
     """The model that gave the newest usable reply."""
@@ -63,22 +63,22 @@ class StepEffort:
 
 
 def costs_by_operator(store: Store) -> dict[str, CallCosts]:
-    """Return what models cost by the operator that asked them."""
+    """Return the costs of models by the operator that asked them."""
     return _costs(store, "operator", "operator")
 
 
 def costs_by_model(store: Store) -> dict[str, CallCosts]:
-    """Return what models cost by name."""
+    """Return the costs of models by name."""
     return _costs(store, _MODEL, "model")
 
 
 def outcomes_by_operator(store: Store) -> dict[str, StepOutcomes]:
-    """Return what steps ended with by operator."""
+    """Return the outcomes of steps by operator."""
     return _outcomes(store, "p.operator")
 
 
 def outcomes_by_model(store: Store) -> dict[str, StepOutcomes]:
-    """Return what steps ended with by model; an empty name for steps without one."""
+    """Return the outcomes of steps by model; an empty name for steps without one."""
     return _outcomes(store, "coalesce(m.model, p.model)")
 
 
@@ -97,7 +97,7 @@ def _costs(store: Store, of_call: str, of_proposal: str) -> dict[str, CallCosts]
     }
 
 
-_HEARD = f"SELECT DISTINCT step FROM calls WHERE status NOT IN ('{CallStatus.OPEN}', '{CallStatus.FAILED}')"
+_ANSWERED = f"SELECT DISTINCT step FROM calls WHERE status NOT IN ('{CallStatus.OPEN}', '{CallStatus.FAILED}')"
 _USELESS = "(NOT p.exhausted AND (h.step IS NOT NULL OR p.prompt_tokens + p.completion_tokens > 0))"
 
 
@@ -108,7 +108,7 @@ def _outcomes(store: Store, name: str) -> dict[str, StepOutcomes]:
         f"sum({nothing} AND NOT {_USELESS}), sum({nothing} AND {_USELESS}) "
         "FROM results r JOIN proposals p ON p.step = r.step LEFT JOIN evaluations e ON e.seq = r.evaluation "
         f"LEFT JOIN insights i ON i.seq = r.seq LEFT JOIN ({STEP_MODELS}) m ON m.step = p.step "
-        f"LEFT JOIN ({_HEARD}) h ON h.step = p.step GROUP BY 1"
+        f"LEFT JOIN ({_ANSWERED}) h ON h.step = p.step GROUP BY 1"
     )
     return {row[0]: StepOutcomes(*row[1:]) for row in rows}
 
@@ -129,7 +129,7 @@ def best_gains(store: Store) -> dict[str, float]:
 
 
 def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:
-    """Return what models took, by step, for each step that they were called for; with `step`, for that one only."""
+    """Return the effort of models by step, for steps that called them; with `step`, for that one only."""
     where, values = ("", ()) if step is None else ("WHERE c.step = ? ", (step,))
     rows = store.database.rows(
         f"SELECT c.step, m.model, count(*) AS calls, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls c "
@@ -140,12 +140,12 @@ def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]
 
 
 def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
-    """Return the time of an evaluation on the device, in s; all of it where checks and timing were not told apart."""
+    """Return the time of an evaluation on the device, in s; the whole duration without times of checks and timing."""
     return sum(metrics.get(name, 0.0) for name in ("check_s", "time_s")) or duration_s
 
 
 def device_seconds(store: Store) -> float:
-    """Return how long candidates of this run were on the device, in s; what a fork copied took its time elsewhere."""
+    """Return how long candidates of this run were on the device, in s; copies of a fork do not count."""
     rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
     return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
 

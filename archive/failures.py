@@ -1,4 +1,4 @@
-"""What went wrong: failed candidates by stage with examples, and steps that gave none with their reasons."""
+"""Failed candidates by stage, with examples, and steps without a candidate, with their reasons."""
 
 from dataclasses import dataclass
 
@@ -6,36 +6,47 @@ from archive.store import Store
 
 EXAMPLES = 3
 REASONS = 12
-_CUT = 4000  # characters of a text that a query brings; what is shown of it is shorter
+_LIMIT = 4000  # characters of a text that a query returns; callers show less
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One failed candidate and what it was told."""
+    """One failed candidate."""
 
     candidate: str
+    """Its id."""
     operator: str
+    """The operator that proposed it."""
     island: str
+    """The population it was proposed for; `*` for all."""
     feedback: str
+    """The text that the judge gave, cut after 4,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Candidates that failed at one stage with one status; the examples differ in their feedback, newest first."""
+    """Candidates that failed at one stage with one status."""
 
     stage: str
+    """The stage of the cascade."""
     status: str
+    """The status of their evaluations."""
     count: int
+    """How many candidates failed so."""
     examples: tuple[Example, ...]
+    """Some of them with different feedback, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmptySteps:
-    """Why steps of one operator gave no candidate, and how many ended so."""
+    """Steps of one operator without a candidate, for one reason."""
 
     operator: str
+    """The operator that was asked."""
     reason: str
+    """The reason that it gave."""
     count: int
+    """How many steps ended so."""
 
 
 _FAILED = (
@@ -50,7 +61,7 @@ def failures_of(store: Store) -> tuple[Failures, ...]:
     examples = store.database.rows(
         "SELECT stage, status, candidate, operator, island, feedback FROM (SELECT *, row_number() OVER "
         "(PARTITION BY stage, status ORDER BY seq DESC) AS place FROM ("
-        f"SELECT e.stage, e.status, e.candidate, p.operator, p.island, substr(e.feedback, 1, {_CUT}) AS feedback, "
+        f"SELECT e.stage, e.status, e.candidate, p.operator, p.island, substr(e.feedback, 1, {_LIMIT}) AS feedback, "
         f"max(e.seq) AS seq {_FAILED} GROUP BY 1, 2, 6)) WHERE place <= ? ORDER BY seq DESC",
         (EXAMPLES,),
     )
@@ -66,9 +77,9 @@ def failures_of(store: Store) -> tuple[Failures, ...]:
 
 
 def nothing_of(store: Store) -> tuple[EmptySteps, ...]:
-    """Return why steps gave neither a candidate nor words that were kept, the most frequent reasons first."""
+    """Return the reasons of steps with neither a candidate nor an insight, the most frequent first."""
     rows = store.database.rows(
-        f"SELECT p.operator, substr(p.rationale, 1, {_CUT}) AS reason, count(*) AS count FROM results r "
+        f"SELECT p.operator, substr(p.rationale, 1, {_LIMIT}) AS reason, count(*) AS count FROM results r "
         "JOIN proposals p ON p.step = r.step WHERE r.evaluation IS NULL AND r.seq NOT IN (SELECT seq FROM insights) "
         "GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?",
         (REASONS,),

@@ -1,4 +1,4 @@
-"""Whether the files of an open store are still where others look for them, and saving what is in them if not."""
+"""Guard of the files of an open store: it notices a removed file and saves the content elsewhere."""
 
 import os
 import sqlite3
@@ -9,14 +9,14 @@ from archive.database import Database
 from evokernel.errors import StoreError
 
 SUFFIXES = ("", "-wal", "-shm")
-"""What a store in use consists of, after the name of its file."""
+"""Endings of the files of a store in use, after the name of the store."""
 
 
 class FileGuard:
-    """Remembers which files a store was opened with.
+    """The files that a store was opened with.
 
-    Whoever removes or replaces one of them takes nothing from a process that has it open: that one goes on writing
-    to a file without a name, which is gone when the process ends.
+    A process that has a removed or replaced file open goes on writing to it. Such a file has no name, and its content
+    is gone when the process ends.
     """
 
     __slots__ = ("_database", "_lost", "_seen")

@@ -1,4 +1,4 @@
-"""A run followed fact by fact, by a few columns of each: cheap enough to be asked again and again while it goes on."""
+"""Incremental reading of a run: facts by a few columns of each, cheap enough to repeat during the run."""
 
 import heapq
 import json
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FollowedResult:
-    """A judged result that a follower has come upon."""
+    """A judged result that a follower has read."""
 
     result: JudgedResult
     """The result."""
     change: LeaderChange | None
-    """The change of the leader that it made; None where it took no lead."""
+    """The change of the leader by that result; None where it did not take the lead."""
 
 
 class RunFollower:
-    """The account of a run, brought up to date by `advance`, which reads only what is new since the last time."""
+    """The account of a run; `advance` brings it up to date and reads only new facts."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -73,7 +73,7 @@ class RunFollower:
 
 
 class LeadingEvaluation:
-    """The evaluation by which a kernel leads, read anew when another one leads."""
+    """The evaluation of the leading kernel, read again when the leader changes."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -89,7 +89,7 @@ class LeadingEvaluation:
         return self._known
 
     def floor_share(self, lead: LeaderChange | None) -> float | None:
-        """Return the share of the device's physical limit that a leader reaches, where that is known."""
+        """Return the share of the device's physical limit that a leader reaches; None where it is not known."""
         leading = self.of(lead)
         return floor_share(leading.timings) if leading else None
 
@@ -132,17 +132,17 @@ _BANS = (
 def evaluated_candidates(database: Database) -> Iterator[JudgedResult]:
     """Yield every evaluation that counts, in the order of seq, as if a step had ended with it."""
     verdicts = _verdicts_of(database)
-    rows = (row for row in database.rows(_EACH) if _ours(row, verdicts))
+    rows = (row for row in database.rows(_EACH) if _is_own(row, verdicts))
     return (_judged(row, verdicts) for row in rows if not _outdated(row, verdicts))
 
 
 def _facts(database: Database, span: tuple[int, int], verdicts: VerdictFilter) -> Iterator[AccountFact]:
     """Yield the facts that an account takes in, in the order of seq."""
-    results = ((row["seq"], _judged(row, verdicts)) for row in database.rows(_RESULTS, span) if _ours(row, verdicts))
+    results = ((row["seq"], _judged(row, verdicts)) for row in database.rows(_RESULTS, span) if _is_own(row, verdicts))
     measured = (
         (row["seq"], _measured(row))
         for row in database.rows(_REMEASURED, span)
-        if _ours(row, verdicts) and not _outdated(row, verdicts)
+        if _is_own(row, verdicts) and not _outdated(row, verdicts)
     )
     empty = ((row["seq"], EndedStep(row["island"])) for row in database.rows(_WITHOUT_CANDIDATE, span))
     bans = ((row["seq"], BannedProgram(row["program_hash"])) for row in database.rows(_BANS, span))
@@ -157,10 +157,11 @@ def _verdicts_of(database: Database) -> VerdictFilter:
     return VerdictFilter(identity.task_hash, identity.device, identity.evaluator_version)
 
 
-def _ours(row: Any, verdicts: VerdictFilter) -> bool:
+def _is_own(row: Any, verdicts: VerdictFilter) -> bool:
     """Say whether an evaluation is of this run's task and device.
 
-    Where the store names the evaluator whose verdicts count, another text of the task is outdated, not foreign.
+    Where the store names the evaluator whose verdicts count, a verdict on another text of the task is outdated, not
+    foreign.
     """
     origin = bool(row["origin"]) or not verdicts.version
     return not verdicts.is_foreign(origin=origin, task_hash=row["task_hash"], device=row["device"])

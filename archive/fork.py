@@ -1,4 +1,4 @@
-"""Forking: a candidate and all it came from, with their origin, become the beginning of a new store."""
+"""Forking: a candidate and its ancestors, with their origin, become the beginning of a new store."""
 
 import sqlite3
 import time
@@ -19,10 +19,10 @@ from evokernel.errors import StoreCorrupt, StoreError
 def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
     """Copy a candidate and its ancestors, with their evaluations, into a new store; return how many candidates.
 
-    In the new store their steps and seqs count from 1, their order stays, and `origin` names the run and the step (or
+    In the new store their steps and seqs count from 1 and their order stays. `origin` names the run and the step (or
     seq) they come from. Evaluations under the key of the new run are used again; others are history only. Seconds
-    and dollars spent on them do not count there. Calls of models and insights stay behind: a copied proposal keeps
-    what it says it cost, and names no insights. The task, seed and device of the new run are still open.
+    and dollars spent on them do not count there. Calls of models and insights are not copied: a copied proposal keeps
+    its own usage and names no insights. The task, seed and device of the new run are still open.
 
     Args:
         source: the store to copy from; only read, also while an engine writes it.
@@ -51,7 +51,7 @@ def fork(source: Path | str, target: Path | str, *, candidate: str) -> int:
 
 
 class _Copy:
-    """The copying of one family within an open transaction of an empty store."""
+    """The copy of one family within an open transaction of an empty store."""
 
     def __init__(self, old: Database, new: Database, family: set[str]) -> None:
         self._old, self._new = old, new
@@ -70,7 +70,7 @@ class _Copy:
         self._seqs = sorted(self._evaluations.keys() | self._results.keys())
 
     def all(self) -> None:
-        """Copy candidates, proposals, edges and facts; what has no result yet gets a lease."""
+        """Copy candidates, proposals, edges and facts; a proposal without a result gets a lease."""
         for row in self._family:
             self._candidate(row)
         for row in self._family:
@@ -127,10 +127,10 @@ class _Copy:
             self._new.execute("INSERT INTO results VALUES (?, ?, ?)", values)
 
     def _member(self, evaluation: sqlite3.Row) -> str:
-        """Return who of the family an evaluation is of: it may have been made for a twin that stays behind."""
-        twins = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
+        """Return the family member of an evaluation, which may have been made for a duplicate outside the family."""
+        same_program = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
         named = str(evaluation["candidate"])
-        return named if named in twins else twins[0]
+        return named if named in same_program else same_program[0]
 
     def _insert(self, table: str, row: sqlite3.Row, **changed: object) -> None:
         values = {**{name: row[name] for name in row.keys()}, **changed}  # noqa: SIM118

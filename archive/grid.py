@@ -1,4 +1,4 @@
-"""One elite per cell of measured behaviour (MAP-Elites, Mouret and Clune 2015)."""
+"""Grid archive: one elite per cell of measured behaviour (MAP-Elites, Mouret and Clune 2015)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ def niche_of(descriptor: Mapping[str, float], axes: Mapping[str, Sequence[float]
 
 
 class GridArchive:
-    """Keeps the best elite of each niche; a niche is a tuple of bin numbers over descriptor axes.
+    """Archive of the best elite of each niche; a niche is a tuple of bin numbers over descriptor axes.
 
     Args:
         axes: by descriptor name, the ascending lower edges of the second and later bins. A descriptor that an elite

@@ -1,4 +1,4 @@
-"""What people have told the search: hints that were handed in."""
+"""Hints of people to the models of a run."""
 
 import json
 from dataclasses import dataclass
@@ -9,12 +9,16 @@ from evokernel.records.candidate import EVERYWHERE
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something a person said, at a seq, for one island or for all (`*`)."""
+    """A hint that was handed in."""
 
     seq: int
+    """The fact by which the engine took it in."""
     author: str
+    """The person or program that wrote it."""
     island: str
+    """The island that it is for; `*` for all."""
     text: str
+    """Its words."""
 
 
 def hints_in_force(store: Store, *, until: int | None = None, island: str | None = None) -> tuple[Hint, ...]:

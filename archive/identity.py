@@ -1,4 +1,4 @@
-"""What a store is the record of: written by the first session, compared by every later one."""
+"""Identity of a run: written by the first session, compared by every later one."""
 
 import json
 import time
@@ -18,32 +18,39 @@ from evokernel.records.evaluation import EvaluationKey
 _FIXED = ("task", "task_hash", "seed", "language", "device")
 _NOTED = ("environment", "evokernel_version")
 JUDGED_BY = "judged_by"
-"""The value of a run that names the version of the evaluator, and the task hash, whose verdicts count; absent: any."""
+"""The value of a run that names the evaluator version and the task hash whose verdicts count; absent: any."""
 _MEANT = {"task_hash": " (the task's reference, workloads, tolerances or baselines, or how it is evaluated)"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """What makes two sessions parts of one run.
+    """The properties by which two sessions belong to one run.
 
-    `task`, `task_hash`, `seed`, `language` and `device` must stay equal. `task_spec` holds what went into the task
-    hash as JSON values, so that a mismatch can name the field. A changed `environment` or `evokernel_version` is
-    noted as a config edit (evaluations made under the old one are not used again, their keys differ).
-    `evaluator_version` is that of the evaluations which count, "" for any: those of others are of another scale.
+    A changed `environment` or `evokernel_version` is noted as a config edit; evaluations under the old one are not used
+    again, since their keys differ. The other fields must stay equal.
     """
 
     task: str
+    """The name of the task."""
     task_hash: str
+    """The hash of its specification."""
     seed: int
+    """The seed of all random streams."""
     language: str
+    """The language of the candidates."""
     device: str
+    """The device that kernels are timed on."""
     environment: str
+    """The hash of toolchain and machine."""
     evokernel_version: str
+    """The release that opened the session."""
     task_spec: Mapping[str, Any]
+    """JSON values behind the task hash, so that a mismatch can name the field."""
     evaluator_version: str = ""
+    """The version whose evaluations count; empty for any. Others are on another scale."""
 
     def counts(self, key: EvaluationKey) -> bool:
-        """Whether an evaluation says something of this run: not one from another task, device or evaluator."""
+        """Say whether an evaluation is of this run's task, device and evaluator."""
         return (
             (key.task_hash, key.device) == (self.task_hash, self.device)
             and self.evaluator_version in ("", key.evaluator_version)
@@ -51,7 +58,7 @@ class RunIdentity:
 
     @property
     def here(self) -> tuple[str, str]:
-        """Task and device: an evaluation with others, which a fork brought along, says nothing of this run."""
+        """Task and device: an evaluation with others, which a fork brought along, does not count in this run."""
         return self.task_hash, self.device
 
 
@@ -72,7 +79,7 @@ def write_meta(database: Database, key: str, value: str) -> None:
 
 
 def read_identity(database: Database) -> RunIdentity | None:
-    """Return what the store is the record of, or None before the first session."""
+    """Return the identity in the store, or None before the first session."""
     text = read_meta(database, "identity")
     if text is None:
         return None
@@ -80,7 +87,7 @@ def read_identity(database: Database) -> RunIdentity | None:
 
 
 def begin_run(database: Database, identity: RunIdentity, *, session: int | None, earlier: Collection[str] = ()) -> None:
-    """Write the identity of a new run, or compare it with the one the store has.
+    """Write the identity of a new run, or compare it with the stored one.
 
     A task hash among the `earlier` ones is of the same task.
 

@@ -1,4 +1,4 @@
-"""The inbox: what people and other processes hand to a running engine, without its lock."""
+"""Inbox: entries from people and other processes for a running engine, without its lock."""
 
 import json
 import sqlite3
@@ -28,7 +28,7 @@ def put(path: Path, kind: str, payload: Any, *, author: str) -> int:
         text = json.dumps(payload)
     except (TypeError, ValueError) as error:
         raise StoreError(f"an inbox entry must be made of JSON values: {error}") from error
-    schema.look_first(path)
+    schema.refuse_unusable(path)
     database = connect(path, write=True)
     try:
         _refuse_other_schema(database)
@@ -49,7 +49,10 @@ def _refuse_other_schema(database: Database) -> None:
 
 
 def waiting(database: Database, *kinds: str) -> list[InboxEntry]:
-    """Return what no engine has taken in yet, oldest first, of some kinds or of all; seq 0, and at its putting in."""
+    """Return the entries that no engine has taken in yet, oldest first, of some kinds or of all.
+
+    Their seq is 0, and `at` is the time at which they were put in.
+    """
     rows = database.rows("SELECT * FROM inbox WHERE taken_seq IS NULL ORDER BY id")
     return [inbox_entry(row, seq=0, at=row["created"]) for row in rows if not kinds or row["kind"] in kinds]
 
@@ -67,7 +70,7 @@ def answer_digests(database: Database) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class HandedInSource:
-    """A source that somebody handed in."""
+    """A source that was handed in."""
 
     source: str
     """Its text."""
@@ -87,7 +90,7 @@ def handed_in_sources(database: Database) -> list[HandedInSource]:
 
 
 def take(database: Database, *, session: int | None) -> list[InboxEntry]:
-    """Take in what waits, oldest first, each entry as a fact of its own."""
+    """Take in the waiting entries, oldest first, each as a fact of its own."""
     if database.row("SELECT 1 FROM inbox WHERE taken_seq IS NULL LIMIT 1") is None:
         return []
     found = []

@@ -1,6 +1,6 @@
 """Insights: words of a model that a step left in place of a candidate. Each is a fact with a seq of its own.
 
-Others may hand insights in: such a one is an entry of the inbox, and goes by the seq that it was taken in at.
+An insight from elsewhere is an entry of the inbox; its seq is the one at which it was taken in.
 """
 
 import json
@@ -53,7 +53,7 @@ def refuse_unknown(database: Database, step: int, seqs: tuple[int, ...]) -> None
 
 
 def find(database: Database, seq: int) -> Insight | None:
-    """Return the insight with a seq, or None; from the inbox only what can be read."""
+    """Return the insight with a seq, or None; None also for an unreadable one of the inbox."""
     row = database.row(f"SELECT {COLUMNS} FROM {_TABLES} WHERE i.seq = ?", (seq,))
     if row is not None:
         return insight_of(row)

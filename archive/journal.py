@@ -1,4 +1,4 @@
-"""The journal as typed facts, in the order they were committed: what a resumed run replays."""
+"""Journal as typed facts, in the order of commit: a resumed run replays them."""
 
 import json
 import sqlite3
@@ -29,32 +29,44 @@ _PAGE = 500
 
 
 class EntryKind(StrEnum):
-    """What a journal entry is about."""
+    """Kind of a journal entry."""
 
     RESULT = "result"
+    """A proposal got its evaluation."""
     BARREN = "barren"
+    """A step ended without a candidate and without an insight."""
     INSIGHT = "insight"
+    """A step ended with an insight."""
     EVALUATION = "evaluation"
+    """A known candidate was evaluated once more."""
     INBOX = "inbox"
+    """The engine took an entry of the inbox in."""
     CONFIG_EDIT = "config_edit"
+    """A setting changed between sessions."""
     STOP = "stop"
+    """A session ended in an orderly way."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultEntry:
-    """A proposal got its evaluation. `evaluation_seq` differs from `seq` where a stored evaluation was reused.
-
-    `origin` is empty, or names run and step in another store that a fork copied this from.
-    """
+    """A proposal with its evaluation."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     proposal: Proposal
+    """The proposal of the step."""
     program_hash: str
+    """The hash of the program without comments and layout."""
     skeleton: str
+    """The hash of the source with the values of its tunables masked."""
     evaluation: Evaluation
+    """Its verdict."""
     evaluation_seq: int
+    """The fact that brought the evaluation in; not `seq` where a stored one was reused."""
     origin: str
+    """Run and step in the store that a fork copied it from; empty for an own result."""
 
     @property
     def step(self) -> int:
@@ -63,7 +75,7 @@ class ResultEntry:
 
     @property
     def reused(self) -> bool:
-        """Whether the evaluation was there already."""
+        """Say whether a stored evaluation was used again."""
         return self.evaluation_seq != self.seq
 
     def elite(self) -> Elite:
@@ -77,11 +89,14 @@ class ResultEntry:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStep:
-    """A step ended without a proposal and without an insight."""
+    """A step without a proposal and without an insight."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     no_candidate: NoCandidate
+    """The reason, the parents and the cost."""
 
     @property
     def step(self) -> int:
@@ -91,12 +106,16 @@ class EmptyStep:
 
 @dataclass(frozen=True, slots=True)
 class InsightEntry:
-    """A step ended with an insight in place of a proposal. `no_candidate` says how it came about."""
+    """A step with an insight in place of a proposal."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     no_candidate: NoCandidate
+    """Operator, parents and cost of the step."""
     insight: Insight
+    """The words that were kept."""
 
     @property
     def step(self) -> int:
@@ -106,45 +125,64 @@ class InsightEntry:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationEntry:
-    """A candidate was evaluated once more, outside any step: a confirmation, or the final one."""
+    """A further evaluation of a candidate, outside any step: a confirmation, or the final one."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     evaluation: Evaluation
+    """The verdict."""
     origin: str
+    """Run and seq in the store that a fork copied it from; empty for an own one."""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
-    """Something a person or another process put in was taken by the engine. `created` is the time of putting in."""
+    """An entry of the inbox that the engine took in."""
 
     seq: int
+    """The number of the fact; 0 while the entry waits."""
     at: float
+    """The time of commit, in s since 1970."""
     id: int
+    """The number of the entry in the inbox."""
     kind: str
+    """Its kind, such as `hint`."""
     payload: Any
+    """Its content, as JSON values."""
     author: str
+    """The person or program that put it in."""
     created: float
+    """The time at which it was put in, in s since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting changed between sessions."""
+    """A setting that changed between sessions."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     key: str
+    """The setting, dotted."""
     old: Any
+    """The value before; None where it was absent."""
     new: Any
+    """The value from now on; None where it is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopEntry:
-    """A session ended in an orderly way."""
+    """The orderly end of a session."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     reason: str
+    """The reason to stop."""
 
 
 Fact = ResultEntry | EmptyStep | InsightEntry | EvaluationEntry | InboxEntry | ConfigEntry | StopEntry
@@ -153,7 +191,7 @@ _Reader = Callable[[Database, _Times, int, int], list[Fact]]
 
 
 def read_facts(database: Database, after: int) -> Iterator[Fact]:
-    """Yield every fact with a seq above `after`, a page at a time, so that nothing is held open between pages.
+    """Yield every fact with a seq above `after`, a page at a time: no cursor stays open between pages.
 
     Raises:
         StoreCorrupt: a journal entry without its content.
@@ -196,7 +234,7 @@ def _results(database: Database, times: _Times, first: int, last: int) -> list[F
 
 
 def _results_where(database: Database, times: _Times, named: str, span: tuple[int, ...]) -> list[Fact]:
-    """Return what became of the steps whose results have seqs that are `named`, an end of an SQL condition."""
+    """Return the facts of steps whose results have seqs that are `named`, the end of an SQL condition."""
     evaluations = {
         row["seq"]: evaluation_of(row)
         for row in database.rows(

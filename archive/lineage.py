@@ -1,4 +1,4 @@
-"""Who came from whom. A candidate's lineage is that of the proposal that brought it in, so the graph has no cycles."""
+"""Lineage of candidates. It is that of the proposal that brought a candidate in, so the graph has no cycles."""
 
 import math
 from typing import TYPE_CHECKING

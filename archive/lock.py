@@ -1,4 +1,4 @@
-"""The lock of the one engine that writes a store; the kernel lets go of it when the engine dies, however it dies."""
+"""Lock of the one engine that writes a store; the operating system releases it when the engine dies."""
 
 import fcntl
 import os
@@ -12,9 +12,9 @@ _held: "weakref.WeakSet[EngineLock]" = weakref.WeakSet()
 
 
 class EngineLock:
-    """An exclusive flock on `<store>.lock`, which also names the holder for people.
+    """An exclusive flock on `<store>.lock`, a file that also names its holder.
 
-    The file is never removed: unlinking a lock file lets two processes hold two files of one name.
+    The file is never removed: after an unlink two processes could hold two files of one name.
     """
 
     __slots__ = ("__weakref__", "_file", "_store", "path")
@@ -33,7 +33,7 @@ class EngineLock:
         _held.add(self)
 
     def keep(self) -> None:
-        """Take the lock anew where its file was removed or replaced, so that other engines go on finding it.
+        """Take the lock again where its file was removed or replaced, so that other engines still find it.
 
         Raises:
             StoreLocked: another engine was quicker.
@@ -75,7 +75,7 @@ class EngineLock:
             ) from error
 
     def release(self) -> None:
-        """Let go of the lock; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -90,11 +90,11 @@ def _is_at(path: Path, file: int) -> bool:
         raise StoreError(f"cannot look at {path}: {error.strerror}") from error
 
 
-def _drop_in_child() -> None:
+def _close_in_child() -> None:
     # A forked child shares the lock: an orphan that outlives a killed engine would keep the store locked.
     for lock in list(_held):
         with suppress(OSError):
             lock.release()
 
 
-os.register_at_fork(after_in_child=_drop_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,6 +1,6 @@
-"""The shape of the file, as numbered steps. A step that has been released is never edited: add another.
+"""Migrations of the file, as numbered steps. A released step is never edited: add another.
 
-The version of a file is how many steps it has had.
+The version of a file is the number of steps that it has had.
 """
 
 from collections.abc import Callable
@@ -112,7 +112,7 @@ CREATE INDEX proposals_usage ON proposals(step, prompt_tokens, completion_tokens
 
 
 def v2_models(database: Database) -> None:
-    """Make room for calls of models and for the words of theirs that are kept."""
+    """Add tables for calls of models and for their insights."""
     _run(database, _MODELS)
 
 
@@ -124,7 +124,7 @@ CREATE TABLE images(
 
 
 def v3_images(database: Database) -> None:
-    """Make room for an image of the state, which may be dropped at any time."""
+    """Add a table for snapshots of the state, which may be dropped at any time."""
     _run(database, _IMAGES)
 
 
@@ -146,7 +146,7 @@ CREATE TABLE remarks(
 
 
 def v4_digests(database: Database) -> None:
-    """Make room for remarks and digests, and write the digests of all rows that are there."""
+    """Add remarks and digests, and write the digests of all present rows."""
     _run(database, _DIGESTS)
     chain.sign_all(database)
     checksums.sign_all(database)

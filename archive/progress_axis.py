@@ -1,4 +1,4 @@
-"""How far a run had come at each fact: in evaluations, in hours of searching, in dollars for models."""
+"""Progress of a run at each fact: in evaluations, in hours of searching, in dollars for models."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ BYS: tuple[By, ...] = get_args(By)
 
 
 class ProgressAxis:
-    """The way a run has come, by seq. Reads the store once; pauses between sessions do not count."""
+    """Progress by seq. It reads the store once; pauses between sessions do not count."""
 
     def __init__(self, store: Store) -> None:
         self._evaluations = [row[0] for row in store.database.rows(_EVALUATIONS)]
@@ -30,10 +30,10 @@ class ProgressAxis:
         self._paid_usd = [0.0, *accumulate(cost for _, cost in paid)]
 
     def at(self, seq: int, by: By) -> float:
-        """Return how far the run was when a fact came.
+        """Return the progress of the run at a fact.
 
         Raises:
-            StoreError: there is no such fact, or nothing is measured by such a name.
+            StoreError: there is no such fact, or no measure of that name.
         """
         if by not in BYS:
             raise StoreError(f"progress is measured by {', '.join(BYS)}, not by {by!r}")
@@ -47,12 +47,12 @@ class ProgressAxis:
         return self._seconds(at, session) / 3600
 
     def all(self, seqs: Sequence[int], by: By) -> list[float]:
-        """Return how far the run was at each of several facts. Raises `StoreError`."""
+        """Return the progress of the run at each of several facts. Raises `StoreError`."""
         return [self.at(seq, by) for seq in seqs]
 
     def _seconds(self, at: float, session: int | None) -> float:
         if session not in self._sessions:
-            return 0.0  # what a fork brought along cost nothing here
+            return 0.0  # copies of a fork cost nothing here
         started, lasted, before = self._sessions[session]
         return float(before + min(max(at - started, 0.0), lasted))
 

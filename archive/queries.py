@@ -1,4 +1,4 @@
-"""Reading single things: candidates, proposals, evaluations, work in flight."""
+"""Queries for single things: candidates, proposals, evaluations, work in flight."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def candidate(database: Database, name: str) -> StoredCandidate:
 
 
 def unchanged_since(database: Database, seq: int) -> bool:
-    """Whether nothing that a replay would take in has come after a fact: ends of sessions and edits change no state."""
+    """Say whether no fact after a seq changes the state: ends of sessions and edits do not."""
     sql = f"SELECT count(*) FROM journal WHERE seq > ? AND kind NOT IN ('{EntryKind.STOP}', '{EntryKind.CONFIG_EDIT}')"
     return not database.number(sql, (seq,))
 
@@ -74,10 +74,10 @@ def siblings(database: Database, skeleton: str) -> list[StoredCandidate]:
 
 
 def find_evaluation(database: Database, key: EvaluationKey) -> StoredEvaluation | None:
-    """Return the newest evaluation with an equal key, or None; faults of our own are never used again."""
+    """Return the newest evaluation with an equal key, or None; our own faults are never used again."""
     sql = "SELECT max(seq) FROM evaluations WHERE program_hash = ? AND key_digest = ? AND status <> ?"
     seq = database.number(sql, (key.program_hash, key.digest, Status.HARNESS_ERROR.value))
-    if not seq:  # so it is for every new program, and asking for all columns takes twice as long
+    if not seq:  # true of every new program, and selecting all columns takes twice as long
         return None
     row = database.row(f"{_EVALUATIONS} WHERE e.seq = ?", (seq,))
     found = None if row is None else stored_evaluation(row)
@@ -120,7 +120,7 @@ def evaluations_of(database: Database, program_hash: str) -> list[StoredEvaluati
 
 
 def judged_by_another(database: Database, *, task_hash: str, device: str, version: str) -> bool:
-    """Whether a right result on a device comes from another version of the evaluator or another text of the task."""
+    """Say whether a right result on a device comes from another evaluator version or another text of the task."""
     sql = (
         "SELECT 1 FROM results r JOIN evaluations e ON e.seq = r.evaluation WHERE e.device = ? AND e.status = ? "
         "AND (e.evaluator_version <> ? OR (e.task_hash <> ? AND e.origin = '')) LIMIT 1"
@@ -129,7 +129,7 @@ def judged_by_another(database: Database, *, task_hash: str, device: str, versio
 
 
 def judged_again(database: Database, *, task_hash: str, device: str, version: str) -> dict[str, Evaluation]:
-    """Return, by program, what an evaluator found when it judged kernels of an earlier one again."""
+    """Return, by program, the verdicts of an evaluator on kernels that an earlier one had judged."""
     rows = database.rows(
         f"{_EVALUATIONS} WHERE j.kind = ? AND e.budget = ? AND e.task_hash = ? AND e.device = ? "
         "AND e.evaluator_version = ? AND e.status <> ? ORDER BY e.seq",
@@ -162,7 +162,7 @@ def _proposals(database: Database, where: str, values: tuple[object, ...], *, or
 
 
 def next_step(database: Database) -> int:
-    """Return the step after the highest that has a proposal, or ended without one, or for which a model was called."""
+    """Return the step after the highest that has a proposal, ended without one, or called a model."""
     called = int(database.number("SELECT max(step) + 1 FROM calls"))
     return max(FIRST_STEP, called, _after_proposals(database))
 
@@ -172,7 +172,7 @@ def _after_proposals(database: Database) -> int:
 
 
 def missing_steps(database: Database) -> list[int]:
-    """Return the steps below `next_step` that were asked for and never came: to be asked again, or taken up again."""
+    """Return the steps below `next_step` that were asked for and have neither a proposal nor an end."""
     gaps = database.rows(
         "SELECT before + 1 AS first, step AS beyond FROM (SELECT step, lag(step, 1, ?) OVER (ORDER BY step) AS before "
         "FROM proposals WHERE step >= ?) WHERE step > before + 1",

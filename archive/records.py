@@ -1,4 +1,4 @@
-"""Rows to records and back, in one place. Nothing else knows how a record lies in the file."""
+"""Conversion of rows to records and back. No other module knows the columns of a record."""
 
 import json
 import math
@@ -44,46 +44,61 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)  # `json.dum
 
 @dataclass(frozen=True, slots=True)
 class StoredEvaluation:
-    """An evaluation with the fact that brought it in; `origin` names run and seq for one that a fork copied."""
+    """An evaluation with the fact that brought it in."""
 
     seq: int
+    """The number of the fact."""
     evaluation: Evaluation
+    """The verdict."""
     at: float
+    """The time of commit, in s since 1970."""
     origin: str
+    """Run and seq in the store that a fork copied it from; empty for an own one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCandidate:
-    """A candidate with its hashes, the step that first proposed it, and for a forked one its run and step there."""
+    """A candidate with its hashes and its first step."""
 
     candidate: Candidate
+    """Language and source."""
     program_hash: str
+    """The hash of the program without comments and layout."""
     skeleton: str
+    """The hash of the source with the values of its tunables masked."""
     born: int
+    """The step that first proposed it."""
     origin: str
+    """Run and step in the store that a fork copied it from; empty for an own one."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoCandidate:
-    """A step whose operator had no candidate to offer: why, for which parents, and what finding out has cost.
-
-    `exhausted`: asking it for these parents again is of no use. It is not where a reply could not be used.
-    """
+    """A step whose operator had no candidate to offer."""
 
     step: int
+    """The number of the step."""
     operator: str
+    """The operator that was asked."""
     island: str
+    """The population it was asked for; `*` for all."""
     asked_seq: int
+    """The newest fact when it was asked."""
     reason: str = ""
+    """Its reason; empty for a rule with nothing left."""
     parents: tuple[str, ...] = ()
+    """Ids of the parents that it was given."""
     inspirations: tuple[str, ...] = ()
+    """Ids of further candidates that it saw."""
     usage: Usage = field(default_factory=Usage)
+    """Its cost."""
     exhausted: bool = True
+    """True where asking again for these parents is useless; False where a reply was unusable."""
 
 
 def to_json(value: Any) -> str:
     """Return compact JSON. Raises `ValueError` for numbers that JSON has no spelling for."""
-    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder takes its time
+    return _ENCODER.encode(value) if value != {} else "{}"  # most panels are empty, and the encoder is slow
 
 
 def _number(value: float) -> float | str:
@@ -176,7 +191,7 @@ def _floats(text: str) -> dict[str, float]:
 
 
 def read(row: sqlite3.Row, make: Callable[[sqlite3.Row], T], what: str) -> T:
-    """Return what is made of a row. Raises `StoreCorrupt`, which names it, where the row cannot be what it is."""
+    """Return the record that `make` builds from a row. Raises `StoreCorrupt` with `what` for an impossible row."""
     try:
         return make(row)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -247,7 +262,7 @@ def usage_of(row: sqlite3.Row) -> Usage:
 
 
 def proposal_row(proposal: Proposal, *, at: float) -> tuple[object, ...]:
-    """Return the values of `PROPOSAL_COLUMNS`. A predicted speed-up that is no number is stored as none."""
+    """Return the values of `PROPOSAL_COLUMNS`. A predicted speed-up that is not a number is stored as NULL."""
     return (
         proposal.step,
         proposal.candidate.id,

@@ -1,4 +1,4 @@
-"""Remarks in a store. A remark is no fact: it has no seq, and a replay never reads it."""
+"""Remarks in a store. A remark is not a fact: it has no seq, and a replay never reads it."""
 
 import json
 import sqlite3

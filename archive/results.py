@@ -1,4 +1,4 @@
-"""A result on its way into the store."""
+"""Commit of a result, with the fact that it becomes."""
 
 from archive.journal import ResultEntry
 from archive.queries import time_of

@@ -1,16 +1,16 @@
-"""The version of a store's file: recognising a store, bringing an old one up to date, refusing a newer one."""
+"""Schema version of a store's file: recognition, upgrade of an old file, refusal of a newer one."""
 
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from archive.database import Database, glance
+from archive.database import Database, open_unchecked
 from archive.migrations import STEPS, Step
 from evokernel.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 APPLICATION_ID = 0x65766B31  # "evk1" in the header of the file, where `file` and SQLite look for it
 VERSION = len(STEPS)
-_WHAT_IT_IS = (
+_APPLICATION_AND_VERSION = (
     "SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), "
     "(SELECT count(*) FROM sqlite_master)"
 )
@@ -22,7 +22,7 @@ def version_of(database: Database) -> int:
     Raises:
         StoreCorrupt: the file is an SQLite database of something else.
     """
-    found = database.row(_WHAT_IT_IS)  # one look: another process may be making the file
+    found = database.row(_APPLICATION_AND_VERSION)  # one query: another process may be making the file
     version, application, tables = (0, 0, 0) if found is None else (int(each) for each in found)
     if application == APPLICATION_ID or (version, application, tables) == (0, 0, 0):
         return version
@@ -40,16 +40,16 @@ def refuse_newer(database: Database, version: int, known: int = VERSION) -> None
         )
 
 
-def look_first(path: Path) -> None:
-    """Refuse a newer store or somebody else's database before it is opened for writing.
+def refuse_unusable(path: Path) -> None:
+    """Refuse a newer store or a foreign database before it is opened for writing.
 
-    The last one to close a file it may write folds the log into it, and of these files nothing is ours to change.
+    The last process to close a writable file folds the log into it, and these files must not change.
 
     Raises:
         SchemaTooNew: a later release wrote it.
         StoreCorrupt: it is an SQLite database of something else.
     """
-    database = glance(path)
+    database = open_unchecked(path)
     if database is None:
         return
     try:
@@ -57,7 +57,7 @@ def look_first(path: Path) -> None:
     except (SchemaTooNew, StoreCorrupt):
         raise
     except StoreError:
-        return  # opening it for writing says better what is wrong
+        return  # opening it for writing gives a better error
     finally:
         database.close()
 
@@ -80,7 +80,7 @@ def upgrade(database: Database, steps: Sequence[Step] = STEPS) -> None:
     if version == len(steps):
         return
     with database.transaction():
-        for step in steps[version_of(database) :]:  # looked up again: another process may have done it meanwhile
+        for step in steps[version_of(database) :]:  # read again: another process may have upgraded the file
             step(database)
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {len(steps)}")

@@ -1,4 +1,4 @@
-"""Sessions and what they spend: budgets count over all of them, also over those that were killed."""
+"""Sessions and their costs: budgets count over all of them, also over killed ones."""
 
 import os
 import socket
@@ -13,26 +13,29 @@ from evokernel.records.llm import Spending
 
 @dataclass(frozen=True, slots=True)
 class SpentBudget:
-    """What a run has used so far, over all sessions. What a fork brought along costs nothing here.
-
-    `tokens`, `calls` and `cost_usd` are those of models; a call without a result counts with what was reserved for it.
-    """
+    """Resources that a run has used over all sessions. Copies of a fork cost nothing here."""
 
     seconds: float
+    """The length of all sessions."""
     cost_usd: float
+    """Dollars for models; an open call counts with its reservation."""
     evaluations: int
+    """Evaluations, further ones of a candidate included."""
     steps: int
+    """Steps that ended."""
     tokens: int = 0
+    """Tokens of models; an open call counts with its reservation."""
     calls: int = 0
+    """Calls of models."""
 
     @property
     def models(self) -> Spending:
-        """What models have cost."""
+        """Return the costs of models."""
         return Spending(self.calls, self.tokens, self.cost_usd)
 
 
 def start(database: Database) -> int:
-    """Open a session, hand it the leases that others left, and return its number."""
+    """Open a session, take over the leases of earlier ones, and return its number."""
     now = time.time()
     with database.transaction():
         values = {"pid": os.getpid(), "host": socket.gethostname(), "started": now, "last_seen": now}
@@ -62,7 +65,7 @@ def end(database: Database, session: int, *, reason: str, seconds: float | None)
 
 
 def spent(database: Database) -> SpentBudget:
-    """Return what the run has used so far."""
+    """Return the resources that the run has used so far."""
     models = paid(database)
     copied = "(SELECT count(*) FROM evaluations WHERE origin <> '')"
     copied_results = "(SELECT count(*) FROM results r JOIN proposals p USING (step) WHERE p.origin <> '')"
@@ -80,7 +83,7 @@ def spent(database: Database) -> SpentBudget:
 
 
 def paid(database: Database) -> Spending:
-    """Return what models have cost the run so far."""
+    """Return the costs of models so far."""
     called = Calls(database).spending()
     cost = database.number(f"SELECT sum(cost_usd) {WITHOUT_CALLS} AND cost_usd > 0")
     tokens = database.number(f"SELECT sum(prompt_tokens + completion_tokens) {WITHOUT_CALLS}")

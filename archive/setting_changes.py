@@ -1,4 +1,4 @@
-"""What was edited in the config of a run between its sessions."""
+"""Edits of a run's config between its sessions."""
 
 import json
 from dataclasses import dataclass
@@ -9,13 +9,18 @@ from archive.store import Store
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """One setting by dotted key, as it was and as it is from a seq on; None for one that was absent."""
+    """A setting that was edited."""
 
     seq: int
+    """The number of the fact."""
     at: float
+    """The time of commit, in s since 1970."""
     key: str
+    """The setting, dotted."""
     old: Any
+    """The value before; None where it was absent."""
     new: Any
+    """The value from this seq on; None where it is absent."""
 
 
 def edits_of(store: Store) -> tuple[SettingChange, ...]:

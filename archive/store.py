@@ -1,4 +1,4 @@
-"""The store of one run: the only state a search has. Facts are added, never changed; replaying them is resuming."""
+"""Store of one run: the only state of a search. Facts are added, never changed; a resumed run replays them."""
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -27,9 +27,9 @@ __all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidat
 
 
 class Store:
-    """An open store; a context manager. To be used from the thread that opened it.
+    """An open store; a context manager. Use it from the thread that opened it.
 
-    Every write is one transaction: it is in the file when the method returns, or not at all. Every method may raise
+    Every write is one transaction: when the method returns, all is in the file, or nothing. Every method may raise
     `StoreError` with what to do about it (a full disk, a read-only file) and `StoreCorrupt` for a damaged file.
     """
 
@@ -66,7 +66,7 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Close the file and let go of the lock; the facts are in the file already."""
+        """Close the file and release the lock; the facts are in the file already."""
         try:
             self.database.close()
         finally:
@@ -84,11 +84,11 @@ class Store:
     # -- the run
 
     def begin_run(self, identity: RunIdentity, *, earlier: Collection[str] = ()) -> None:
-        """Write what the run is, or refuse another by `RunMismatch`; `earlier` hashes are of the same task."""
+        """Write the identity of the run, or refuse another by `RunMismatch`; `earlier` hashes are of the same task."""
         identities.begin_run(self.database, identity, session=self._session, earlier=earlier)
 
     def identity(self) -> RunIdentity | None:
-        """Return what the run is, or None before `begin_run`."""
+        """Return the identity of the run, or None before `begin_run`."""
         return identities.read_identity(self.database)
 
     def meta(self, key: str) -> str | None:
@@ -100,7 +100,7 @@ class Store:
         identities.write_meta(self.database, key, value)
 
     def edit_config(self, edits: Sequence[tuple[str, Any, Any]], *, config: str) -> None:
-        """Store every changed setting (key, old, new) and the resolved config they lead to, all or nothing."""
+        """Store every changed setting (key, old, new) and the resolved config, all or nothing."""
         with self.database.transaction():
             for key, old, new in edits:
                 writing.edit_row(self.database, key, old, new, session=self._session)
@@ -121,7 +121,7 @@ class Store:
     def record_insight(self, nothing: NoCandidate, insight: Insight) -> int:
         """Store that a step ended with an insight in place of a candidate and return its seq.
 
-        Raises `StoreError` where what it is about, or an insight it was made from, is not in the store.
+        Raises `StoreError` where its candidate, or an insight it was made from, is not in the store.
         """
         self._charge(nothing.usage)
         return writing.record_insight(self.database, nothing, insight, session=self._session)
@@ -134,17 +134,17 @@ class Store:
     @property
     def calls(self) -> Calls:
         """The record of the calls of models."""
-        return Calls(self.database, lambda: self._session, changed=self._forget_paid)
+        return Calls(self.database, lambda: self._session, changed=self._drop_paid)
 
     def find_evaluation(self, key: EvaluationKey) -> StoredEvaluation | None:
         """Return the newest evaluation with an equal key, or None. Our own faults are never used again."""
         return queries.find_evaluation(self.database, key) if self._may_be_evaluated(key.program_hash) else None
 
     def _may_be_evaluated(self, program_hash: str) -> bool:
-        """Whether it is worth looking for evaluations of a program: most are new, and each is asked about.
+        """Say whether to look for evaluations of a program: most programs are new, and each is asked about.
 
-        Only the one engine writes evaluations, so it need not ask the file what it has not written. Kept are 64 bits of
-        each hash; two programs that share them cost a look-up, no more.
+        Only the one engine writes evaluations, so the file holds no others. The set keeps 64 bits of each hash; two
+        programs that share them cost a look-up, no more.
         """
         if self._lock is None:
             return True
@@ -171,7 +171,7 @@ class Store:
         return writing.add_evaluation(self.database, evaluation, session=self._session)
 
     def facts(self, after: int = 0) -> Iterator[Fact]:
-        """Yield every fact with a higher seq, in order: what a resumed run applies."""
+        """Yield every fact with a higher seq, in order."""
         return read_facts(self.database, after)
 
     def results(self, seqs: Collection[int]) -> dict[int, ResultEntry]:
@@ -184,7 +184,7 @@ class Store:
         return None if seq is None else self.results([seq])[seq]
 
     def put_snapshot(self, body: bytes, *, fits: str, seq: int) -> None:
-        """Keep a snapshot of the state after a fact in place of the last one; `fits` says what it may be used for."""
+        """Replace the snapshot of the state by one after a fact; `fits` names the code and config that may use it."""
         self.database.execute("INSERT OR REPLACE INTO images VALUES ('state', ?, ?, ?)", (seq, fits, body))
 
     def snapshot(self, *, fits: str) -> bytes | None:
@@ -197,41 +197,41 @@ class Store:
         return int(self.database.number("SELECT max(seq) FROM journal"))
 
     def unchanged_since(self, seq: int) -> bool:
-        """Whether nothing that a replay would take in has come after a fact."""
+        """Say whether no fact after a seq changes the state."""
         return queries.unchanged_since(self.database, seq)
 
     def open_leases(self) -> list[Proposal]:
-        """Return the proposals in flight, by step; on resuming, what is to be evaluated again."""
+        """Return the proposals in flight, by step; a resumed run evaluates them again."""
         return queries.open_leases(self.database)
 
     def missing_steps(self) -> list[int]:
-        """Return the steps below `next_step` that were asked for and never came."""
+        """Return the steps below `next_step` that were asked for and have neither a proposal nor an end."""
         return queries.missing_steps(self.database)
 
     def next_step(self) -> int:
-        """Return the first step above all that came; a new store begins with 1."""
+        """Return the first step above all known ones; a new store begins with 1."""
         return queries.next_step(self.database)
 
     # -- inbox and sessions
 
     @staticmethod
     def inbox_put(path: Path | str, kind: str, payload: Any, *, author: str = "") -> int:
-        """Hand something to the engine from any process, without its lock, and return the entry's number."""
+        """Put an entry into the inbox from any process, without the engine's lock, and return its number."""
         return inbox.put(Path(path), kind, payload, author=author)
 
     def take_inbox(self) -> list[InboxEntry]:
-        """Take in what waits in the inbox, oldest first, each entry at a seq of its own."""
+        """Take in the waiting entries of the inbox, oldest first, each at a seq of its own."""
         return inbox.take(self.database, session=self._session)
 
     def session_start(self) -> int:
-        """Open a session; what is written from now on belongs to it, and so do the leases that others left."""
+        """Open a session and return its number; later writes and the leases of earlier sessions belong to it."""
         self._session = sessions.start(self.database)
         return self._session
 
     def heartbeat(self, seconds: float) -> None:
         """Note how long the session has lasted, so that the time of a killed one counts too.
 
-        Raises `StoreError` where the files of the store, or its lock, have been taken from under this engine.
+        Raises `StoreError` where a file of the store, or its lock, was removed or replaced.
         """
         if self._lock is not None and self._presence is not None:
             self._presence.check()
@@ -250,11 +250,11 @@ class Store:
         return self._session
 
     def spent(self) -> SpentBudget:
-        """Return what the run has used over all sessions."""
+        """Return the resources that the run has used over all sessions."""
         return sessions.spent(self.database)
 
     def paid(self) -> Spending:
-        """Return what models have cost over all sessions: as in `spent`, and cheap enough to be asked at every step."""
+        """Return the costs of models over all sessions: as in `spent`, but cheap enough for every step."""
         if self._paid is None:
             self._paid = sessions.paid(self.database)
         return self._paid
@@ -265,9 +265,9 @@ class Store:
 
     def _charge(self, usage: Usage) -> None:
         if usage.cost_usd or usage.prompt_tokens or usage.completion_tokens:
-            self._forget_paid()
+            self._drop_paid()
 
-    def _forget_paid(self) -> None:
+    def _drop_paid(self) -> None:
         self._paid = None
 
     # -- reading
@@ -305,7 +305,7 @@ class Store:
         return summary.curve(self.database)
 
     def counts(self) -> summary.Counts:
-        """Return how many results there are of each sort."""
+        """Return the numbers of results."""
         return summary.counts(self.database)
 
     def put_text(self, text: str) -> str:
@@ -339,7 +339,7 @@ def _for_reading(path: Path) -> Database:
 
 
 def _for_writing(path: Path) -> Database:
-    schema.look_first(path)
+    schema.refuse_unusable(path)
     database = connect(path, write=True, create=True)
     try:
         schema.upgrade(database)
@@ -366,7 +366,7 @@ def set_aside(path: Path | str) -> Path | None:
     try:
         _fold_log(path)
         target = dated(path)
-        for suffix in SUFFIXES:  # the file first: a log that is left alone is refused, a file without its log is not
+        for suffix in SUFFIXES:  # the file first: a log without its file is refused, a file without its log is not
             part = path.with_name(path.name + suffix)
             if part.exists():
                 part.rename(target.with_name(target.name + suffix))

@@ -1,4 +1,4 @@
-"""How a run stands: counts, the best programs, the curve of the best so far. Reads facts only, changes nothing."""
+"""Summary of a run: counts, the best programs, the curve of the best so far. It reads facts only."""
 
 import heapq
 import math
@@ -17,27 +17,34 @@ from evokernel.records.leader import LeaderChange
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its fitness and all evaluations of its program."""
+    """A program by fitness."""
 
     candidate: StoredCandidate
+    """The first candidate with that program."""
     fitness: Fitness
+    """Its fitness by this run's evaluations."""
     evaluations: tuple[StoredEvaluation, ...]
+    """All evaluations of the program, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many results there are: by status of the evaluation, by operator, by island.
-
-    `insights` and `barren` count, by operator, the steps that left words in place of a candidate, and nothing at all.
-    """
+    """Numbers of results."""
 
     by_status: dict[str, int]
+    """Results by status of the evaluation."""
     by_operator: dict[str, int]
+    """Results by operator."""
     by_island: dict[str, int]
+    """Results by island."""
     barren: dict[str, int]
+    """Steps without candidate and insight, by operator."""
     insights: dict[str, int]
+    """Steps with an insight in place of a candidate, by operator."""
     reused: int
+    """Results with a stored evaluation."""
     in_flight: int
+    """Proposals without a result."""
 
 
 def program_fitness(database: Database, program_hash: str, *, until: int | None = None) -> Fitness | None:
@@ -56,8 +63,8 @@ def program_fitness(database: Database, program_hash: str, *, until: int | None 
 def best(database: Database, count: int = 1) -> list[Ranked]:
     """Return the programs of highest fitness, best first.
 
-    A program's fitness cannot exceed the highest low end among its timings, so programs are visited in the order of
-    that bound, and the visit ends as soon as no other can enter.
+    A program's fitness cannot exceed the highest low end among its timings. Programs are visited in the order of that
+    bound, until no other can enter.
     """
     bounds = database.rows(
         "SELECT program_hash, max(speedup_low) AS bound, candidate FROM evaluations "
@@ -82,9 +89,9 @@ def _ranked(database: Database, name: str, fitness: Fitness) -> Ranked:
 
 
 def curve(database: Database) -> list[LeaderChange]:
-    """Return each change of the leader, or of what is known of it, in the order of seq.
+    """Return each change of the leader, or of its measured speed-up, in the order of seq.
 
-    It can go down: where a longer measurement of the leader took back what a short one had promised.
+    It can go down: a longer measurement of the leader may take back what a short one had promised.
     """
     account, points = RunAccount(), list[LeaderChange]()
     for evaluated in evaluated_candidates(database):
@@ -98,7 +105,7 @@ def curve(database: Database) -> list[LeaderChange]:
 
 
 def counts(database: Database) -> Counts:
-    """Return how many results there are of each sort."""
+    """Return the numbers of results."""
     joined = "FROM results r JOIN proposals p ON p.step = r.step"
     judged = f"{joined} JOIN evaluations e ON e.seq = r.evaluation"
     return Counts(

@@ -1,4 +1,4 @@
-"""Which measurement of each program speaks in the search, for all programs in one query."""
+"""Tables of the measurement that counts for each program in the search."""
 
 from archive.store import Store
 from evokernel.records.evaluation import Fidelity, Status
@@ -7,13 +7,13 @@ from evokernel.records.evaluation import Fidelity, Status
 def timed_programs(store: Store) -> tuple[str, tuple[object, ...]]:
     """Return two tables for the WITH of a query, and their values.
 
-    `timed` has program_hash, speedup and speedup_low, as in the search: the longer measurement speaks, then the newer
-    one. `refuted` has the programs that any evaluation found wrong, with the newest status that says so.
+    `timed` has program_hash, speedup and speedup_low, as in the search: the longer measurement counts, then the newer
+    one. `refuted` has the programs that any evaluation found wrong, with the newest such status.
     """
     identity = store.identity()
     here: str = ""
     values: tuple[str, ...] = ()
-    if identity is not None:  # what a fork brought from another task or device says nothing of this run
+    if identity is not None:  # copies of a fork from another task or device do not count in this run
         here, values = "task_hash = ? AND device = ? AND ", (identity.task_hash, identity.device)
         if identity.evaluator_version:
             here, values = f"{here}evaluator_version = ? AND ", (*values, identity.evaluator_version)

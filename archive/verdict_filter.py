@@ -1,4 +1,4 @@
-"""The evaluator whose verdicts count in a store that may hold those of others, too."""
+"""Filter for the verdicts that count in a store with verdicts of several evaluators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,25 +12,25 @@ from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Status
 
 @dataclass(frozen=True, slots=True)
 class VerdictFilter:
-    """The evaluator whose verdicts count, by its parts of their keys; "" lets any count."""
+    """The evaluator whose verdicts count, by its parts of the evaluation key; an empty part lets any count."""
 
     task_hash: str = ""
-    """Of the task as it is now."""
+    """The hash of the task now."""
     device: str = ""
     """The device that the run is for."""
     version: str = ""
-    """Of the evaluator."""
+    """The version of the evaluator."""
     again: Mapping[str, Evaluation] = field(default_factory=dict)
-    """By program, what it found of kernels that an earlier version had judged."""
+    """Its verdicts on kernels that an earlier version had judged, by program."""
 
     def is_foreign(self, *, origin: bool, task_hash: str, device: str) -> bool:
         """Say whether a verdict is of another task or device; `origin`: a fork brought it along."""
         return (origin and self.task_hash not in ("", task_hash)) or self.device not in ("", device)
 
     def is_outdated(self, status: Status, *, version: str, task_hash: str) -> bool:
-        """Say whether another version of the evaluator, or one under an earlier text of the task, found a kernel right.
+        """Say whether another evaluator version, or one under an earlier text of the task, found a kernel right.
 
-        Such a verdict says nothing now. What they found wrong stays wrong.
+        Such a verdict does not count now. A kernel that they found wrong stays wrong.
         """
         now = (self.version, self.task_hash)
         return status is Status.OK and self.version != "" and (version, task_hash) != now
@@ -41,15 +41,15 @@ class VerdictFilter:
         return self.is_foreign(origin=bool(fact.origin), task_hash=key.task_hash, device=key.device)
 
     def outdated(self, evaluation: Evaluation) -> bool:
-        """Say whether a verdict says nothing now, since the evaluator is another one."""
+        """Say whether a verdict no longer counts, since the evaluator has changed."""
         key = evaluation.key
         return self.is_outdated(evaluation.status, version=key.evaluator_version, task_hash=key.task_hash)
 
     def current(self, evaluation: Evaluation) -> Evaluation:
         """Return a verdict of this run as it counts now.
 
-        An outdated one is replaced by what was found when the kernel was judged again; where it was not, by one that
-        says nothing, as after a fault of our own.
+        A new verdict on the same kernel replaces an outdated one. Without a new one the verdict becomes a fault of our
+        own, which counts for nothing.
         """
         if not self.outdated(evaluation):
             return evaluation
@@ -58,7 +58,7 @@ class VerdictFilter:
 
 
 ANY_VERDICT = VerdictFilter()
-"""Lets every verdict count."""
+"""The filter that lets every verdict count."""
 
 
 def verdict_filter_of(database: Database, judge: EvaluatorIdentity | RunIdentity) -> VerdictFilter:

@@ -1,4 +1,4 @@
-"""Looking for anything in a store that cannot be: damage, gaps, facts without content."""
+"""Verification of a store: damage, gaps, facts without content."""
 
 import hashlib
 from contextlib import suppress
@@ -110,7 +110,7 @@ def _candidates(database: Database) -> list[str]:
     )
     while page := database.rows(sql, (last,)):
         for row in page:
-            with suppress(StoreCorrupt):  # said of the text
+            with suppress(StoreCorrupt):  # reported with the text
                 if Candidate(unpack(row["body"]), row["language"]).id != row["id"]:
                     found.append(f"candidate {row['id']} is not what its id says")
         last = page[-1]["rowid"]

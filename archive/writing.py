@@ -1,4 +1,4 @@
-"""What the engine writes: proposals, results, further evaluations, edits. Each function is one transaction."""
+"""Writes of the engine: proposals, results, further evaluations, edits. Each function is one transaction."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def append(
 ) -> int:
     """Add an entry with its facts to the journal within the open transaction and return its seq.
 
-    `facts` returns for that seq the row of each fact by its table; `proposal` is the digest of the one that it ends.
+    `facts` returns for a seq the row of each fact by table; `proposal` is the digest of the proposal that it ends.
     """
     return chain.append(database, (kind.value, time.time(), session), facts, proposal=proposal)
 

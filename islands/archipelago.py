@@ -1,7 +1,7 @@
-"""All islands together: their schedules, and what a result changes.
+"""Archipelago: all islands with their schedules, and the effects of a result.
 
-The state is a fold over committed results in seq order, free of I/O: replaying the store gives the state the live run
-had.
+The state is a fold over committed results in seq order, free of I/O: a replay of the store gives the state of the live
+run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,40 +21,37 @@ from islands.topology import Graph
 
 EVERYWHERE = "*"
 PRUNE_EVERY = 512
-"""Results after which what no later step turns to is dropped."""
+"""Results between two prunings of the history."""
 SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class ArchipelagoSettings:
-    """What holds for all islands together.
-
-    Args:
-        migrate_every: results between two migrations.
-        migrate_count: elites sent along each edge.
-        reset_after: an island's results without a better elite after which it starts again; None for never.
-        repairs: how often a failed candidate of a model, and what comes of it, is given back.
-        foreign: whether there are kernels for the task in other languages.
-        device_usd_per_hour: what an hour of the device costs, for operators chosen by gain and cost.
-    """
+    """Settings common to all islands."""
 
     migrate_every: int
+    """Results between two migrations."""
     migrate_count: int = 1
+    """Elites sent along each edge."""
     reset_after: int | None = None
+    """Results of an island without a better elite after which it starts again; None for never."""
     repairs: int = 0
+    """How often a failed candidate of a model, or its repair, is given back."""
     foreign: bool = False
+    """True where the task has kernels in other languages."""
     device_usd_per_hour: float = 0.0
+    """The price of an hour of the device, for operators chosen by gain and cost."""
 
 
 class Archipelago:
-    """Islands, their topology and schedules. It holds no state: methods are given the one they work on.
+    """Islands, their topology and schedules. It holds no state: methods take the state that they work on.
 
     Args:
         islands: the policies of each, in order.
-        graph: who sends elites to whom.
+        graph: an edge from each island to the receivers of its elites.
         operators: by name, every operator an island may use.
         seed: the run's seed.
-        rules: what holds for all of them.
+        rules: settings common to all islands.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class Archipelago:
         return name in self.operators and asks_model(self.operators[name])
 
     def tell(self, outcome: StepResult, state: ArchipelagoState) -> list[Notice]:
-        """Take in one committed result; return what a person may want to know of it."""
+        """Take in one committed result; return notices for people."""
         elite = state.history.learn(outcome, device_usd_per_s=self._rules.device_usd_per_hour / SECONDS_PER_HOUR)
         state.results += 1
         notes: list[Notice] = []

@@ -1,4 +1,4 @@
-"""Work for an operator that asks a model: parents from anywhere, a failure, strategies, lessons."""
+"""Assignment of work to operators that ask a model: parents from anywhere, a failure, strategies, lessons."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,25 +13,26 @@ from evokernel.records.step import ContextNeed, Failure, Selection
 from islands.history import History
 
 RUNG = 0.05
-"""How much faster each parent of a ladder is than the one before, as a natural logarithm."""
-TWINS = 0.7
-"""From this likeness on two kernels are the same idea twice: nothing is learned from the second."""
+"""Least log speed-up of each kernel of a ladder over the one before."""
+SAME_IDEA = 0.7
+"""Likeness from which two kernels count as one idea: the second teaches nothing."""
 BY_RANK = 0.7
-"""How much less likely each stranger is to be a partner than the one that is next better."""
+"""Ratio between the chances of a partner and of the next better one."""
 INSPIRATIONS = 3
 FRESH_FAILURES = 3
-"""Repairs are drawn from so many of the newest failures."""
+"""Number of the newest failures that repairs are drawn from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The work of one step, as in `evokernel.records.step.Selection`."""
+    """Work of one step, as in `evokernel.records.step.Selection`."""
 
     parents: tuple[Elite, ...] = ()
+    """Kernels to work on."""
     failed: str = ""
     """Id of a failed candidate to repair; empty without one."""
     insights: tuple[int, ...] = ()
-    """Seqs of what earlier replies left."""
+    """Seqs of the insights to use."""
 
 
 def assignment_for(
@@ -44,16 +45,16 @@ def assignment_for(
     rng: np.random.Generator,
     running: Sequence[Selection] = (),
 ) -> Assignment | None:
-    """Return what to give an operator, or None where it lacks something.
+    """Return the work for an operator, or None where it lacks something.
 
     Args:
-        operator: what will be asked.
+        operator: the operator that is asked.
         first: the first parent, as the island picked it; None where it has no elites.
         island: the name of the island it works for.
-        history: all that was tried.
+        history: everything that was tried.
         repairable: failures that may be repaired, newest first.
         rng: for every choice here.
-        running: steps at work: a failure or a strategy among them is left to them.
+        running: steps under way; their failures and strategies are not assigned again.
     """
     if ContextNeed.BROKEN in operator.needs:
         taken_ids = {selection.broken for selection in running}
@@ -61,16 +62,16 @@ def assignment_for(
         if not open_ones:
             return None
         name = open_ones[int(rng.integers(len(open_ones)))].candidate.id
-        return Assignment(failed=name, insights=_told(history, island, name))
+        return Assignment(failed=name, insights=_notes_on(history, island, name))
     if operator.parents == 0:
-        return Assignment(insights=_told(history, island, ""))
+        return Assignment(insights=_notes_on(history, island, ""))
     if first is None:
         return None
     strategies: tuple[int, ...] = ()
     if ContextNeed.STRATEGY in operator.needs:
         taken = {seq for selection in running for seq in selection.insights}
         waiting = history.insights.open_strategies(island)
-        open_strategies = [s for s in waiting if s.seq not in taken and _promises(s, first, history=history)]
+        open_strategies = [s for s in waiting if s.seq not in taken and _may_gain(s, first, history=history)]
         if not open_strategies:
             return None
         strategy = open_strategies[0]
@@ -79,22 +80,23 @@ def assignment_for(
         first = about if history.near([about]) else first
     elif ContextNeed.STRATEGIES in operator.needs:
         known_ones = history.insights.strategies(island)
-        strategies = tuple(known.seq for known in known_ones if _promises(known, first, history=history))[:2]
+        strategies = tuple(known.seq for known in known_ones if _may_gain(known, first, history=history))[:2]
     parents = _parents(operator, first, history=history, rng=rng)
-    return Assignment(parents, insights=(*strategies, *_told(history, island, first.candidate.id))) if parents else None
+    insights = (*strategies, *_notes_on(history, island, first.candidate.id))
+    return Assignment(parents, insights=insights) if parents else None
 
 
 def inspirations(elites: Iterable[Elite], parents: Sequence[Elite], *, history: History) -> tuple[Elite, ...]:
-    """Return good ones of these elites, each another idea than the parents and each other, best first."""
+    """Return good ones of these elites, each unlike the parents and each other, best first."""
     shown, found = list(parents), list[Elite]()
     for elite in sorted(history.near(list(elites)), key=lambda e: (-e.fitness.value, e.seq)):
-        if len(found) < INSPIRATIONS and all(likeness(elite, other) < TWINS for other in (*shown, *found)):
+        if len(found) < INSPIRATIONS and all(likeness(elite, other) < SAME_IDEA for other in (*shown, *found)):
             found.append(elite)
     return tuple(found)
 
 
-def _promises(known: KnownInsight, first: Elite, *, history: History) -> bool:
-    """Say whether a strategy would lead beyond a kernel: one for a far slower kernel may have been overtaken."""
+def _may_gain(known: KnownInsight, first: Elite, *, history: History) -> bool:
+    """Say whether a strategy may lead beyond a kernel: one for a far slower kernel may be overtaken."""
     about = history.elites.get(known.insight.candidate)
     predicted = known.insight.predicted_speedup or 0.0
     if about is None or not predicted > 0:
@@ -102,9 +104,9 @@ def _promises(known: KnownInsight, first: Elite, *, history: History) -> bool:
     return about.fitness.value + math.log(predicted) > first.fitness.value
 
 
-def _told(history: History, island: str, candidate: str) -> tuple[int, ...]:
-    """Return what goes with the kernel that is worked on: its diagnosis, and the lessons of the island."""
-    return tuple(known.seq for known in history.insights.told(island, candidate))
+def _notes_on(history: History, island: str, candidate: str) -> tuple[int, ...]:
+    """Return the seqs of a kernel's diagnosis and of the island's lessons."""
+    return tuple(known.seq for known in history.insights.for_parent(island, candidate))
 
 
 def _parents(operator: ModelOperator, first: Elite, *, history: History, rng: np.random.Generator) -> tuple[Elite, ...]:
@@ -113,8 +115,8 @@ def _parents(operator: ModelOperator, first: Elite, *, history: History, rng: np
     if ContextNeed.LADDER in operator.needs:
         return ladder(list(history.elites.values()), first, length=operator.parents)
     others = [elite for elite in history.elites.values() if elite.skeleton != first.skeleton]
-    strangers = [elite for elite in history.near(others) if likeness(elite, first) < TWINS]
-    best = {elite.skeleton: elite for elite in sorted(strangers, key=lambda e: (e.fitness.value, -e.seq))}
+    unlike = [elite for elite in history.near(others) if likeness(elite, first) < SAME_IDEA]
+    best = {elite.skeleton: elite for elite in sorted(unlike, key=lambda e: (e.fitness.value, -e.seq))}
     ranked = sorted(best.values(), key=lambda e: (-e.fitness.value, e.seq))
     if len(ranked) < operator.parents - 1:
         return ()
@@ -130,10 +132,9 @@ def likeness(one: Elite, other: Elite) -> float:
 
 
 def ladder(elites: Sequence[Elite], top: Elite, *, length: int) -> tuple[Elite, ...]:
-    """Return kernels in ascending order that end with the fastest of them, each clearly faster than the one before.
+    """Return kernels in ascending order up to the fastest, each clearly faster than the one before.
 
-    The lower rungs are spread over what there is below the top, of different skeletons where possible; nothing where
-    there are fewer than two rungs.
+    The lower rungs are spread over all kernels below the top. The result is empty where there are fewer than two rungs.
     """
     steps: list[Elite] = []
     for elite in sorted(elites, key=lambda e: (e.fitness.value, e.seq)):

@@ -1,4 +1,4 @@
-"""History of a run: everything it tried, equal in a live run and in a replay."""
+"""History of a run: all that it tried, equal in a live run and in a replay."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,27 +15,27 @@ from islands.references import EliteRef, ResultVerdict, VerdictRef
 
 VARIANTS = 8
 KEPT = 512
-"""Kernels and structures of the latest so many results stay at hand; of older ones those that still lead."""
+"""Number of latest kernels and structures that pruning spares; of older ones it spares the leaders."""
 LEADERS = 32
 SIBLINGS = 2048
 TUNING_TRIALS = 6
 BY_HAND = "inject"
 ATTEMPTS = 64
-CHEAP = ("tune", "blend")  # so many that they would crowd out the others
+CHEAP = ("tune", "blend")  # they make so many attempts that others would find no room
 PROMISING = 1.1  # natural log: within a factor of three of the best a skeleton is worth tuning, and a parent
 
 
 @dataclass(slots=True)
 class History:
-    """Candidates, skeletons and what was tried on them.
+    """Candidates, skeletons and the changes that were tried on them.
 
-    No method but those that take something in changes it: reading for a step leaves it equal to a replay.
+    Only methods that take something in change it: reading for a step leaves it equal to a replay.
     """
 
     proposed: set[str] = field(default_factory=set)
     """Every candidate so far, by id."""
     elites: dict[str, EliteRef] = field(default_factory=dict)
-    """Correct kernels at hand, by id of the candidate, oldest first."""
+    """Correct kernels that steps can use, by id of the candidate, oldest first."""
     verdicts: dict[str, VerdictRef] = field(default_factory=dict)
     """The verdicts on these kernels, by id of the candidate."""
     barred: set[str] = field(default_factory=set)
@@ -45,9 +45,9 @@ class History:
     siblings: dict[str, list[Sibling]] = field(default_factory=dict)
     """Measured points of each skeleton, oldest first."""
     tried: dict[str, set[str]] = field(default_factory=dict)
-    """Rationales of what was made from a candidate as first parent, by its id."""
+    """Rationales of the children of a first parent, by id of that parent."""
     exhausted: set[tuple[str, ...]] = field(default_factory=set)
-    """An operator and the ids of the parents that it has nothing left to offer for."""
+    """An operator and the ids of parents for which it has nothing left to offer."""
     trials: dict[str, int] = field(default_factory=dict)
     """Tuning trials left, by skeleton."""
     best: EliteRef | None = None
@@ -59,18 +59,18 @@ class History:
     insights: Insights = field(default_factory=Insights)
     """Words of models that later prompts use."""
     hints: list[tuple[str, str]] = field(default_factory=list)
-    """Islands and what people said for them, oldest first."""
+    """Islands and hints for them, oldest first."""
     pinned: list[str] = field(default_factory=list)
-    """Ids of the candidates that people want as parents."""
+    """Ids of the candidates that people have pinned."""
     operators: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
-    """What each operator has done, by island and operator."""
+    """Records of each operator, by island and operator."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes that were measured, by kind: the first word of the rationale."""
     gains: Counter[str] = field(default_factory=Counter)
     """Those of them that beat all their parents, by kind."""
 
     def propose(self, proposal: Proposal) -> None:
-        """Remember that a candidate is on its way, so that it is not proposed twice."""
+        """Remember a candidate under way, so that it is not proposed twice."""
         self.proposed.add(proposal.candidate.id)
         for parent in proposal.parents[:1]:
             self.tried.setdefault(parent, set()).add(proposal.rationale)
@@ -105,15 +105,15 @@ class History:
         return elite
 
     def hint(self, text: str, *, island: str) -> None:
-        """Take in what a person said, for one island or, named "*", for all."""
+        """Take in a hint for one island or, named "*", for all."""
         self.hints.append((island, text))
 
     def hints_for(self, island: str) -> tuple[str, ...]:
-        """Return what people said for an island, oldest first."""
+        """Return the hints for an island, oldest first."""
         return tuple(text for meant, text in self.hints if meant in (island, "*"))
 
     def bar(self, program_hash: str) -> None:
-        """Never let a program be a parent again: it did not hold when it was measured anew."""
+        """Bar a program from being a parent: it did not hold when it was measured anew."""
         self.barred.add(program_hash)
         for name in [name for name, elite in self.elites.items() if elite.program_hash == program_hash]:
             self.verdicts.pop(name, None)
@@ -125,10 +125,10 @@ class History:
             self.best = max(self.elites.values(), key=lambda e: (e.fitness.value, -e.seq), default=None)
 
     def prune(self, living: Collection[str]) -> None:
-        """Drop the sources and verdicts of what no later step turns to, so that a long run stays small.
+        """Drop sources and verdicts that no later step needs, so that a long run stays small.
 
-        What stays: `living`, the elites of the islands by id; what is pinned; the best of all; the latest; and the
-        variants of all their structures. Every id stays in `proposed`, so nothing is tried twice.
+        Kept are `living`, the elites of the islands by id; pinned kernels; the leaders; the latest; and the variants of
+        all their structures. Every id stays in `proposed`, so nothing is tried twice.
         """
         leaders = sorted(self.elites.values(), key=lambda e: (-e.fitness.value, e.seq))[:LEADERS]
         spared = {*living, *self.pinned, *(elite.candidate.id for elite in leaders), *list(self.elites)[-KEPT:]}
@@ -145,15 +145,15 @@ class History:
 
     @property
     def credit(self) -> Mapping[str, float]:
-        """How often each kind of change gave a better kernel than its parent, smoothed towards one half."""
+        """Return the share of changes of each kind that beat their parents, smoothed towards one half."""
         return {kind: (self.gains[kind] + 1) / (count + 2) for kind, count in sorted(self.changes.items())}
 
     def near(self, elites: Sequence[Elite]) -> list[Elite]:
-        """Return those within a factor of three of the best: a model is not paid for what is far behind."""
+        """Return those within a factor of three of the best: calls of models are not spent on slower ones."""
         best = self.best.fitness.value if self.best else float("-inf")
         return [elite for elite in elites if elite.fitness.value > best - PROMISING]
 
-    def young(self) -> list[Elite]:
+    def to_tune(self) -> list[Elite]:
         """Return the best of each promising new skeleton that still has tuning trials, best first."""
         skeletons = [skeleton for skeleton, left in self.trials.items() if left > 0 and self.variants.get(skeleton)]
         return sorted((self.variants[s][0] for s in skeletons), key=lambda e: (-e.fitness.value, e.seq))
@@ -182,7 +182,7 @@ class History:
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
         if evaluation.ok or evaluation.status is Status.HOLDOUT_FAILED or operator == "seed":
-            return  # barred when it was measured anew, or nothing to learn from
+            return  # barred after a new measurement, or without use for a repair
         if operator in CHEAP:
             return
         self.failures.add(Failure(candidate, evaluation, operator, rationale, proposal.parents))
@@ -223,7 +223,7 @@ class History:
             self.gains[kind] += 1
 
     def _made_from(self, parents: Sequence[str]) -> list[Elite]:
-        """Return the correct kernels that something comes from: its parents, of a failed one those it came from."""
+        """Return the correct parents of a change; in place of a failed parent its own parents."""
         found, waiting = list[Elite](), list(parents)
         while waiting and not found:
             found = [self.elites[name] for name in waiting if name in self.elites]

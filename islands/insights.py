@@ -1,4 +1,4 @@
-"""Words of models that are kept while they pay: strategies to implement, diagnoses, lessons of an island."""
+"""Insights that are kept while they pay: strategies to implement, diagnoses, lessons of an island."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,25 +6,25 @@ from dataclasses import dataclass, field, replace
 from evokernel.records.llm import Insight, InsightKind, KnownInsight
 
 LESSON_TRIALS = 5
-"""A lesson none of whose last so many users was faster than its parent is told no more."""
+"""Number of latest users of a lesson; prompts drop it where none of them beat its parent."""
 STRATEGY_TRIES = 3
-"""A strategy that so many kernels were made by, none faster than its parent, is taken up no more."""
-LESSONS_TOLD = 3
+"""Number of kernels made by a strategy after which it is dropped where none beat its parent."""
+LESSONS_SHOWN = 3
 
 
 @dataclass(slots=True)
 class Insights:
-    """Every insight of a run, with what was gained by it."""
+    """Every insight of a run, with the gains of its users."""
 
     all: dict[int, KnownInsight] = field(default_factory=dict)
     """By seq."""
 
     def add(self, seq: int, insight: Insight, *, island: str) -> None:
-        """Take in a new one."""
+        """Take in a new insight."""
         self.all[seq] = KnownInsight(seq, island, insight)
 
     def used(self, seqs: Iterable[int], gain: float | None) -> None:
-        """Note what a candidate gained over its first parent (a natural logarithm; None: it failed)."""
+        """Note the gain of a candidate over its first parent (a natural logarithm; None: it failed)."""
         for seq in seqs:
             if seq in self.all:
                 known = self.all[seq]
@@ -40,26 +40,26 @@ class Insights:
         return sorted(found, key=lambda known: (bool(known.gains), -best_gain(known), -known.seq))
 
     def open_strategies(self, island: str) -> list[KnownInsight]:
-        """Return those of `strategies` that no kernel has gained by yet, for somebody to implement."""
+        """Return the strategies of an island that no kernel has gained by yet."""
         return [known for known in self.strategies(island) if best_gain(known) <= 0]
 
-    def told(self, island: str, candidate: str) -> list[KnownInsight]:
-        """Return what goes with a parent: its newest diagnosis, and the island's newest lessons that hold."""
+    def for_parent(self, island: str, candidate: str) -> list[KnownInsight]:
+        """Return the insights for a parent: its newest diagnosis, and the island's newest lessons that hold."""
         diagnoses = [k for k in self.all.values() if k.insight.kind is InsightKind.DIAGNOSIS]
         own = [known for known in diagnoses if known.insight.candidate == candidate]
         lessons = [known for known in self._of(InsightKind.LESSON, island) if holds(known)]
-        return [*own[-1:], *lessons[-LESSONS_TOLD:]]
+        return [*own[-1:], *lessons[-LESSONS_SHOWN:]]
 
     def _of(self, kind: InsightKind, island: str) -> Sequence[KnownInsight]:
         return [known for known in self.all.values() if known.insight.kind is kind and known.island in (island, "*")]
 
 
 def best_gain(known: KnownInsight) -> float:
-    """Return the highest gain of what was made with an insight, 0 without any."""
+    """Return the highest gain of a user of an insight, 0 without any."""
     return max((gain for gain in known.gains if gain is not None), default=0.0)
 
 
 def holds(known: KnownInsight) -> bool:
-    """Say whether measured gains still bear a lesson out, or it is too young to tell."""
+    """Say whether measured gains still support a lesson, or it is too young to tell."""
     latest = known.gains[-LESSON_TRIALS:]
     return len(latest) < LESSON_TRIALS or any(gain is not None and gain > 0 for gain in latest)

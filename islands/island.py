@@ -12,14 +12,14 @@ from islands.references import EliteRef
 
 @dataclass(slots=True)
 class Population:
-    """The state of one island."""
+    """State of one island."""
 
     elites: list[EliteRef] = field(default_factory=list)
-    """What the archive keeps, in its order."""
+    """Elites of the archive, in its order."""
     stale: int = 0
     """Results since the best elite improved."""
     picks: Counter[str] = field(default_factory=Counter)
-    """How often each candidate was a parent here, by id."""
+    """How often each candidate was a parent here, by its id."""
 
     @property
     def best(self) -> float:
@@ -29,17 +29,18 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """The policies of one island."""
+    """Policies of one island."""
 
     name: str
+    """The name of the island."""
     operators: Mapping[str, float]
-    """Shares by name."""
+    """Shares of the operators, by name."""
     archive: Archive
-    """Decides which elites are kept."""
+    """Rule by which elites are kept."""
     selector: Selector
-    """Picks parents."""
+    """Rule by which parents are picked."""
     chooser: Chooser = field(default_factory=ByShares)
-    """Orders the operators for a step."""
+    """Rule by which operators are ordered for a step."""
 
     def take(self, elite: Elite, population: Population) -> bool:
         """Offer an elite to the archive; say whether it became the best of the population."""

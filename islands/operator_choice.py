@@ -1,4 +1,4 @@
-"""Which operator an island turns to next: by shares, or by what each has gained for its cost."""
+"""Choice of an island's next operator: by shares, or by gain for cost."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from evokernel.protocols import Chooser
 from evokernel.records.step import OperatorRecord
 
 EXPLORE = 0.2
-"""How often UCB leaves the choice to the shares: several steps are asked for before the first has an answer."""
+"""Share of steps in which UCB draws by shares: several steps are chosen before the first has a result."""
 
 
 class ByShares:
-    """Draws by the configured shares."""
+    """Order of operators drawn by the configured shares."""
 
     def order(
         self, shares: Mapping[str, float], records: Mapping[str, OperatorRecord], rng: np.random.Generator
@@ -29,8 +29,8 @@ class ByShares:
 class ByGain:
     """Upper confidence bound on gain per dollar (UCB1, Auer et al. 2002, for a ratio of means).
 
-    A dollar is what a model charged and what the device's time costs. Whatever was never asked comes first; scale of
-    the bound is the best ratio so far, so that nothing depends on the currency.
+    Dollars are charges of models and the price of device time. Untried operators come first. The best ratio so far
+    scales the bound, so that nothing depends on the currency.
     """
 
     def order(
@@ -52,7 +52,7 @@ class ByGain:
 
 
 def ratio(record: OperatorRecord) -> float:
-    """Return the gain for a dollar; 0 where there is none."""
+    """Return the gain per dollar; 0 without gain."""
     return record.gain / record.cost_usd if record.cost_usd > 0 else 0.0
 
 

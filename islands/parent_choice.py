@@ -16,26 +16,29 @@ from islands.state import ArchipelagoState
 YOUNG_SHARE = 0.5
 PINNED_SHARE = 0.5
 MATCHES = 32
-"""Partners are looked for among so many of the best."""
+"""Number of best elites among which a crossover looks for a partner."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParentChoice:
-    """Choice of parents from the state, which it only reads."""
+    """Choice of parents from the state, which it does not change."""
 
     island: Island
+    """The island that the parents are for."""
     state: ArchipelagoState
+    """All populations and the history."""
     rng: np.random.Generator
+    """The random stream of the step."""
 
-    def at_hand(self) -> list[Elite]:
-        """Return the elites of the island, and what people have pinned, wherever it lives."""
+    def available(self) -> list[Elite]:
+        """Return the elites of the island, and pinned kernels of any island."""
         history = self.state.history
         own = list(self.state.populations[self.island.name].elites)
         pinned = [history.elites[name] for name in history.pinned if name in history.elites]
         return own + [elite for elite in pinned if elite not in own] if own else []
 
     def first(self, elites: list[Elite]) -> Elite:
-        """Return the first parent: often what a person has pinned, else as the island picks."""
+        """Return the first parent: often a pinned one, else as the island picks."""
         marked = self.state.history.pinned
         pinned = [elite for elite in elites if elite.candidate.id in marked] if marked else []
         if pinned and self.rng.random() < PINNED_SHARE:
@@ -43,17 +46,17 @@ class ParentChoice:
         return self.island.selector.select(elites, self.state.populations[self.island.name].picks, self.rng)
 
     def parents(self, operator: Operator) -> tuple[Elite, ...]:
-        """Return parents the operator has not failed on, or nothing where there are none."""
-        elites = self.at_hand()
+        """Return parents for which the operator is not exhausted; empty without any."""
+        elites = self.available()
         if is_crossover(operator):
             return self._matched(elites, operator)
         tunes = operator.kind is OperatorKind.TUNER
         if tunes:
             elites = [elite for elite in elites if read_tunables(elite.candidate.source).tunables]
         if tunes and operator.parents == 1 and self.rng.random() < YOUNG_SHARE:
-            young = self.state.history.young()[:1]
-            elites = [elite for elite in young if self._partners(elite, operator)] or elites
-        elites = self._open(elites, operator)
+            new = self.state.history.to_tune()[:1]
+            elites = [elite for elite in new if self._partners(elite, operator)] or elites
+        elites = self._not_exhausted(elites, operator)
         if not elites:
             return ()
         first = self.first(elites)
@@ -61,7 +64,7 @@ class ParentChoice:
         return (first, *groups[int(self.rng.integers(len(groups)))])
 
     def _matched(self, elites: list[Elite], operator: Crossover) -> tuple[Elite, ...]:
-        """Return a parent and another of a different skeleton, from any island, that the operator says suits it."""
+        """Return a parent and a partner of another skeleton, from any island, that suits the operator."""
         history = self.state.history
         pool = {elite.candidate.id: elite for elite in self.state.elites()}
         others = sorted(pool.values(), key=lambda e: (-e.fitness.value, e.seq))[:MATCHES]
@@ -80,15 +83,15 @@ class ParentChoice:
             elites = [elite for elite in elites if elite is not first]
         return ()
 
-    def _open(self, elites: list[Elite], operator: Operator) -> list[Elite]:
-        """Return the elites that an operator can still be given, alone or with partners."""
+    def _not_exhausted(self, elites: list[Elite], operator: Operator) -> list[Elite]:
+        """Return the elites for which an operator is not exhausted, alone or with partners."""
         exhausted = self.state.history.exhausted
         if operator.parents == 1:
             return [e for e in elites if (operator.name, e.candidate.id) not in exhausted] if exhausted else elites
         return [elite for elite in elites if self._partners(elite, operator)]
 
     def _partners(self, first: Elite, operator: Operator) -> list[tuple[Elite, ...]]:
-        """Return the groups of other variants of its skeleton that an elite can be given to an operator with."""
+        """Return the groups of other variants of an elite's skeleton for which an operator is not exhausted."""
         history = self.state.history
         if operator.parents == 1:
             return [] if (operator.name, first.candidate.id) in history.exhausted else [()]

@@ -1,4 +1,4 @@
-"""References to results: a snapshot of the state names a kernel or a verdict by the seq of the result that made it."""
+"""References to results: a snapshot of the state names a kernel or a verdict by the seq of its result."""
 
 from dataclasses import dataclass
 from typing import Annotated, Protocol
@@ -10,7 +10,7 @@ from evokernel.records.fitness import Elite
 
 
 class ResultSource(Protocol):
-    """Results by seq, given as the context of a restore."""
+    """Results by seq, the context of a restore."""
 
     def elite(self, seq: int) -> Elite:
         """Return the elite that a result made. Raises `LookupError` or `ValueError` where there is none."""
@@ -23,10 +23,12 @@ class ResultSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResultVerdict:
-    """The evaluation of a result."""
+    """Evaluation of a result."""
 
     seq: int
+    """The fact that holds the result."""
     evaluation: Evaluation
+    """Its verdict."""
 
 
 def _note(seq: int, info: SerializationInfo) -> None:
@@ -55,6 +57,6 @@ def _verdict_of_plain(seq: int, info: ValidationInfo) -> ResultVerdict:
 
 
 EliteRef = Annotated[Elite, PlainSerializer(_elite_to_plain), PlainValidator(_elite_of_plain)]
-"""An elite, in a snapshot its seq and fitness."""
+"""An elite; in a snapshot its seq and fitness."""
 VerdictRef = Annotated[ResultVerdict, PlainSerializer(_verdict_to_plain), PlainValidator(_verdict_of_plain)]
-"""A verdict, in a snapshot its seq."""
+"""A verdict; in a snapshot its seq."""

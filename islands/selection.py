@@ -1,4 +1,4 @@
-"""How an island picks a parent among its elites."""
+"""Selection of a parent among the elites of an island."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -10,39 +10,39 @@ from evokernel.records.fitness import Elite
 
 
 class RankSelector:
-    """Picks by rank with geometrically falling chances (Whitley 1989): `pressure` 0 is uniform, 1 always the best."""
+    """Selection by rank with geometrically falling chances (Whitley 1989): `pressure` 0 is uniform, 1 the best."""
 
     def __init__(self, pressure: float) -> None:
         self.pressure = pressure
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
-        """Return one elite; `picks` is not looked at."""
+        """Return one elite; `picks` does not matter."""
         ranked = sorted(elites, key=lambda elite: elite.fitness.value, reverse=True)
-        reached = _reached(self.pressure, len(ranked))
+        reached = _cumulative(self.pressure, len(ranked))
         return ranked[bisect_right(reached, rng.random() * reached[-1])]
 
 
 @lru_cache(maxsize=1024)
-def _reached(pressure: float, count: int) -> tuple[float, ...]:
-    """Return the sums of the chances of the first, the first two, and so on, in units of the first one's chance."""
+def _cumulative(pressure: float, count: int) -> tuple[float, ...]:
+    """Return the cumulative chances by rank, in units of the first one's chance."""
     return tuple(np.cumsum((1.0 - pressure) ** np.arange(count, dtype=float)).tolist())
 
 
 class TournamentSelector:
-    """Picks the best of a few drawn at random; `pressure` is the share of the elites that compete."""
+    """Selection of the best of a random sample; `pressure` is the share of elites in the sample."""
 
     def __init__(self, pressure: float) -> None:
         self.pressure = pressure
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
-        """Return one elite; `picks` is not looked at."""
+        """Return one elite; `picks` does not matter."""
         size = max(1, round(self.pressure * len(elites)))
         drawn = rng.choice(len(elites), size=size, replace=False)
         return max((elites[int(index)] for index in drawn), key=lambda elite: elite.fitness.value)
 
 
 class ExploreSelector:
-    """Picks what was a parent least often, weighted towards the fit (the rule of ShinkaEvolve, Lange et al. 2025).
+    """Selection of seldom used parents, weighted towards the fit (as in ShinkaEvolve, Lange et al. 2025).
 
     The chance is proportional to exp(pressure * 10 * standardised fitness) / (1 + picks).
     """

@@ -1,4 +1,4 @@
-"""The state of all islands together."""
+"""State of all islands together."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,26 +11,27 @@ from islands.island import Population
 
 @dataclass(slots=True)
 class ArchipelagoState:
-    """Populations, and what was tried on all of them."""
+    """Populations and the history of all islands."""
 
     populations: dict[str, Population]
     """By name of the island."""
     results: int = 0
-    """Results taken in; schedules hang on it."""
+    """Number of results taken in; schedules depend on it."""
     history: History = field(default_factory=History)
+    """All that was tried."""
 
     def elites(self, *, but: str = "") -> Iterator[Elite]:
         """Return the elites of every island but one, island by island."""
         return (elite for name, each in self.populations.items() if name != but for elite in each.elites)
 
     def bar(self, program_hash: str) -> None:
-        """Remove a program that did not hold when it was measured anew from every population."""
+        """Remove a program from every population: it did not hold when it was measured anew."""
         self.history.bar(program_hash)
         for population in self.populations.values():
             population.elites = [elite for elite in population.elites if elite.program_hash != program_hash]
 
     def prune(self) -> None:
-        """Drop what no later step turns to."""
+        """Drop history that no later step needs."""
         self.history.prune({elite.candidate.id for elite in self.elites()})
         for population in self.populations.values():
             kept = {name: count for name, count in population.picks.items() if name in self.history.elites}

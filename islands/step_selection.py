@@ -1,4 +1,4 @@
-"""Choice of what comes next: an island, an operator, and what the operator works on."""
+"""Selection of the next step's work: an island, an operator, parents and insights."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -13,14 +13,14 @@ from islands.state import ArchipelagoState
 
 
 class StepSelector:
-    """Chooses as a function of seed, step and state. No I/O; the state is only read.
+    """Selection of work as a function of seed, step and state; it does no I/O and only reads the state.
 
     Args:
         islands: by name, in order.
         operators: by name, every operator an island may use.
         seed: the run's seed.
-        repairs: how often a failed candidate of a model, and what comes of it, is given back.
-        foreign: there are kernels for the task in other languages.
+        repairs: how often a failed candidate of a model, or its repair, is given back.
+        foreign: True where the task has kernels in other languages.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class StepSelector:
             state: of all islands.
             models: operators that ask a model may be chosen.
             rules: the others may be.
-            names: only these operators may be; all, where none is named.
-            may_ask: says of an island and a role whether a model would answer.
-            running: steps that wait for a model; a failure or a strategy among them is left to them.
+            names: only these operators may be chosen; all, where none is named.
+            may_ask: says whether a model would answer for an island and a role.
+            running: steps that wait for a model; their failures and strategies are not selected again.
         """
         islands = list(self._islands.values())
         turn = step % len(islands)
@@ -114,7 +114,7 @@ class StepSelector:
         if ContextNeed.FOREIGN in operator.needs and not self._foreign:
             return None
         history = choice.state.history
-        elites = history.near(choice.at_hand()) or history.near(list(history.elites.values()))
+        elites = history.near(choice.available()) or history.near(list(history.elites.values()))
         return assignment_for(
             operator,
             choice.first(elites) if elites else None,

@@ -1,4 +1,4 @@
-"""Who exchanges with whom: a directed graph over island names."""
+"""Topology: a directed graph over island names; elites migrate along its edges."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -9,23 +9,23 @@ Graph: TypeAlias = "nx.DiGraph[str]"
 
 
 def ring(names: Sequence[str]) -> Graph:
-    """Each island sends to the next, the last to the first."""
+    """Let each island send to the next, the last to the first."""
     return _graph(names, [(name, names[(index + 1) % len(names)]) for index, name in enumerate(names)])
 
 
 def star(names: Sequence[str]) -> Graph:
-    """The first island exchanges with every other, both ways."""
+    """Let the first island exchange with every other, both ways."""
     hub, *rest = names
     return _graph(names, [edge for name in rest for edge in ((hub, name), (name, hub))])
 
 
 def full(names: Sequence[str]) -> Graph:
-    """Every island sends to every other."""
+    """Let every island send to every other."""
     return _graph(names, [(a, b) for a in names for b in names])
 
 
 def routed(names: Sequence[str], routes: Mapping[str, Iterable[str]]) -> Graph:
-    """Each island sends to those that are listed for it."""
+    """Let each island send to those that are listed for it."""
     return _graph(names, [(source, target) for source, targets in routes.items() for target in targets])
 
 

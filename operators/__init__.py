@@ -1,4 +1,4 @@
-"""Operators: each makes proposals from parents, by rule or through a model."""
+"""Operators: makers of proposals from parents, by rule or through a model."""
 
 from evokernel.protocols import Operator
 from operators.rules.blend import Blend

@@ -1,4 +1,4 @@
-"""Operators of a user's own: declarations with defaults, and the protocol of earlier versions."""
+"""Operators of a user's own: default declarations, and the protocol of earlier versions."""
 
 from collections.abc import Collection
 from typing import Any
@@ -10,12 +10,12 @@ from evokernel.records.step import Answer, Context, ContextNeed, OperatorKind, P
 class PluginOperator:
     """An operator of a user's own with every declaration that the engine reads.
 
-    A class that declares no `kind` follows the protocol of earlier versions: `wants`, `suits` and `tuner` say what it
-    is, its `prompt` returns messages, and its `read` takes the context.
+    A class without a `kind` follows the protocol of earlier versions: `wants`, `suits` and `tuner` give its kind, its
+    `prompt` returns messages, and its `read` takes the context.
 
     Args:
         operator: an object of the class that a config names.
-        name: how the config names it, by which results and what is exhausted are kept.
+        name: its name in the config, under which results and exhausted parents are kept.
     """
 
     def __init__(self, operator: Any, *, name: str) -> None:
@@ -29,20 +29,20 @@ class PluginOperator:
         self._operator = operator
 
     def supports(self, language: str) -> bool:
-        """Say whether it has anything to offer in a language; one that does not say has in all."""
+        """Say whether it works on a language; without a `supports` of its own it works on all."""
         return bool(getattr(self._operator, "supports", lambda _: True)(language))
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
-        """Say whether a crossover can make something of two parents whose id is not known."""
+        """Say whether a crossover of two parents can give a candidate whose id is not known."""
         return bool(self._operator.suits(first, second, known=known))
 
     def prompt(self, context: Context) -> Prompt:
-        """Return what a model is told."""
-        said = self._operator.prompt(context)
-        return said if self._declared else Prompt(tuple(said), context)
+        """Return the prompt for a model."""
+        prompt = self._operator.prompt(context)
+        return prompt if self._declared else Prompt(tuple(prompt), context)
 
     def read(self, reply: str, prompt: Prompt) -> Answer:
-        """Return what a reply is worth."""
+        """Return the answer in a reply."""
         answer: Answer = self._operator.read(reply, prompt if self._declared else prompt.context)
         return answer
 

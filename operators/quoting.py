@@ -1,4 +1,4 @@
-"""How texts of others and measured numbers are written into a prompt."""
+"""Quotation of foreign texts and measured numbers in a prompt."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _UNITS: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = (
 
 
 def fence(text: str, tag: str = "") -> str:
-    """Return a fenced block that no line of the text can close: the fence is longer than any run of backticks in it."""
+    """Return a fenced block that no line of the text can close: its fence is longer than any run of backticks there."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     marks = "`" * max(3, longest + 1)
     body = text if text.endswith("\n") else text + "\n"
@@ -29,7 +29,7 @@ def one_line(text: str, limit: int = LINE_CHARACTERS) -> str:
 
 
 def middle_cut(text: str, limit: int) -> str:
-    """Return a text of at most about so many characters, with what is left out in the middle said."""
+    """Return a text of at most about `limit` characters; a note in the middle says how much is left out."""
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel, as a prompt tells it: resources, what limits its occupancy, the hot loop."""
+"""Compiler facts in a prompt: resources, the limiter of occupancy, the hot loop."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from operators.quoting import quantities
 
 _NOT_TOLD = frozenset({"compile_ms", "artifact_bytes", "sanitized", "disturbed", "recordable"})
 _BLOCKS, _LOOP = "blocks_by_", "hot_loop_"
-_ELSEWHERE = ("holdout", "profiled_")  # of the latter the feedback tells, beside what they mean
+_ELSEWHERE = ("holdout", "profiled_")  # the feedback has the latter, with their meaning
 _WORDS = {
     "tensor": "tensor cores",
     "arithmetic": "floating-point arithmetic",
@@ -27,10 +27,9 @@ _WIDTHS = {"loads": "load_bits", "stores": "store_bits"}
 
 
 def compiled(metrics: Mapping[str, float], descriptor: Mapping[str, float]) -> str:
-    """Return behaviour and numbers read from what was compiled; what says nothing of the kernel is left out.
+    """Return descriptors and metrics of the compiled kernel; numbers that do not describe it are left out.
 
-    Where the numbers are those of a GPU kernel the limiter of its occupancy and the instructions of its hot loop are
-    told in sentences of their own.
+    For a GPU kernel sentences name the limiter of its occupancy and the instructions of its hot loop.
     """
     numbers = {
         name: value
@@ -39,20 +38,20 @@ def compiled(metrics: Mapping[str, float], descriptor: Mapping[str, float]) -> s
     }
     residency = _residency(numbers)
     loop = _hot_loop({name.removeprefix(_LOOP): value for name, value in numbers.items() if name.startswith(_LOOP)})
-    told = {
+    general = {
         name: value
         for name, value in numbers.items()
         if not (residency and (name.startswith(_BLOCKS) or name == "occupancy"))
         and not (loop and name.startswith(_LOOP))
     }
-    rest = f"Compiled code: {quantities(told)}." if told else ""
+    rest = f"Compiled code: {quantities(general)}." if general else ""
     if residency and numbers.get("kernels", 1) > 1:
         rest += f" {_SEVERAL}"
     return " ".join(part for part in (rest, residency, loop) if part)
 
 
 def _residency(numbers: Mapping[str, float]) -> str:
-    """Say how many warps are in flight, and which resource allows no more."""
+    """Say how many warps are in flight, and which resource limits them."""
     allowed = {
         name.removeprefix(_BLOCKS).replace("_", " "): int(value)
         for name, value in numbers.items()
@@ -72,7 +71,7 @@ def _residency(numbers: Mapping[str, float]) -> str:
 
 
 def _hot_loop(found: Mapping[str, float]) -> str:
-    """Say what the instructions of a GPU kernel's hot loop are; nothing for kernels of a processor."""
+    """Say which instructions a GPU kernel's hot loop has; empty for kernels of a processor."""
     if "load_bits" not in found or "tensor" not in found:
         return ""
     widths = dict(_WIDTHS) if found.get("loads") else _WIDTHS | {"async_copies": "load_bits"}

@@ -1,4 +1,4 @@
-"""A kernel as a prompt shows it: who it is, how fast, what the compiler made of it, and its source in a fence."""
+"""Portraits of kernels in a prompt: name, speed, compiler facts, and the source in a fence."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from operators.llm.compiler_text import compiled
 from operators.quoting import fence, middle_cut, one_line, time_us
 
 TAGS: Mapping[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "python"}
-"""What stands at the opening of a fence, by language."""
+"""Words at the opening of a fence, by language."""
 FEEDBACK_CHARACTERS = 4000
 
 
 def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: str = "") -> str:
     """Return a correct kernel with its verdict and source. `note` is a line below the numbers."""
-    parts = [f"### {title} (`{elite.candidate.id}`): {standing(elite, evaluation)}"]
+    parts = [f"### {title} (`{elite.candidate.id}`): {speed_of(elite, evaluation)}"]
     if evaluation is not None and evaluation.ok:
         parts.append("\n".join(map(_timing, evaluation.timings)))
         parts.append(compiled(evaluation.metrics, evaluation.descriptor))
@@ -29,7 +29,7 @@ def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: s
     return "\n\n".join(part for part in parts if part)
 
 
-def standing(elite: Elite, evaluation: Evaluation | None) -> str:
+def speed_of(elite: Elite, evaluation: Evaluation | None) -> str:
     """Return the speed-up of a kernel over its baselines, and its share of the device's limit where it is known."""
     if evaluation is None or not evaluation.ok:
         return f"{math.exp(elite.fitness.log_speedup):.3f}x over the baseline"
@@ -41,7 +41,7 @@ def standing(elite: Elite, evaluation: Evaluation | None) -> str:
 
 
 def broken_portrait(failure: Failure, evaluation: Evaluation) -> str:
-    """Return a kernel that failed: what it was meant to do, how far it came, what was said of it, its source."""
+    """Return a failed kernel: its rationale, the stage it reached, the feedback, its source."""
     parts = [
         f"### The broken kernel (`{failure.candidate.id}`), made by {failure.operator}",
         "What its author meant:\n\n" + fence(one_line(failure.rationale)),
@@ -63,7 +63,7 @@ def quoted(candidate: Candidate) -> str:
 
 
 def tuned(elite: Elite, siblings: Sequence[Sibling]) -> str:
-    """Return what the search of its tunables has found for a kernel's skeleton, or nothing."""
+    """Return the findings of the search over a kernel's tunables, or nothing."""
     measured = [sibling for sibling in siblings if sibling.fitness is not None]
     if len(siblings) < 2 or not measured:
         return ""

@@ -1,4 +1,4 @@
-"""Operators that ask a model: a template says what is told and how the reply is read; the rest is the same for all."""
+"""Operators that ask a model: a template fixes the prompt and the reading of the reply; the rest is common."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +40,7 @@ from operators.quoting import one_line
 T = TypeVar("T", str, int)
 PROMPT_TOKENS = 16000
 LONGEST_CONTINUED = 64_000
-"""The longest reply, in characters, that is continued: all of it would have to be paid for again as a prompt."""
+"""The longest reply, in characters, that is continued: the continuation pays for all of it again as a prompt."""
 GO_ON = (
     "Your reply was cut off at its length limit. Go on exactly where you stopped, in the middle of a line if need be: "
     "no repetition, no introduction, no new fence."
@@ -48,13 +48,13 @@ GO_ON = (
 
 
 class TemplateOperator(ModelOperator):
-    """Asks a model as a template says.
+    """An operator that asks a model as a template says.
 
     Args:
-        template: what is told and how the reply is read.
-        model: who is asked; None where prompts are written and replies read, and nobody is asked.
-        prompt_tokens: the longest prompt, as estimated in `operators.llm.prompt`; what must be told is told even where
-            that alone is more.
+        template: the prompt, and the kind of reply.
+        model: the model to ask; None where prompts are written and replies read, and no model is asked.
+        prompt_tokens: the longest prompt, as estimated in `operators.llm.prompt`; sections without a worth stay even
+            where they alone are longer.
     """
 
     kind = OperatorKind.MODEL
@@ -72,7 +72,7 @@ class TemplateOperator(ModelOperator):
         self._prompt_tokens = prompt_tokens
 
     def prompt(self, context: Context) -> Prompt:
-        """Return what the model is told. Raises `ConfigError` where a template of a user's own cannot be rendered."""
+        """Return the prompt for a context. Raises `ConfigError` where a user's template cannot be rendered."""
         sections = sections_of(context, self.needs)
         system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
         spare = self._prompt_tokens - tokens_of(len(system))
@@ -87,7 +87,7 @@ class TemplateOperator(ModelOperator):
         )
 
     def read(self, reply: str, prompt: Prompt) -> Answer:
-        """Return what a reply is worth: `UnusableReply` with the reason for any text that is no answer."""
+        """Return the answer in a reply: `UnusableReply` with the reason for any text without one."""
         try:
             text = tidy(reply)
             if self._template.settings.reply.is_kernel:
@@ -97,18 +97,18 @@ class TemplateOperator(ModelOperator):
             return UnusableReply(str(unread))
 
     async def propose(self, context: Context) -> Answer | None:
-        """Return what the model's reply is worth, or None where the context lacks what this operator works on.
+        """Return the answer in the model's reply, or None where the context lacks an input of this operator.
 
         A reply that was cut off is continued once.
 
         Raises:
             BudgetSpent: the call could cost more than is left.
-            ModelsUnavailable: nothing answers.
+            ModelsUnavailable: no model answers.
             ConfigError: there is no model to ask.
         """
         if self._model is None:
             raise ConfigError(f"operator {self.name!r} asks a model, and there is none; name one under `models:`")
-        if not self._has_matter(context):
+        if not self._has_input(context):
             return None
         prompt, usage = self.prompt(context), Usage()
         messages = prompt.messages
@@ -134,7 +134,7 @@ class TemplateOperator(ModelOperator):
             return UnusableReply("the reply was cut off twice in the middle of the code: a larger max_tokens may help")
         return self.read(text, prompt)
 
-    def _has_matter(self, context: Context) -> bool:
+    def _has_input(self, context: Context) -> bool:
         least = 2 if ContextNeed.LADDER in self.needs else self.parents
         lacks = {
             ContextNeed.BROKEN: context.broken is None,
@@ -180,7 +180,7 @@ class TemplateOperator(ModelOperator):
         return f"kernel {last}" if context.parents else ""
 
     def _base(self, context: Context) -> Candidate | None:
-        """Return what changes are applied to and compared with."""
+        """Return the kernel that changes are applied to and compared with."""
         if ContextNeed.BROKEN in self.needs:
             return context.broken.candidate if context.broken else None
         ordered = in_order(context, self.needs)
@@ -225,10 +225,10 @@ class TemplateOperator(ModelOperator):
         return broken + named
 
     def _rationale(self, idea: str, context: Context) -> str:
-        said = idea.removeprefix(f"{self.name}:").strip()
+        reason = idea.removeprefix(f"{self.name}:").strip()
         if ContextNeed.FOREIGN in self.needs and context.foreign:
-            said = f"from {context.foreign[0].language} {context.foreign[0].id}: {said}"
-        return f"{self.name}: {said}"
+            reason = f"from {context.foreign[0].language} {context.foreign[0].id}: {reason}"
+        return f"{self.name}: {reason}"
 
     def _read_insight(self, text: str, prompt: Prompt) -> Insight:
         note, base = read_note(text), self._base(prompt.context)
@@ -244,7 +244,7 @@ class TemplateOperator(ModelOperator):
 
 
 def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:
-    """Raise `UnreadableReply` where a kernel lacks what its operator is for."""
+    """Raise `UnreadableReply` where a kernel does not meet the demand of its operator."""
     if demand is TemplateNeed.MORE_TUNABLES:
         try:
             names, known = read_tunables(source).values.keys(), read_tunables(before).values.keys()

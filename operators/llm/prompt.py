@@ -1,4 +1,4 @@
-"""A prompt is made of named sections that a template places; under a cap the least useful ones are left out, and said.
+"""Prompts of named sections that a template places; under a cap the least useful ones are left out, with a note.
 
 Tokens are estimated as characters / 3: source code has about 3 to 3.5 characters a token with the usual vocabularies,
 so the estimate errs towards too many.
@@ -18,38 +18,40 @@ _PLACE = re.compile("\0([a-z_]+)\0")
 
 @dataclass(frozen=True, slots=True)
 class PromptSection:
-    """One part of a prompt: what fills the variable `name`, beside other parts with that name.
+    """One part of a prompt.
 
-    `worth` decides what goes first under a cap, the lowest; None stays whatever comes. Among parts of equal worth the
-    last goes first. `reference` is the id of the candidate or the seq of the insight that the text is about.
+    A cap drops the lowest `worth` first; among parts of equal worth it drops the last first.
     """
 
     name: str
+    """The variable of the template that it fills, beside other parts with that name."""
     text: str
+    """Its text."""
     worth: int | None = None
+    """Rank against a cap; None for a part that always stays."""
     reference: str | int | None = None
+    """Id of the candidate, or seq of the insight, that the text is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class SectionGroup:
-    """How the sections of one name stand together.
-
-    `heading` comes before them, `noun` is what one is called where some are left out. `listed`: they are lines of
-    somebody else's words, put into one fence.
-    """
+    """Form of the sections of one name."""
 
     heading: str
+    """The line before them."""
     noun: str
+    """The word for one of them, where some are left out."""
     listed: bool = False
+    """True for lines of foreign words, which share one fence."""
 
 
 def place(name: str) -> str:
-    """Return what stands for a section in a rendered template until the sections are chosen."""
+    """Return the mark of a section in a rendered template, which `fill` replaces."""
     return f"\0{name}\0"
 
 
 def placed(skeleton: str) -> tuple[str, ...]:
-    """Return the names of the sections that a rendered template places. Raises `ValueError` for what is none."""
+    """Return the names of the sections that a rendered template places. Raises `ValueError` for a changed mark."""
     rest = _PLACE.sub("", skeleton)
     if "\0" in rest:
         raise ValueError("sections can be placed, not changed by a filter")
@@ -57,14 +59,14 @@ def placed(skeleton: str) -> tuple[str, ...]:
 
 
 def tokens_of(characters: int) -> int:
-    """Return about how many tokens so many characters are."""
+    """Return the estimated number of tokens of so many characters."""
     return math.ceil(characters / CHARACTERS_PER_TOKEN)
 
 
 def fill(
     skeleton: str, kept: Sequence[PromptSection], dropped: Sequence[PromptSection], groups: Mapping[str, SectionGroup]
 ) -> str:
-    """Return the prompt: sections in their places, blank lines tidied outside of them."""
+    """Return the prompt: sections in their places, blank lines outside of them reduced."""
     bare = _BLANKS.sub("\n\n", skeleton).strip()
     return _PLACE.sub(lambda match: _joined(match[1], kept, dropped, groups[match[1]]), bare)
 
@@ -72,9 +74,9 @@ def fill(
 def keep(
     skeleton: str, sections: Sequence[PromptSection], groups: Mapping[str, SectionGroup], *, spare_tokens: int
 ) -> tuple[list[PromptSection], list[PromptSection]]:
-    """Return the sections of a prompt that are kept and those left out so that it has at most so many tokens.
+    """Return the kept sections and the dropped ones of a prompt with at most so many tokens.
 
-    What has no `worth` is kept even where that is more.
+    Sections without a `worth` are kept even where they are more.
     """
     used = set(placed(skeleton))
     kept = [section for section in sections if section.name in used]

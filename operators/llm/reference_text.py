@@ -1,4 +1,4 @@
-"""The PyTorch function of a task as prompts show it, with what it calls from files of the same author."""
+"""Source of a task's PyTorch reference for prompts, with the functions of the same author that it calls."""
 
 import inspect
 import textwrap
@@ -11,13 +11,13 @@ from evokernel.task import Task
 from operators.quoting import middle_cut, one_line
 
 CHARACTERS = 12000
-"""As much of another file as is shown."""
+"""Characters of another file that are shown."""
 
 
 def reference_source(task: Task) -> str:
-    """Return the text of a task's reference, of functions beside it that it calls, and of files beside it that it uses.
+    """Return the source of a task's reference, of functions beside it that it calls, and of files that it uses.
 
-    A task may only hand its arguments on, as one made by `evokernel init` does: what counts then is in another file.
+    A task may only pass its arguments on, as one made by `evokernel init` does: then the function is in another file.
     """
     try:
         return "\n\n\n".join(_parts(task.reference))

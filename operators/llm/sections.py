@@ -1,4 +1,4 @@
-"""What the prompts are made of: a context in words, cut into the sections that templates place."""
+"""Sections of prompts: a context in words, cut into the parts that templates place."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from evokernel.records.fitness import Elite
 from evokernel.records.llm import InsightKind, KnownInsight
 from evokernel.records.step import Attempt, Context, ContextNeed, Failure
 from evokernel.task import Task, Tensor, Workload
-from operators.llm.kernel_text import broken_portrait, foreign_portrait, portrait, standing, tuned
+from operators.llm.kernel_text import broken_portrait, foreign_portrait, portrait, speed_of, tuned
 from operators.llm.prompt import PromptSection, SectionGroup
 from operators.llm.reference_text import reference_source
 from operators.quoting import fence, middle_cut, one_line, quantities
@@ -31,7 +31,7 @@ GROUPS: Mapping[str, SectionGroup] = {
 }
 SHORT: Mapping[str, str] = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
 
-# What goes first under a cap: the lowest number.
+# Worth of sections: a cap drops the lowest number first.
 INSPIRATION, FOREIGN, FAILURE, TRIED, LESSON, DETAIL = 0, 50, 100, 200, 300, 400
 TRIED_LINES = 24
 NOTE_CHARACTERS = 12000
@@ -47,12 +47,12 @@ _HEADLINES = ("dram_read_gb_s", "dram_copy_gb_s", "multiprocessors", "shared_byt
 
 
 def in_order(context: Context, needs: frozenset[ContextNeed]) -> tuple[Elite, ...]:
-    """Return the parents with the one that is to be changed first: of a ladder that is the last, the fastest."""
+    """Return the parents with the one to change first: of a ladder that is the last, the fastest."""
     return context.parents[::-1] if ContextNeed.LADDER in needs else context.parents
 
 
 def sections_of(context: Context, needs: frozenset[ContextNeed]) -> list[PromptSection]:
-    """Return every section that there is something to say in."""
+    """Return every section with content."""
     made = [
         PromptSection("task", _task(context.task)),
         *_device(context),
@@ -142,7 +142,7 @@ def _kinds(task: Task) -> tuple[str, ...]:
 
 
 def _parents(context: Context, *, ladder: bool) -> Iterator[PromptSection]:
-    """Number the parents as they are given; of a ladder the last one is changed, else the first."""
+    """Number the parents as given; of a ladder the last one is to change, else the first."""
     last = len(context.parents) - 1
     for index, elite in enumerate(context.parents):
         to_change = index == (last if ladder else 0)
@@ -169,13 +169,13 @@ def _foreign(context: Context) -> Iterator[PromptSection]:
 
 
 def _tried(context: Context) -> Iterator[PromptSection]:
-    """Tell what was tried on the first parent and what came of it, newest first, and then what was tried elsewhere."""
+    """Yield changes that were tried on the first parent and their outcomes, newest first, then those elsewhere."""
     first = context.parents[0].candidate.id if context.parents else ""
-    told = {failure.rationale for failure in context.failures}  # with what was said of them, further down
+    failed = {failure.rationale for failure in context.failures}  # a later section has these with their feedback
     newest = [
         attempt
         for attempt in reversed(context.attempts)
-        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in told)
+        if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in failed)
     ]
     own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
     measured = {attempt.rationale for attempt in own}
@@ -207,8 +207,8 @@ def _insight(known: KnownInsight, context: Context) -> str:
     about = f" of `{insight.candidate}`{_where(insight.candidate, context)}" if insight.candidate else ""
     facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
     if known.gains:
-        came = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
-        facts.append(f"kernels made with it came to {came} of their parents")
+        results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
+        facts.append(f"kernels made with it came to {results} of their parents")
     else:
         facts.append("not used yet")
     head = f"### {insight.kind.value.capitalize()}{about} ({'; '.join(facts)})"
@@ -216,7 +216,7 @@ def _insight(known: KnownInsight, context: Context) -> str:
 
 
 def _where(name: str, context: Context) -> str:
-    """Say which of the kernels shown a note is about, or how fast that one was: its author calls it kernel 1."""
+    """Say which of the shown kernels a note is about, or how fast its kernel was: its author calls that kernel 1."""
     for index, elite in enumerate(context.parents):
         if elite.candidate.id == name:
             return f", kernel {index + 1} here"
@@ -235,7 +235,7 @@ def _inspirations(context: Context) -> Iterator[PromptSection]:
 
 
 def _failures(context: Context) -> Iterator[PromptSection]:
-    """Tell what failed, that of these parents last: nearest to where it is read, and the last to be left out."""
+    """Yield the failures, those of these parents last: there a model heeds them most, and a cap drops them last."""
     parents = {elite.candidate.id for elite in context.parents}
     others = [f for f in context.failures if context.broken is None or f.candidate.id != context.broken.candidate.id]
     ranked = sorted(others, key=lambda failure: bool(parents & set(failure.parents)))
@@ -245,14 +245,14 @@ def _failures(context: Context) -> Iterator[PromptSection]:
 
 def _failure(failure: Failure) -> str:
     rationale = failure.rationale
-    who = "" if rationale.startswith(f"{failure.operator}:") else f"{failure.operator}: "
-    return f"{who}{one_line(rationale)} -> {failure.evaluation.status}: {one_line(failure.evaluation.feedback)}"
+    operator = "" if rationale.startswith(f"{failure.operator}:") else f"{failure.operator}: "
+    return f"{operator}{one_line(rationale)} -> {failure.evaluation.status}: {one_line(failure.evaluation.feedback)}"
 
 
 def _best(context: Context) -> Iterator[PromptSection]:
     best = context.best
     if best is not None and best.candidate.id not in {elite.candidate.id for elite in context.parents}:
-        yield PromptSection("best", f"The fastest kernel of the run so far: {standing(best, _verdict(context, best))}.")
+        yield PromptSection("best", f"The fastest kernel of the run so far: {speed_of(best, _verdict(context, best))}.")
 
 
 def _bullets(texts: Sequence[str]) -> str:

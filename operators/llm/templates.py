@@ -1,8 +1,8 @@
-"""Operators that ask a model, as files: a Markdown template with front matter each, a user's own beside the built-in.
+"""Templates of operators that ask a model: Markdown files with front matter, built in or a user's own.
 
-A template places sections (`{{ task }}`, see `SECTIONS`) and may ask for the plain values in `VALUES`. It is rendered
-in jinja2's sandbox; a variable that does not exist is an error when the template is loaded. Files whose names begin
-with an underscore are parts that others include; `_system` and `_answer` go into every prompt.
+A template places sections (`{{ task }}`, see `SECTIONS`) and may use the plain values in `VALUES`. It is rendered in
+jinja2's sandbox; a variable that does not exist is an error when the template is loaded. Files whose names begin with
+an underscore are parts that others include; `_system` and `_answer` go into every prompt.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ SECTIONS = (
     "best",
     "hints",
 )
-"""What a template can place. Each comes with its own heading, and is empty where there is nothing to say."""
+"""Sections that a template can place. Each has its own heading, and is empty without content."""
 VALUES: Mapping[str, str | int] = {
     "operator": "mutate",
     "language": "cpp",
@@ -52,56 +52,64 @@ VALUES: Mapping[str, str | int] = {
     "crossing": 0,
     "limited": 0,
 }
-"""The plain values, with specimens: `base` names the kernel that edits apply to, empty without one; `kernels` counts
+"""Plain values, with specimens: `base` names the kernel that edits apply to, empty without one; `kernels` counts
 the parents, `tries` the repairs that a broken kernel has had; `crossing` is 1 where there are two strategies;
 `other_language` is that of the kernel to port; `limited` is 1 where the floor of the device is known."""
 
 
 class ReplyKind(StrEnum):
-    """What a reply must hold."""
+    """Kind of reply that a template asks for."""
 
-    CODE = "code"  # a whole file
-    EDITS = "edits"  # SEARCH/REPLACE blocks or a unified diff
+    CODE = "code"
+    """A whole file."""
+    EDITS = "edits"
+    """SEARCH/REPLACE blocks or a unified diff."""
     EITHER = "either"
+    """A whole file or changes."""
     STRATEGY = "strategy"
+    """An idea for another operator to implement."""
     DIAGNOSIS = "diagnosis"
+    """The reason for a kernel's speed."""
     LESSON = "lesson"
+    """A rule drawn from what was tried."""
 
     @property
     def is_kernel(self) -> bool:
-        """Whether a candidate comes of it."""
+        """Say whether the reply gives a candidate."""
         return self in (ReplyKind.CODE, ReplyKind.EDITS, ReplyKind.EITHER)
 
 
 class TemplateNeed(StrEnum):
-    """What must hold of a kernel beside being one, checked before it is judged."""
+    """Demand on a kernel, checked before it is judged."""
 
     NONE = "none"
     MORE_TUNABLES = "more_tunables"
+    """A further number is a tunable."""
     SIMPLER = "simpler"
+    """The source has fewer words."""
 
 
 class TemplateSettings(Part):
     """The front matter of a template."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    """What islands call it; the file is called the same."""
+    """The operator's name in configs; also the name of the file."""
     about: str = Field(min_length=1)
     """One line for people."""
     role: str = Field(min_length=1)
-    """Which models are asked: `code`, `think`, or a role of your own."""
+    """The models to ask: `code`, `think`, or a role of your own."""
     parents: int = Field(ge=0, le=8)
-    """How many kernels it works on. A ladder may have fewer, two at least."""
+    """Number of kernels it works on. A ladder may have fewer, two at least."""
     wants: tuple[ContextNeed, ...] = ()
-    """What it needs beside them."""
+    """Further parts of the context that it needs."""
     reply: ReplyKind
-    """How a reply is read."""
+    """The kind of reply."""
     temperature: float | None = Field(default=None, ge=0, le=2)
-    """None for the model's own."""
+    """Sampling temperature; None for the model's own."""
     max_tokens: int | None = Field(default=None, gt=0)
     """The longest reply; None for the model's own limit."""
     demand: TemplateNeed = TemplateNeed.NONE
-    """What must hold of the kernel compared with the one it was made from."""
+    """A demand on the kernel, compared with the one it was made from."""
 
     @model_validator(mode="after")
     def _fits(self) -> "TemplateSettings":
@@ -120,9 +128,13 @@ class Template:
     """One operator's file, checked and compiled."""
 
     settings: TemplateSettings
+    """The front matter."""
     file: Path
+    """The path, for messages."""
     environment: SandboxedEnvironment
+    """The sandbox it is rendered in."""
     body: jinja2.Template
+    """The text below the front matter."""
 
     @property
     def name(self) -> str:
@@ -130,11 +142,11 @@ class Template:
         return self.settings.name
 
     def render(self, values: Mapping[str, str | int], present: frozenset[str]) -> tuple[str, str]:
-        """Return the system message and the skeleton of the user's message, with marks where sections go.
+        """Return the system message and the skeleton of the user's message, with marks in place of sections.
 
         Args:
             values: every name in `VALUES`.
-            present: the sections that there is something to say in; the others are empty.
+            present: the sections with content; the others are empty.
 
         Raises:
             ConfigError: the template cannot be rendered; the message names the file.

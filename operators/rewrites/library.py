@@ -1,7 +1,7 @@
-"""Libraries of source rewrites: which moves are legal on a source, and applying one.
+"""Libraries of source rewrites: listing the legal moves on a source, and applying one.
 
-A language declares how a source is read and written, and its rewrites. Order matters to a search that picks early moves
-more often, so the strong rewrites come first.
+A language declares its reader, its writer and its rewrites. Order matters to a search that picks early moves more
+often, so the strong rewrites come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RewriteSite(Protocol):
 
     @property
     def label(self) -> str:
-        """Words for people."""
+        """Name of the place, for people."""
 
 
 ReadT = TypeVar("ReadT")
@@ -34,26 +34,29 @@ class SourceRewrite(Protocol[_ReadIn, SiteT, _WrittenOut]):
 
     @property
     def name(self) -> str:
-        """The word a search knows it by."""
+        """Name of the rewrite, for a search."""
 
     def sites(self, source: _ReadIn, /) -> list[SiteT]:
-        """The places where the rewrite is legal, best first."""
+        """Return the places where the rewrite is legal, best first."""
 
     def apply(self, source: _ReadIn, site: SiteT, /) -> _WrittenOut:
-        """The source rewritten at one of its sites."""
+        """Return the source rewritten at one of its sites."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteMove:
-    """One legal rewrite of a source: name of the rewrite, label of the place, number among its sites."""
+    """One legal rewrite of a source."""
 
     rewrite: str
+    """The name of the rewrite."""
     label: str
+    """The name of the place."""
     index: int
+    """Its number among the sites of that rewrite, from 0."""
 
 
-def nothing(task: Task) -> frozenset[str]:
-    """The kinds that the sizes of a task call for: none more than the order says."""
+def no_favourites(task: Task) -> frozenset[str]:
+    """Return no kinds: the order of the library alone decides."""
     del task
     return frozenset()
 
@@ -68,15 +71,15 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         read: Callable[[str], ReadT],
         write: Callable[[WrittenT], str],
         unreadable: tuple[type[Exception], ...],
-        favoured: Callable[[Task], frozenset[str]] = nothing,
+        favoured: Callable[[Task], frozenset[str]] = no_favourites,
         need_threads: Collection[str] = (),
     ) -> None:
         """Take rewrites, strong ones first.
 
         Args:
             rewrites: the transformations.
-            read: makes of a text what they work on.
-            write: makes a text of what they return.
+            read: parses a source for the rewrites.
+            write: prints the result of a rewrite.
             unreadable: errors of `read` and of `sites` for a text that is no kernel of the language.
             favoured: returns the kinds of rewrites that the sizes of a task call for.
             need_threads: names of those that are offered for more than one thread only.
@@ -88,7 +91,7 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         self._all_moves = lru_cache(maxsize=256)(self._find)
 
     def moves(self, source: str, *, threads: int = 1) -> tuple[RewriteMove, ...]:
-        """All legal moves on a source, in a fixed order; empty for a text that is no readable kernel.
+        """Return all legal moves on a source, in a fixed order; empty for a text that is no readable kernel.
 
         `threads` counts those of the host that a kernel may use.
         """
@@ -96,7 +99,7 @@ class RewriteLibrary(Generic[ReadT, SiteT, WrittenT]):
         return tuple(move for move in found if threads > 1 or move.rewrite not in self._need_threads)
 
     def apply(self, source: str, move: RewriteMove) -> str:
-        """The source after a move.
+        """Return the source after a move.
 
         Raises:
             ValueError: the move is not one of this source's.
@@ -122,7 +125,7 @@ AnyRewriteLibrary = RewriteLibrary[Any, Any, Any]
 
 
 def unused_name(name: str, used: Collection[str]) -> str:
-    """The name, with a number behind it if it is used already."""
+    """Return the name, with a number behind it if it is used already."""
     candidate, number = name, 2
     while candidate in used:
         candidate, number = f"{name}{number}", number + 1

@@ -11,7 +11,7 @@ ATTEMPTS = 16
 
 
 class Blend(Operator):
-    """Recombines the tunables of two parents of one skeleton."""
+    """Recombination of the tunables of two parents of one skeleton."""
 
     name = "blend"
     parents = 2

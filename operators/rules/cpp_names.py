@@ -1,4 +1,4 @@
-"""The names of a C++ source, scope by scope: what is used and not declared, declared twice, called wrongly."""
+"""Name check of a C++ source, scope by scope: undeclared names, duplicate declarations, wrong calls."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _parser() -> Parser:
 
 
 def read_cpp(source: str, *, given: frozenset[str] = frozenset()) -> tuple[set[Fault], int]:
-    """Return the faults of a source as `name_check` names them, and how many places could not be parsed.
+    """Return the faults of a source as `name_check` names them, and the number of places that could not be parsed.
 
-    CUDA C++ is read without the words that only CUDA has; `given` are macros that a source is compiled with.
+    CUDA C++ is read without the words that only CUDA has; `given` are macros of the compilation.
     """
     text = _CUDA.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
     root = _parser().parse(text.encode()).root_node
@@ -75,7 +75,7 @@ def read_cpp(source: str, *, given: frozenset[str] = frozenset()) -> tuple[set[F
 
 
 class _Reading:
-    """One walk over a tree, in the order of the text, with the names that each open scope has declared."""
+    """One walk over a tree, in the order of the text, with the declared names of each open scope."""
 
     def __init__(self, given: set[str]) -> None:
         self.faults: set[Fault] = set()
@@ -84,7 +84,7 @@ class _Reading:
         self._calls: set[tuple[str, int]] = set()
 
     def visit(self, node: Node) -> None:
-        """Take in a node and all in it."""
+        """Read a node and its children."""
         match node.type:
             case "function_definition":
                 self._function(node)
@@ -107,7 +107,7 @@ class _Reading:
                 self._inside(node)
 
     def wrong_calls(self) -> set[Fault]:
-        """Return the calls of functions of the source with a number of arguments that none of that name takes."""
+        """Return the calls of the source's own functions with a number of arguments that none of that name takes."""
         return {
             ("called", name, str(count))
             for name, count in self._calls
@@ -168,7 +168,7 @@ class _Reading:
         self._scopes.pop()
 
     def _qualified(self, node: Node) -> None:
-        """Take in `scope::name`: the outermost scope counts, and what stands between angle brackets."""
+        """Read `scope::name`: the outermost scope counts, and the arguments between angle brackets."""
         for child in node.named_children:
             if child.type == "namespace_identifier":
                 self._use(child)
@@ -186,7 +186,7 @@ class _Reading:
         self._inside(node)
 
     def _declare(self, node: Node) -> None:
-        """Take in a declaration: types and initial values are uses, what is declared is known from here on."""
+        """Read a declaration: types and initial values are uses, declared names are known from here on."""
         kind = node.type
         if kind in ("preproc_def", "preproc_function_def"):
             name = node.child_by_field_name("name")
@@ -240,7 +240,7 @@ def _text(node: Node) -> str:
 
 
 def _breaks(node: Node) -> int:
-    """Return how many parts of a tree the grammar could make nothing of."""
+    """Return the number of places in a tree that the grammar could not parse."""
     if not node.has_error:
         return 0
     return (node.is_error or node.is_missing) + sum(_breaks(child) for child in node.children)

@@ -13,18 +13,18 @@ SHORT_ID = 8
 
 
 class Graft(Crossover):
-    """Swaps named regions between kernels of different skeletons, wherever they live."""
+    """Exchange of named regions between kernels of different skeletons, of any island."""
 
     name = "graft"
     parents = 2
     kind = OperatorKind.CROSSOVER
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
-        """Say whether the first can take a region of the second and become something that is not known."""
+        """Say whether the first can take a region of the second and give a candidate that is not known."""
         return bool(_new(first, second, known))
 
     async def propose(self, context: Context) -> Draft | None:
-        """Return the first parent with regions of the second, or None where what would be legal is known."""
+        """Return the first parent with regions of the second, or None where all legal grafts are known."""
         if len(context.parents) < 2:
             return None
         first, second = context.parents[:2]

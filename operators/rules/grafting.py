@@ -1,4 +1,4 @@
-"""Which regions of one source can stand in another: what a region needs must come with it or be there."""
+"""Grafting: regions of one source in the place of another's, where all names they need are present."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from functools import lru_cache
 from evokernel.records.candidate import Candidate
 from evokernel.source.regions import Region, outside, read_regions, with_regions
 from evokernel.source.tunables import Tunable, TunableSpace, read_tunables
-from operators.rules.name_check import sense_of
+from operators.rules.name_check import check_names
 
 MOST_COMBINED = 4
-"""Of so many shared regions every combination is tried; of more, each by itself and all together."""
+"""Number of shared regions up to which every combination is tried; of more, each by itself and all together."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
 class GraftedSource:
-    """A source with regions of another in the place of its own: their names, the text, and its id as a candidate."""
+    """A source with regions of another in the place of its own."""
 
     regions: tuple[str, ...]
+    """Names of the exchanged regions."""
     source: str
+    """The new text."""
     id: str
+    """Its id as a candidate."""
 
 
 @lru_cache(maxsize=8192)  # more than there are pairs to look through at a step
 def grafts(host: str, donor: str, language: str) -> tuple[GraftedSource, ...]:
-    """Return every graft of regions of the donor that the host can take, in a fixed order; few regions first.
+    """Return every graft of the donor's regions that the host can take, in a fixed order; few regions first.
 
     Neither source is among them. A source whose regions cannot be read takes and gives nothing.
     """
@@ -58,7 +61,7 @@ def _combinations(names: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _differ(one: Region, other: Region) -> bool:
-    """Whether two regions differ in more than their place on the line."""
+    """Say whether two regions differ in more than their place on the line."""
     lines = ([line.strip() for line in region.text.split("\n")] for region in (one, other))
     return next(lines) != next(lines)
 
@@ -75,18 +78,18 @@ def _legal(
     own, theirs = spaces
     try:
         space = read_tunables(child)
-    except ValueError:  # declared twice, or a constraint on what is not there
+    except ValueError:  # a tunable declared twice, or a constraint on a missing one
         return False
-    brought = "\n".join(region.text for region in taken.values())
+    inserted = "\n".join(region.text for region in taken.values())
     if not space.allows(space.values) or not _values_suit(outside(host), home=own, here=space):
         return False
-    if not _values_suit(brought, home=theirs, here=space) or not _constraints_hold(brought, home=theirs, here=space):
+    if not _values_suit(inserted, home=theirs, here=space) or not _constraints_hold(inserted, home=theirs, here=space):
         return False
-    return _makes_sense(child, host, donor, language)
+    return _names_hold(child, host, donor, language)
 
 
 def _values_suit(text: str, *, home: TunableSpace, here: TunableSpace) -> bool:
-    """Whether each tunable that a text names takes here only values that it may take where the text comes from."""
+    """Say whether each tunable in a text takes here only values that are allowed where the text comes from."""
     words, found = set(_WORD.findall(text)), {tunable.name: tunable for tunable in here.tunables}
     named = [tunable for tunable in home.tunables if tunable.name in words]
     return all(_no_more(found.get(tunable.name), tunable) for tunable in named)
@@ -97,7 +100,7 @@ def _no_more(here: Tunable | None, home: Tunable) -> bool:
 
 
 def _constraints_hold(text: str, *, home: TunableSpace, here: TunableSpace) -> bool:
-    """Whether every constraint at home on a tunable that a text names is there, too."""
+    """Say whether every constraint at home on a tunable in a text is here, too."""
     words, kept = set(_WORD.findall(text)), {_plain(rule) for rule in here.constraints}
     tunables = {tunable.name for tunable in home.tunables}
     return all(_plain(rule) in kept or not tunables & words & set(_WORD.findall(rule)) for rule in home.constraints)
@@ -107,9 +110,9 @@ def _plain(rule: str) -> str:
     return "".join(rule.split())
 
 
-def _makes_sense(child: str, host: str, donor: str, language: str) -> bool:
-    """Whether nothing can be said against the child that cannot be said against one of what it was made from."""
-    made, own, theirs = (sense_of(text, language) for text in (child, host, donor))
+def _names_hold(child: str, host: str, donor: str, language: str) -> bool:
+    """Say whether the child has no fault of names that both its sources lack."""
+    made, own, theirs = (check_names(text, language) for text in (child, host, donor))
     if made.breaks > own.breaks + theirs.breaks or not made.faults <= own.faults | theirs.faults:
         return False
     foreign = {name for name in made.unknown - own.unknown if not name.startswith("__") and not name.endswith("_cast")}

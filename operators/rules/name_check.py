@@ -1,7 +1,7 @@
-"""What can be said against a source by its names alone: used and never declared, declared twice, called wrongly.
+"""Name check of a source: undeclared names, duplicate declarations, wrong calls.
 
-A source that was put together from two others is compared with both: what neither of them can be blamed for is a fault
-of the seam. What a reading overlooks is overlooked in all three, so it costs a compilation and never a wrong verdict.
+A graft is compared with both of its sources: a fault that neither of them has comes from the seam. A fault that the
+check overlooks is found by the compiler, so it never gives a wrong verdict.
 """
 
 from __future__ import annotations
@@ -16,28 +16,31 @@ from functools import lru_cache
 from operators.rules.cpp_names import read_cpp
 
 Fault = tuple[str, ...]
-"""`unknown NAME`, `twice NAME` or `called NAME COUNT`."""
+"""One of `unknown NAME`, `twice NAME` and `called NAME COUNT`."""
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class NameCheck:
-    """The faults of a source, the headers it includes, and how many places in it could not be parsed."""
+    """Result of a name check."""
 
     faults: frozenset[Fault]
+    """The faults of the source."""
     headers: frozenset[str]
+    """The headers that it includes."""
     breaks: int
+    """The number of places that could not be parsed."""
 
     @property
     def unknown(self) -> frozenset[str]:
-        """Names that the source uses and does not declare: those of a library, or mistakes."""
+        """Names that the source uses and does not declare: of a library, or mistakes."""
         return frozenset(fault[1] for fault in self.faults if fault[0] == "unknown")
 
 
 @lru_cache(maxsize=512)
-def sense_of(source: str, language: str) -> NameCheck:
-    """Return what a reading of a source tells."""
+def check_names(source: str, language: str) -> NameCheck:
+    """Return the name check of a source."""
     headers = frozenset(_INCLUDE.findall(source))
     faults, breaks = read_cpp(source) if language == "cpp" else _read_python(source)
     return NameCheck(frozenset(faults), headers, breaks)
@@ -74,7 +77,7 @@ def _referenced(table: symtable.SymbolTable) -> set[str]:
 
 
 def _wrong_calls(tree: ast.Module, functions: dict[str, ast.arguments]) -> set[Fault]:
-    """Return the calls, launches `kernel[grid](...)` among them, with more or fewer arguments than are taken."""
+    """Return the calls, launches `kernel[grid](...)` among them, with a wrong number of arguments."""
     faults: set[Fault] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
@@ -88,15 +91,15 @@ def _wrong_calls(tree: ast.Module, functions: dict[str, ast.arguments]) -> set[F
         if taken.vararg or taken.kwarg or any(isinstance(argument, ast.Starred) for argument in node.args):
             continue
         given = {keyword.arg for keyword in node.keywords if keyword.arg in names}
-        strange = {keyword.arg for keyword in node.keywords} - names if not launch else set()
+        unknown_names = {keyword.arg for keyword in node.keywords} - names if not launch else set()
         missing = set(plain[len(node.args) : len(plain) - len(taken.defaults)]) - given
-        if missing or strange or len(node.args) > len(plain):
-            faults.add(("called", called.id, str(len(node.args)), *sorted(map(str, given | strange))))
+        if missing or unknown_names or len(node.args) > len(plain):
+            faults.add(("called", called.id, str(len(node.args)), *sorted(map(str, given | unknown_names))))
     return faults
 
 
 def _cuda_strings(tree: ast.Module) -> list[tuple[str, frozenset[str]]]:
-    """Return the texts of CUDA C++ that are handed to `Module`, with the macros each is given."""
+    """Return the CUDA C++ texts that are passed to `Module`, each with its macros."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Module" and node.args:

@@ -1,4 +1,4 @@
-"""`rewrite`: one legal source transformation, drawn towards strong kinds and those that have paid in this run."""
+"""`rewrite`: one legal source transformation, drawn towards strong kinds and kinds that have paid in this run."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ LIBRARIES: Mapping[str, AnyRewriteLibrary] = {"cpp": CPP_REWRITES, "triton": TRI
 """The rewrites of each language that has some."""
 
 DECAY = 0.88
-"""How much less a kind of move is drawn than the one before it in its library, which names strong ones first."""
+"""Ratio between the weights of a kind and of the one before it in its library, which lists strong ones first."""
 
 FAVOUR = 3.0
-"""How much more a kind that the task calls for is drawn than the first of its library."""
+"""Ratio between the weights of a kind that suits the task and of the first of its library."""
 
 
 class Rewrite(Operator):
-    """Applies a transformation from the library for the candidate's language."""
+    """Application of one transformation from the library for the candidate's language."""
 
     name = "rewrite"
     parents = 1
@@ -62,5 +62,5 @@ class Rewrite(Operator):
 
 
 def rationale_of(move: RewriteMove) -> str:
-    """Return the words a move is remembered by: its kind, then where it was applied."""
+    """Return the words by which a move is remembered: its kind, then its place."""
     return f"{move.rewrite}: {move.label}"

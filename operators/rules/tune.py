@@ -1,7 +1,7 @@
-"""`tune`: the next point of a skeleton's tunables, chosen by a model of what its siblings measured.
+"""`tune`: the next point of a skeleton's tunables, chosen by a model of its siblings' measurements.
 
-A Gaussian process over the positions of the values, with an upper confidence bound (Srinivas et al. 2010), so that it
-neither walks blindly nor stays where it is. Failed points count as worse than every measured one.
+A Gaussian process over the positions of the values, with an upper confidence bound (Srinivas et al. 2010), weighs
+unknown points against good ones. Failed points count as worse than every measured one.
 """
 
 import math
@@ -26,7 +26,7 @@ BOLDNESS = 0.3
 
 
 class Tune(Operator):
-    """Proposes one unmeasured point of the parent's tunable space."""
+    """Choice of the most promising unmeasured point of the parent's tunable space."""
 
     name = "tune"
     parents = 1
@@ -61,7 +61,7 @@ def describe_change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 
 
 def sample_points(space: TunableSpace, best: Mapping[str, int], rng: np.random.Generator) -> list[dict[str, int]]:
-    """Return every allowed point; of a large space, a random sample and what is one or two steps from the best."""
+    """Return every allowed point; of a large space, a random sample and the points one or two steps from the best."""
     if math.prod(len(tunable.choices) for tunable in space.tunables) <= LONGEST_LIST:
         return list(space.points())
     drawn = [{t.name: int(rng.choice(t.choices)) for t in space.tunables} for _ in range(LONGEST_LIST // 4)]

@@ -13,7 +13,7 @@ from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.llm import Insight, InsightKind
 from evokernel.records.step import Failure, OperatorRecord
 from islands.assignment import RUNG, ladder
-from islands.failures import KEPT, TOLD, FailureLog
+from islands.failures import KEPT, WARNINGS, FailureLog
 from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
 from islands.operator_choice import CHOOSERS, ByGain
@@ -97,20 +97,20 @@ def test_a_lesson_is_told_while_gains_bear_it_out() -> None:
     told(insights, 1, InsightKind.LESSON)
     for _ in range(LESSON_TRIALS - 1):
         insights.used([1], -0.1)
-    assert [known.seq for known in insights.told("one", "")] == [1]
+    assert [known.seq for known in insights.for_parent("one", "")] == [1]
     insights.used([1], None)
-    assert insights.told("one", "") == []
+    assert insights.for_parent("one", "") == []
     insights.used([1], 0.2)
-    assert [known.seq for known in insights.told("one", "")] == [1]
-    assert insights.told("two", "") == []
+    assert [known.seq for known in insights.for_parent("one", "")] == [1]
+    assert insights.for_parent("two", "") == []
 
 
 def test_a_diagnosis_goes_with_its_kernel_and_the_newest_counts() -> None:
     insights = Insights()
     for seq in (1, 2):
         told(insights, seq, InsightKind.DIAGNOSIS, candidate="k")
-    assert [known.seq for known in insights.told("two", "k")] == [2]
-    assert insights.told("two", "other") == []
+    assert [known.seq for known in insights.for_parent("two", "k")] == [2]
+    assert insights.for_parent("two", "other") == []
 
 
 def test_a_strategy_is_open_until_it_gained_or_failed_too_often() -> None:
@@ -161,7 +161,7 @@ def test_only_so_many_failures_are_kept_and_told_those_of_the_parents_last(paren
         failures.add(failure(str(index), parent))
     warnings = failures.warnings(["p"])
     own = ["p" in each.parents for each in warnings]
-    assert len(warnings) == min(TOLD, len(parents))
+    assert len(warnings) == min(WARNINGS, len(parents))
     assert own == sorted(own)
     assert len(failures.repairable({"mutate"}, repairs=1)) == len(failures.by_id) == min(KEPT, len(parents))
 

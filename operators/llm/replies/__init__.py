@@ -1,4 +1,4 @@
-"""Replies of models, read strictly and kindly: a kernel, or words to keep, or the exact reason why neither is there."""
+"""Reading of replies: a kernel, or an insight, or the exact reason why neither is there."""
 
 from operators.llm.replies.kernels import read_kernel
 from operators.llm.replies.notes import TitledNote, read_note

@@ -1,4 +1,4 @@
-"""Whether a source defines the entry point of this task: what shows a kernel for another task, or no kernel at all."""
+"""Check of a source's entry point: it detects a kernel for another task, or no kernel at all."""
 
 import ast
 import re
@@ -13,9 +13,9 @@ _ANY_RUN = re.compile(r"\brun\b")
 
 
 def entry_problem(source: str, language: str, signature: Signature) -> str | None:
-    """Return why a source is no kernel for the task, or None. What does not compile is left to the compiler.
+    """Return why a source is no kernel for the task, or None. Compile errors are left to the compiler.
 
-    A language of a user's own is only asked for the word `run`.
+    In a language of a user's own only the word `run` is required.
     """
     if len(source) > SIZE_LIMIT_BYTES:
         return f"it has {len(source)} characters, and the limit is {SIZE_LIMIT_BYTES}"
@@ -27,7 +27,7 @@ def entry_problem(source: str, language: str, signature: Signature) -> str | Non
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Return a Python source as a tree, or None where it is not Python; says nothing of doubtful escapes."""
+    """Return a Python source as a tree, or None where it is not Python; warnings about escapes are suppressed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

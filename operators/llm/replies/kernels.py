@@ -1,4 +1,4 @@
-"""A kernel out of a reply: a whole file in a fence or without one, or changes to the kernel that was shown."""
+"""Reading of a kernel from a reply: a whole file in a fence or without one, or changes to the kernel shown."""
 
 import heapq
 import re
@@ -50,20 +50,25 @@ _PLACEHOLDER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReplyExpectation:
-    """What a kernel is read for: `original` is what changes apply to; None where there is nothing to change."""
+    """Expected form of a reply with a kernel."""
 
     language: str
+    """The language of the kernel."""
     signature: Signature
+    """The arguments of its entry point."""
     original: str | None
+    """The source that changes apply to; None where there is none."""
     whole: bool = True
+    """True where a whole file is accepted."""
     edits: bool = True
+    """True where changes are accepted."""
 
 
 def read_kernel(text: str, wanted: ReplyExpectation) -> str:
-    """Return the source that a tidy reply gives or makes of the original.
+    """Return the source in a tidy reply, or the original with the changes of the reply.
 
     Raises:
-        Unread: there is none; the message is the exact reason.
+        UnreadableReply: there is none; the message is the exact reason.
     """
     blocks, outside = split(text)
     changes = _changes(text, blocks)
@@ -133,7 +138,7 @@ def _rank(block: Fence, wanted: ReplyExpectation) -> tuple[bool, bool, bool, int
 
 
 def _unfenced(text: str, wanted: ReplyExpectation) -> str:
-    """Return a source that stands in the reply without a fence, freed of the words around it."""
+    """Return a source outside of any fence, without the words around it."""
     family = "cpp" if wanted.language == "cpp" else "python"
     lines = [line for line in text.split("\n") if not re.match(r"\W*(?:IDEA|PREDICTED)\W*[::]", line)]
     start = next((index for index, line in enumerate(lines) if _BEGINNING[family].match(line)), None)
@@ -160,6 +165,6 @@ def _without_tail(lines: list[str], family: str) -> list[str]:
 
 
 def _placeholder(source: str, original: str) -> str:
-    """Return a line that stands for code left out and is not of the original, or nothing."""
+    """Return a line that replaces omitted code and is not in the original, or nothing."""
     known = set(original.split("\n"))
     return next((line for line in source.split("\n") if line not in known and _PLACEHOLDER.match(line[:400])), "")

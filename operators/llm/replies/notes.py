@@ -1,4 +1,4 @@
-"""Words to keep out of a reply: a title, what gain is expected, and the text."""
+"""Reading of an insight from a reply: a title, an expected gain, and the text."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,21 @@ TEXT_CHARACTERS = 12000
 
 @dataclass(frozen=True, slots=True)
 class TitledNote:
-    """A title, the text under it, and the expected speed-up where one is given."""
+    """A note as a reply gives it."""
 
     title: str
+    """Its title, or its first line without one."""
     text: str
+    """The text under the title."""
     predicted_speedup: float | None
+    """The expected speed-up as a factor; None where none is given."""
 
 
 def read_note(text: str) -> TitledNote:
-    """Return the note that a tidy reply holds; without a TITLE its first line is taken.
+    """Return the note in a tidy reply; without a TITLE its first line is the title.
 
     Raises:
-        Unread: it declines, or there is nothing under the title.
+        UnreadableReply: it declines, or has no text under the title.
     """
     title, body = one_line(labelled(text, "TITLE"), TITLE_CHARACTERS), without_labels(text)
     if not title:

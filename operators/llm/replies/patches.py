@@ -1,7 +1,7 @@
 """Changes to a source as models write them: SEARCH/REPLACE blocks and unified diffs, all of them applied or none.
 
-A place is looked for exactly as written, then with blanks at line ends ignored, and must be found once: guessing would
-give a kernel that nobody meant.
+A text must be found exactly once, as written or with blanks at line ends ignored: a guess would give a kernel that
+the model did not mean.
 """
 
 import itertools
@@ -22,7 +22,7 @@ Lines = Sequence[str]
 
 
 class PatchError(ValueError):
-    """A change does not fit its source; the message says which part and why."""
+    """Error of a change that does not fit its source; the message names the part and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +30,27 @@ class SearchReplace:
     """One SEARCH/REPLACE block."""
 
     search: tuple[str, ...]
+    """Lines to find."""
     replace: tuple[str, ...]
+    """Lines to put in their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One hunk of a unified diff: its lines with their marks, blank, + or -.
-
-    `line` is where it says that its old lines begin, from 0; None where it says nothing.
-    """
+    """One hunk of a unified diff."""
 
     line: int | None
+    """The place of its old lines, from 0; None where the diff names none."""
     lines: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs of mark (blank, + or -) and text."""
 
     @property
     def old(self) -> list[str]:
-        """The lines that must be there."""
+        """Lines that the source must have."""
         return [text for mark, text in self.lines if mark != "+"]
 
     def made_from(self, there: Lines) -> list[str]:
-        """Return the new lines; those that only lend their place stay as they are in the source."""
+        """Return the new lines; unchanged ones are taken from the source."""
         rest, made = iter(there), []
         for mark, text in self.lines:
             line = text if mark == "+" else next(rest)
@@ -95,11 +96,11 @@ def read_edits(text: str) -> list[SearchReplace]:
 def apply_edits(source: str, edits: Sequence[SearchReplace]) -> str:
     """Return the source with every block replaced.
 
-    Places are those of the source as it was; only a block that is not found there is looked for in what the ones
-    before it have made.
+    Places are those in the given source. Only a block that is not found there is looked for in the text that earlier
+    blocks have made.
 
     Raises:
-        PatchError: a SEARCH text is empty, is not there, is there more than once, or lies in another one's place.
+        PatchError: a SEARCH text is empty, missing, found more than once, or overlaps another one.
     """
     try:
         return _at_once(source, edits)
@@ -196,11 +197,11 @@ def _start(head: re.Match[str]) -> int | None:
 def apply_hunks(source: str, hunks: Sequence[Hunk]) -> str:
     """Return the source with every hunk applied.
 
-    A hunk belongs where its line number says; where its lines are not there, to the one place behind the hunk before
-    it where they are.
+    A hunk belongs at its line number. Where its lines are not there, it belongs at the one place behind the hunk before
+    where they are.
 
     Raises:
-        PatchError: the lines of a hunk are not there, or at several places.
+        PatchError: the lines of a hunk are missing, or found at several places.
     """
     lines = source.removesuffix("\n").split("\n") if source else []
     made: list[str] = []

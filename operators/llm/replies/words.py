@@ -1,4 +1,4 @@
-"""The words of a reply: text made safe, fenced blocks, the lines IDEA, PREDICTED and TITLE, and halves joined."""
+"""Text of a reply: cleaning, fenced blocks, the lines IDEA, PREDICTED and TITLE, and joined halves."""
 
 import re
 from dataclasses import dataclass
@@ -19,23 +19,26 @@ _RESTART = 40
 
 
 class UnreadableReply(ValueError):
-    """A reply holds nothing that can be used; the message is the reason."""
+    """Error of a reply without anything usable; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A fenced block: the word behind its opening, its text, and whether it was closed."""
+    """A fenced block."""
 
     tag: str
+    """The word behind its opening."""
     text: str
+    """The text inside."""
     closed: bool
+    """True where the reply closes it."""
 
 
 def tidy(reply: str) -> str:
     r"""Return a reply with line ends as `\n`, without characters that cannot be stored and without hidden thoughts.
 
     Raises:
-        Unread: nothing is left, or far too much.
+        UnreadableReply: nothing is left, or far too much.
     """
     text = reply.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     text = text.encode("utf-8", "replace").decode("utf-8").lstrip("\ufeff")
@@ -52,7 +55,7 @@ def tidy(reply: str) -> str:
 
 
 def split(text: str) -> tuple[list[Fence], str]:
-    """Return the fenced blocks of a tidy reply, and what stands outside of them."""
+    """Return the fenced blocks of a tidy reply, and the text outside of them."""
     blocks: list[Fence] = []
     outside: list[str] = []
     inside: list[str] = []
@@ -90,7 +93,7 @@ def ends_open(reply: str) -> bool:
 
 
 def labelled(text: str, label: str) -> str:
-    """Return what stands behind a label such as IDEA at the beginning of a line, or nothing."""
+    """Return the text behind a label such as IDEA at the beginning of a line, or nothing."""
     match = re.search(rf"^[ \t>*_#-]*{label}[*_]*[ \t]*[::][*_]*(?P<rest>[^\n]*)$", text, re.MULTILINE | re.IGNORECASE)
     return match["rest"].strip(" \t*_`") if match else ""
 
@@ -102,17 +105,16 @@ def without_labels(text: str) -> str:
 
 
 def read_idea(outside: str) -> str:
-    """Return the reason a reply gives, in one line: its IDEA, else its first words."""
-    said = labelled(outside, "IDEA")
-    if not said:
-        said = next((line for line in without_labels(outside).split("\n") if len(line.split()) > 2), "")
-    return one_line(said.lstrip("#>*- "), IDEA_CHARACTERS) or "no reason was given"
+    """Return the reason in a reply, in one line: its IDEA, else its first words."""
+    reason = labelled(outside, "IDEA")
+    if not reason:
+        reason = next((line for line in without_labels(outside).split("\n") if len(line.split()) > 2), "")
+    return one_line(reason.lstrip("#>*- "), IDEA_CHARACTERS) or "no reason was given"
 
 
 def read_prediction(text: str) -> float | None:
     """Return the speed-up that a reply expects: 1.15 for `PREDICTED: 1.15x` and for `15%`; None without one."""
-    said = labelled(text, "PREDICTED")
-    match = _NUMBER.search(said)
+    match = _NUMBER.search(labelled(text, "PREDICTED"))
     if match is None:
         return None
     number = float(match["number"])
@@ -127,7 +129,7 @@ def refusal(text: str) -> str:
 
 
 def join(first: str, more: str) -> str:
-    """Return a reply that was cut off with its continuation, what the latter repeats left out."""
+    """Return a reply that was cut off with its continuation, without the part that the latter repeats."""
     first, more = first.replace("\r\n", "\n"), more.replace("\r\n", "\n")
     blocks, _ = split(first)
     if blocks and not blocks[-1].closed:

@@ -1,4 +1,4 @@
-"""What the rewrites share: sites, fresh names, tunable lines and small loop builders."""
+"""Common parts of the rewrites: sites, fresh names, tunable lines and small loop builders."""
 
 from __future__ import annotations
 
@@ -27,20 +27,26 @@ from operators.rewrites.library import unused_name
 
 @dataclass(frozen=True, slots=True)
 class LoopSite:
-    """A place where a rewrite is legal: path of a statement, label for people, rewrite-specific details."""
+    """A place where a rewrite is legal."""
 
     path: Path
+    """The path of its statement."""
     label: str
+    """Its name, for people."""
     detail: tuple[str, ...] = ()
+    """Further values of the rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTunable:
-    """A tunable constant to add: default first, then all values."""
+    """A tunable constant to add."""
 
     name: str
+    """Its name."""
     default: int
+    """Its first value."""
     values: tuple[int, ...]
+    """All its values."""
 
 
 # ---------------------------------------------------------------------------- file text
@@ -49,7 +55,7 @@ _NO_DESCRIPTION = re.compile(r"//\s*(?:tune-where:|endregion\b)")
 
 
 def fresh(program: Program, name: str, *taken: str) -> str:
-    """The name, with a number behind it if the file uses it already."""
+    """Return the name, with a number behind it if the file uses it already."""
     used = names_in(program.body) | {p.name for p in program.params} | set(taken)
     used |= set(re.findall(r"\w+", program.head + program.tail))
     return unused_name(name, used)
@@ -82,7 +88,7 @@ def add_include(program: Program, header: str) -> Program:
 
 
 def element_types(program: Program) -> dict[str, str]:
-    """Element type of each array: pointer parameters and local arrays."""
+    """Return the element type of each array: pointer parameters and local arrays."""
     types = {p.name: p.type.split("*")[0].removeprefix("const ").strip() for p in program.params if p.pointer}
     for stmt in walk_stmts(program.body):
         if isinstance(stmt, Decl) and (stmt.dims or "*" in stmt.type):
@@ -95,23 +101,23 @@ def element_types(program: Program) -> dict[str, str]:
 
 
 def loops(program: Program) -> list[tuple[Path, For]]:
-    """All reachable loops in source order."""
+    """Return all reachable loops in source order."""
     return [(path, stmt) for path, stmt in paths(program.body) if isinstance(stmt, For)]
 
 
 def constant_trip(program: Program, loop: For) -> bool:
-    """Whether the loop has constant bounds."""
+    """Say whether the loop has constant bounds."""
     known = set(constants(program.head))
     return loop.lower == ZERO and expr_names(loop.upper) <= known and expr_names(loop.step) <= known
 
 
 def innermost(loop: For) -> bool:
-    """Whether the loop contains no other loop."""
+    """Say whether the loop contains no other loop."""
     return not any(isinstance(stmt, For) for stmt in walk_stmts(loop.body))
 
 
 def inside_tile(program: Program, path: Path) -> bool:
-    """Whether a constant-trip loop encloses the statement."""
+    """Say whether a constant-trip loop encloses the statement."""
     return any(
         isinstance(stmt, For) and constant_trip(program, stmt) and len(p) < len(path) and path[: len(p)] == p
         for p, stmt in paths(program.body)
@@ -119,21 +125,21 @@ def inside_tile(program: Program, path: Path) -> bool:
 
 
 def add(left: Expr, right: Expr) -> Expr:
-    """`left + right`, leaving out zeros."""
+    """Return `left + right`, leaving out zeros."""
     if left == ZERO:
         return right
     return left if right == ZERO else Binary("+", left, right)
 
 
 def mul(left: Expr, right: Expr) -> Expr:
-    """`left * right`, leaving out ones."""
+    """Return `left * right`, leaving out ones."""
     if left == ONE:
         return right
     return left if right == ONE else Binary("*", left, right)
 
 
 def whole(value: Expr, part: Expr) -> Expr:
-    """`value - value % part`; when the value already is a multiple of a divisor of `part`, of its own whole."""
+    """Return `value - value % part`; for a value that is a multiple of a divisor of `part`, of its own whole."""
     match value:
         case Binary("-", left, Binary("%", again, divisor)) if left == again and (
             part == divisor or (isinstance(part, Binary) and divisor in (part.left, part.right))
@@ -144,7 +150,7 @@ def whole(value: Expr, part: Expr) -> Expr:
 
 
 def whole_steps(loop: For, part: Expr) -> Expr:
-    """Upper bound of the part of the loop's range that whole steps of `part` cover."""
+    """Return the upper bound of the part of the loop's range that whole steps of `part` cover."""
     if loop.lower == ZERO:
         return whole(loop.upper, part)
     match loop.upper:
@@ -155,5 +161,5 @@ def whole_steps(loop: For, part: Expr) -> Expr:
 
 
 def tile_loop(var: str, trip: Expr, body: tuple[Stmt, ...], *, unroll: bool = False) -> For:
-    """A constant-trip loop over a local tile."""
+    """Return a constant-trip loop over a local tile."""
     return For(var, ZERO, trip, ONE, body, "int", ("GCC unroll 16",) if unroll else ())

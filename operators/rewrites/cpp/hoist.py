@@ -1,8 +1,8 @@
-"""Hoists what does not change out of a loop: divisions become multiplications by a reciprocal.
+"""Loop-invariant code motion: divisions become multiplications by a reciprocal.
 
-`x[j] / s` in a loop over `j` becomes `x[j] * s_inv` with `s_inv = 1 / s` in front of the loop, and calls of
-math functions on invariant arguments move out.  Legal when the loop does not assign any name involved; the
-reciprocal rounds once more.  From: Aho et al., "Compilers", code motion and strength reduction.
+`x[j] / s` in a loop over `j` becomes `x[j] * s_inv` with `s_inv = 1 / s` in front of the loop.  Calls of math
+functions on invariant arguments move out.  Legal when the loop does not assign any name involved; the reciprocal
+rounds once more.  From: Aho et al., "Compilers", code motion and strength reduction.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _divisors(loop: For) -> list[Expr]:
 
 
 class Hoist:
-    """Move invariant divisions and math calls out of a loop."""
+    """Motion of invariant divisions and math calls out of a loop."""
 
     name = "hoist"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Innermost loops with an invariant division or call."""
+        """Return innermost loops with an invariant division or call."""
         found = []
         types = scalar_types(program)
         for path, loop in loops(program):

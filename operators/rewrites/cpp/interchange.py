@@ -35,7 +35,7 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 def _prefix(loop: For) -> tuple[tuple[Decl, ...], For] | None:
-    """Leading constant integers and the single loop behind them."""
+    """Return the leading constant integers and the single loop behind them; None for any other body."""
     *first, last = loop.body or (None,)
     decls = tuple(s for s in first if isinstance(s, Decl) and s.type.startswith("const int"))
     return (decls, last) if isinstance(last, For) and len(decls) == len(first) else None
@@ -46,7 +46,7 @@ def _bounds(loop: For) -> set[str]:
 
 
 def _unit_strides(loop: For, var: str) -> int:
-    """How many array elements of the body have unit stride in a variable."""
+    """Return the number of array elements in the body with unit stride in a variable."""
     count = 0
     for expr in all_exprs(loop.body):
         if isinstance(expr, Index):
@@ -60,12 +60,12 @@ def _worse(inner: For, outer: For) -> bool:
 
 
 class Interchange:
-    """Swap two loops."""
+    """Exchange of two loops."""
 
     name = "interchange"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Accumulator expansions first, then perfect pairs."""
+        """Return accumulator expansions first, then perfect pairs."""
         expanded, swapped = [], []
         for path, loop in loops(program):
             if constant_trip(program, loop) or loop.pragmas or has_raw(loop.body):
@@ -84,7 +84,7 @@ class Interchange:
                 continue
             outer_facts, inner_facts = facts(program, path), facts(program, (*path, len(decls)))
             if loop.step == ONE and outer_facts.parallel and (not innermost(inner) or _worse(inner, loop)):
-                continue  # no access gets closer to the one before it
+                continue  # no access gains unit stride
             if outer_facts.reorderable and inner_facts.reorderable:
                 swapped.append(LoopSite(path, f"{loop.var}, {inner.var}", ("swap",)))
         return expanded + swapped

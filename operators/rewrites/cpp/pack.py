@@ -44,24 +44,28 @@ from operators.rewrites.cpp.vector_types import VECTORS
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One dimension of the packed buffer: its loop, its size, its index, the index when it is filled."""
+    """One dimension of the packed buffer."""
 
     loop: For
+    """The loop that runs over it."""
     size: Expr
+    """Its length, in elements."""
     index: Expr
+    """Its index in a read."""
     constant: bool
+    """True where the loop has constant bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """What to pack: the element as read, and the dimensions of the buffer."""
+    """The element to pack, as it is read, and the dimensions of the buffer."""
 
     element: Index
     dims: tuple[_Dim, ...]
 
 
 def _reads(body: tuple[Stmt, ...], around: tuple[For, ...] = ()) -> list[tuple[Index, bool, tuple[For, ...]]]:
-    """All array elements with whether they are read as vectors, and the loops around them."""
+    """Return all array elements, each with a flag for vector reads and the loops around it."""
     found: list[tuple[Index, bool, tuple[For, ...]]] = []
     for stmt in body:
         exprs = [e for own in own_exprs(stmt) for e in walk(own)]
@@ -73,12 +77,12 @@ def _reads(body: tuple[Stmt, ...], around: tuple[For, ...] = ()) -> list[tuple[I
 
 
 class Pack:
-    """Copy a reused panel of an input into a contiguous buffer."""
+    """Copy of a reused panel of an input into a contiguous buffer."""
 
     name = "pack"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Inputs with strided reads, each in front of the outermost tile loop that reuses them."""
+        """Return inputs with strided reads, each in front of the outermost tile loop that reuses them."""
         found, done = [], set()
         inputs = {p.name for p in program.params if p.pointer and p.type.startswith("const ")}
         for path, loop in loops(program):
@@ -110,7 +114,7 @@ class Pack:
         return _Panel(element, tuple(dims)) if dims and _strided(element, dims) else None
 
     def _with_lanes(self, program: Program, element: Index, dims: list[_Dim]) -> list[_Dim]:
-        """The last dimension counts vectors; turn it into one that counts elements."""
+        """Return the dimensions with the last one, which counts vectors, in elements; empty where it cannot be."""
         lanes = VECTORS[element_types(program)[element.base]].lanes
         match dims[-1].size if dims else ZERO:
             case Binary("/", size, Var(part)) if part == lanes:
@@ -143,7 +147,7 @@ class Pack:
 
 
 def _strided(element: Index, dims: list[_Dim]) -> bool:
-    """Whether reading in loop order jumps through memory."""
+    """Say whether reading in loop order jumps through memory."""
     sub = element.subs[0]
     poly = to_poly(sub, {name: Poly.symbol(name) for name in expr_names(sub)})
     if poly is None:
@@ -158,7 +162,7 @@ def _strided(element: Index, dims: list[_Dim]) -> bool:
 
 
 def _linear(places: list[tuple[Expr, Expr]]) -> Expr:
-    """Row-major index of `(index, size)` pairs."""
+    """Return the row-major index of `(index, size)` pairs."""
     linear = places[0][0]
     for index, size in places[1:]:
         linear = add(mul(linear, size), index)

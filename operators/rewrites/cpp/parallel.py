@@ -16,12 +16,12 @@ PRAGMA = "omp parallel for schedule(static)"
 
 
 class Parallel:
-    """Share the iterations of a loop among threads."""
+    """Division of the iterations of a loop among threads."""
 
     name = "parallel"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Outermost parallel loops of a program that has no threads yet."""
+        """Return outermost parallel loops of a program that has no threads yet."""
         if any(isinstance(s, For) and any("omp" in p for p in s.pragmas) for s in walk_stmts(program.body)):
             return []
         found: list[LoopSite] = []

@@ -31,12 +31,12 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 class Prefetch:
-    """Prefetch an array that a loop reads with a large stride."""
+    """Prefetch of an array that a loop reads with a large stride."""
 
     name = "prefetch"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Loops around constant-trip loops, and arrays whose stride in them is a size."""
+        """Return loops around constant-trip loops, and arrays whose stride in them is a size."""
         found = []
         inputs = {p.name for p in program.params if p.pointer and p.type.startswith("const ")}
         for path, loop in loops(program):
@@ -66,7 +66,7 @@ class Prefetch:
 
 
 def _far(loop: For, arrays: set[str]) -> list[Index]:
-    """One read per array with a symbolic stride in the loop."""
+    """Return one read per array with a symbolic stride in the loop."""
     local = {s.name for s in walk_stmts(loop.body) if isinstance(s, Decl)}
     found: dict[str, Index] = {}
     for expr in all_exprs(loop.body):

@@ -26,7 +26,7 @@ from operators.rewrites.cpp.ir.syntax import (
 
 
 def updated_element(body: tuple[Stmt, ...]) -> Index | None:
-    """The array element that a loop among the statements updates in place, if it can live in a scalar."""
+    """Return the array element that a loop among the statements updates in place, if it can live in a scalar."""
     inner = {s.var for s in walk_stmts(body) if isinstance(s, For)}
     inner |= {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
     for loop in body:
@@ -43,10 +43,10 @@ def updated_element(body: tuple[Stmt, ...]) -> Index | None:
 
 
 def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The statements with their updated element, where its type is known, held in a scalar."""
+    """Return the statements with their updated element, where its type is known, held in a scalar."""
     element = updated_element(body)
     kind = element_types(program).get(element.base) if element is not None else None
-    if element is None or kind is None:  # of a name that is not declared here no scalar can be made
+    if element is None or kind is None:  # a scalar needs the type, which only a declaration here gives
         return body
     name = fresh(program, "acc")
     first = body[0]
@@ -57,12 +57,12 @@ def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 class Promote:
-    """Hold an updated array element in a register."""
+    """Scalar replacement of an array element that an inner loop updates."""
 
     name = "promote"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Loops whose body updates one element in an inner loop."""
+        """Return loops whose body updates one element in an inner loop."""
         found = []
         for path, loop in loops(program):
             if innermost(loop):

@@ -1,10 +1,10 @@
 """Register tiling: unroll-and-jam one or two parallel loops over the loops inside them.
 
-Every scalar of the body becomes a small local array with one element per point of the tile, and the body is
-distributed into phases (initialise, reduce, store), each a constant-trip loop nest that the compiler can
+Every scalar of the body becomes a small local array with one element per point of the tile.  The body is
+distributed into phases (initialise, reduce, store).  Each phase is a constant-trip loop nest that the compiler can
 unroll and keep in registers.  Legal when the tiled loops are parallel and the loops inside have bounds that
 do not change within a tile.  The last tile of a row overlaps the one before it where recomputing is harmless
-(the output is only written), so no scalar remainder exists; otherwise plain remainder loops follow.
+(the output is only written); otherwise plain remainder loops follow.
 From: Carr and Kennedy, "Improving the ratio of memory operations to floating-point operations", 1994, and
 the micro-kernels of BLIS (Van Zee and van de Geijn, 2015).
 """
@@ -61,14 +61,20 @@ _VECTORS = frozenset(vector.name for vector in VECTORS.values())
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One tiled loop: the loop, its tile size, index within the tile, first index of the tile, tile variable."""
+    """One tiled loop."""
 
     loop: For
+    """The loop."""
     size: str
+    """The name of its tile size."""
     index: str
+    """The index within the tile."""
     origin: str
+    """The first index of the tile."""
     tile: str
+    """The variable of the loop over tiles."""
     wide: bool
+    """True where accesses have unit stride in it, so that tiles may become vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ def _groups(phases: tuple[_Phase, ...]) -> list[tuple[Stmt, ...]]:
 
 
 def _shared(phases: tuple[_Phase, ...]) -> set[str]:
-    """Locals that several phases use and that therefore need one element per tile point."""
+    """Return the locals that several phases use and that therefore need one element per tile point."""
     groups = [(names_in(group), group) for group in _groups(phases)]
     declared = {s.name for _, group in groups for s in group if isinstance(s, Decl)}
     return {name for name in declared if sum(name in names for names, _ in groups) > 1}
@@ -152,7 +158,7 @@ def _clamped(dim: _Dim) -> Decl:
 
 
 def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tuple[Stmt, ...]:
-    """Tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
+    """Return tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
     for dim in dims:
         tile = (For(dim.tile, ZERO, dim.loop.upper, Var(dim.size), (_clamped(dim), *tile)),)
     checks: Expr | None = None
@@ -165,7 +171,7 @@ def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tu
 
 
 def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Whole tiles, then the original loops over what is left of each dimension."""
+    """Return whole tiles, then the original loops over the rest of each dimension."""
     for dim in dims:
         tile = (For(dim.origin, ZERO, whole(dim.loop.upper, Var(dim.size)), Var(dim.size), tile),)
     out = list(tile)
@@ -181,7 +187,7 @@ def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple
 
 
 def _unit_strides(program: Program, path: Path, var: str) -> int:
-    """How many accesses in the loop at `path` have unit stride in `var`."""
+    """Return the number of accesses in the loop at `path` with unit stride in `var`."""
     scan: Scan = facts(program, path).scan
     count = 0
     for access in scan.accesses:
@@ -194,12 +200,12 @@ def _unit_strides(program: Program, path: Path, var: str) -> int:
 
 
 class RegisterTile:
-    """Unroll-and-jam one or two parallel loops over the loops inside them."""
+    """Unroll-and-jam of one or two parallel loops over the loops inside them."""
 
     name = "register_tile"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Pairs of loops first, then single loops, each from the inside out."""
+        """Return pairs of loops first, then single loops, each from the inside out."""
         pairs, singles = [], []
         for path, loop in loops(program):
             if not self._tileable(program, path, loop):
@@ -226,7 +232,7 @@ class RegisterTile:
         return facts(program, path).parallel
 
     def _fits(self, program: Program, body: tuple[Stmt, ...], loop: For) -> bool:
-        """Whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
+        """Say whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
         names = [s.name for s in walk_stmts(body) if isinstance(s, Decl)]
         pointers = any(isinstance(s, Decl) and "*" in s.type for s in walk_stmts(body))
         phases = _phases(body, {loop.var})
@@ -235,7 +241,7 @@ class RegisterTile:
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
 
     def _pays(self, program: Program, path: Path, loop: For) -> bool:
-        """Whether a single loop is worth jamming: else it would take the vectors from the loops inside."""
+        """Say whether to jam a single loop: else it would take the vectors from the loops inside."""
         inner = [s for s in loop.body if isinstance(s, For)]
         return _has_lanes(loop.body) or any(
             _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner
@@ -288,7 +294,7 @@ class RegisterTile:
 
 
 def _has_lanes(body: tuple[Stmt, ...]) -> bool:
-    """Whether the body keeps vectors or several accumulators per point already."""
+    """Say whether the body keeps vectors or several accumulators per point already."""
     return any(isinstance(s, Decl) and (s.dims or s.type in _VECTORS) for s in walk_stmts(body))
 
 

@@ -1,4 +1,4 @@
-"""States what the contract of the kernel grants: arrays never overlap and start at a cache line.
+"""Guarantees of the kernel's contract as qualifiers: arrays never overlap and start at a cache line.
 
 Legal by that contract: array arguments do not alias and are 64-byte aligned.
 """
@@ -20,12 +20,12 @@ def _plain(param: Param) -> bool:
 
 
 class Restrict:
-    """Add `__restrict__` and alignment to all array arguments."""
+    """Qualifier `__restrict__` and alignment for all array arguments."""
 
     name = "restrict"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The signature, while an argument lacks the qualifier."""
+        """Return the signature, while an argument lacks the qualifier."""
         names = [p.name for p in program.params if _plain(p)]
         return [LoopSite((), ", ".join(names))] if names else []
 

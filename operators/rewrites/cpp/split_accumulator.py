@@ -53,12 +53,12 @@ _VECTORS = frozenset(v.name for v in VECTORS.values())
 
 
 class SplitAccumulator:
-    """Give a reduction loop several partial accumulators."""
+    """Several partial accumulators for a reduction loop."""
 
     name = "split_accumulator"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Innermost loops that carry reductions over scalars, all of them at once first."""
+        """Return innermost loops that carry reductions over scalars, all of them at once first."""
         found = []
         types = scalar_types(program)
         for path, loop in loops(program):
@@ -127,7 +127,7 @@ class SplitAccumulator:
 
 
 def _near(access: ArrayAccess, symbol: str) -> bool:
-    """Whether consecutive iterations read neighbours or the same element."""
+    """Say whether consecutive iterations read neighbours or the same element."""
     stride = None if access.index is None else access.index.stride(symbol)
     return stride is not None and not stride.symbols
 
@@ -141,7 +141,7 @@ def _key(path: Path) -> str:
 
 
 def _identity(name: str, op: str, kind: str) -> Expr:
-    """A start value that changes nothing: extrema may start from the running value itself."""
+    """Return a neutral start value: extrema may start from the running value itself."""
     if op == "+":
         return Num("0") if kind in _SCALARS else Braces(kind, ())
     if op == "*":

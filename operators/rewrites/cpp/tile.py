@@ -30,12 +30,12 @@ def _tileable(program: Program, path: Path, loop: For) -> bool:
 
 
 class TileLoops:
-    """Tile a pair of perfectly nested loops for a cache."""
+    """Tiling of two perfectly nested loops for a cache."""
 
     name = "tile"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The two inner loops of nests of three or more, where some loop outside reuses the tile."""
+        """Return the two inner loops of nests of three or more, where some loop outside reuses the tile."""
         found = []
         for path, loop in loops(program):
             inner = loop.body[0] if len(loop.body) == 1 else None

@@ -14,12 +14,12 @@ from operators.rewrites.cpp.ir.syntax import ONE, ZERO, For, Program, walk_stmts
 
 
 class Unroll:
-    """Ask the compiler to unroll a loop."""
+    """Unroll pragma for a loop."""
 
     name = "unroll"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Reduction loops over vectors or over tiles, without a pragma."""
+        """Return reduction loops over vectors or over tiles, without a pragma."""
         found = []
         for path, loop in loops(program):
             if loop.pragmas or constant_trip(program, loop) or inside_tile(program, path) or has_raw(loop.body):

@@ -1,4 +1,4 @@
-"""Translates the statements of one loop into vector form, one vector per former scalar value."""
+"""Translation of the statements of one loop into vector form, one vector per former scalar value."""
 
 from __future__ import annotations
 
@@ -27,24 +27,32 @@ from operators.rewrites.cpp.vector_types import LIBMVEC, VectorType
 
 
 class NoVector(Exception):
-    """The statements have no vector form."""
+    """Error of statements without a vector form."""
 
 
 @dataclass(slots=True)
 class VectorForm:
-    """The translation of a loop over `var`; `tiles` are local arrays whose last subscript is a vector now."""
+    """Translation of one loop."""
 
     var: str
+    """The loop variable."""
     vector: VectorType
+    """The vector type of its elements."""
     types: dict[str, str]
+    """Types of scalars and element types of arrays, by name."""
     tiles: frozenset[str] = frozenset()
+    """Local arrays whose last subscript counts vectors."""
     sums: dict[str, str] = field(default_factory=dict)
+    """Names of the vector accumulators, by scalar target."""
     functions: set[str] = field(default_factory=set)
+    """Math functions that were used on vectors."""
     own: set[str] = field(default_factory=set)
+    """Locals that became vectors."""
     stores: int = 0
+    """Stores so far."""
 
     def body(self, stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The statements in vector form.
+        """Return the statements in vector form.
 
         Raises:
             NoVector: a statement has none.
@@ -85,7 +93,7 @@ class VectorForm:
         return RefCast(self.vector.memory, target)
 
     def stride(self, target: Index) -> Poly | None:
-        """Stride of an array element in the loop variable; None if unknown or of another element type."""
+        """Return the stride of an array element in the loop variable; None if unknown or of another element type."""
         if len(target.subs) != 1 or self.types.get(target.base) != self.vector.element:
             return None
         sub = target.subs[0]
@@ -95,7 +103,7 @@ class VectorForm:
         return None if poly is None else poly.stride(self.var)
 
     def full(self, expr: Expr) -> Expr:
-        """The expression as a vector, broadcast if it is a scalar."""
+        """Return the expression as a vector, broadcast if it is a scalar."""
         value, wide = self.value(expr)
         if wide:
             return value
@@ -104,7 +112,7 @@ class VectorForm:
         return zero if value in (Num("0.0f"), Num("0"), Num("0.0")) else Binary("-", self._narrow(value), zero)
 
     def _narrow(self, value: Expr) -> Expr:
-        """A scalar of the element type."""
+        """Return a scalar of the element type."""
         match value:
             case Num(text) if self.vector.element == "float" and text.endswith("f") and not text.startswith("0x"):
                 return value
@@ -116,7 +124,7 @@ class VectorForm:
                 return Cast(self.vector.element, value)
 
     def value(self, expr: Expr) -> tuple[Expr, bool]:
-        """The expression and whether it is a vector.
+        """Return the expression and whether it is a vector.
 
         Raises:
             NoVector: it depends on the loop variable in a way that has no vector form.

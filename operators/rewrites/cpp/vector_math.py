@@ -1,4 +1,4 @@
-"""Lets the compiler vectorise math calls by telling it that vector variants of them exist.
+"""Vector variants of math calls, declared so that the compiler can use them.
 
 The functions are redeclared with the `simd` attribute, so that loops over `expf` and the like call libmvec;
 `const` says that errno is not needed.  Legal always; the variants are accurate to 4 units in the last place.
@@ -15,12 +15,12 @@ from operators.rewrites.cpp.vector_types import LIBMVEC, declare_simd, function_
 
 
 class VectorMath:
-    """Declare vector variants of the math functions in use."""
+    """Declarations of vector variants for the math functions in use."""
 
     name = "vector_math"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """The file, while it calls a function that has no vector declaration."""
+        """Return the file, while it calls a function that has no vector declaration."""
         kinds = set(element_types(program).values()) & {"float", "double"}
         used = {math_function(e.name) for e in all_exprs(program.body) if isinstance(e, Call)} & LIBMVEC
         if len(kinds) != 1:

@@ -18,13 +18,18 @@ LIBMVEC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class VectorType:
-    """Names that belong to one element type."""
+    """A GCC vector type of one element type."""
 
     element: str
+    """The element type."""
     name: str
+    """The name of the vector type."""
     lanes: str
+    """The tunable of its lane count."""
     default: int
+    """The first value of that."""
     values: tuple[int, ...]
+    """All its values."""
 
     @property
     def memory(self) -> str:
@@ -41,7 +46,7 @@ VECTORS = {
 
 
 def declare(program: Program, vector: VectorType) -> Program:
-    """The program with the vector type, unless it has it."""
+    """Return the program with the vector type, unless it has it."""
     if f" {vector.name} __attribute__" in program.head:
         return program
     program = add_tunables(program, [NewTunable(vector.lanes, vector.default, vector.values)])
@@ -56,12 +61,12 @@ def declare(program: Program, vector: VectorType) -> Program:
 
 
 def reduce_name(vector: VectorType, op: str) -> str:
-    """Name of the helper that combines all lanes."""
+    """Return the name of the helper that combines all lanes."""
     return f"{ {'+': 'sum', '*': 'product', 'max': 'max', 'min': 'min'}[op] }_{vector.name}"
 
 
 def declare_reduce(program: Program, vector: VectorType, op: str) -> Program:
-    """The program with the helper that combines all lanes, pairwise."""
+    """Return the program with the helper that combines all lanes, pairwise."""
     name = reduce_name(vector, op)
     if f" {name}(" in program.head:
         return program
@@ -84,7 +89,7 @@ def declare_reduce(program: Program, vector: VectorType, op: str) -> Program:
 
 
 def function_name(function: str, element: str) -> str:
-    """The C name of a math function for an element type (`expf`)."""
+    """Return the C name of a math function for an element type (`expf`)."""
     return function + ("f" if element == "float" else "")
 
 
@@ -98,7 +103,7 @@ def declare_simd(program: Program, function: str, element: str) -> Program:
 
 
 def declare_function(program: Program, vector: VectorType, function: str) -> Program:
-    """The program with the lane-wise form of a math function."""
+    """Return the program with the lane-wise form of a math function."""
     name = f"{function}_{vector.name}"
     if f" {name}(" in program.head:
         return program

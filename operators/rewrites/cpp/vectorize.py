@@ -62,7 +62,7 @@ from operators.rewrites.cpp.vector_types import (
 
 
 def scalar_types(program: Program) -> dict[str, str]:
-    """Types of scalars and element types of arrays, by name; names declared with different types are left out."""
+    """Return the types of scalars and of array elements, by name, without names declared with several types."""
     types = {p.name: p.type.removeprefix("const ") for p in program.params if not p.pointer}
     clashing: set[str] = set()
     for stmt in walk_stmts(program.body):
@@ -81,12 +81,12 @@ def _element(loop: For, types: dict[str, str]) -> VectorType | None:
 
 
 class Vectorize:
-    """Run unit-stride loops and tile loops on vectors."""
+    """Vector form of unit-stride loops and tile loops."""
 
     name = "vectorize"
 
     def sites(self, program: Program) -> list[LoopSite]:
-        """Tiles first, then all rows at once, then single rows."""
+        """Return tiles first, then all rows at once, then single rows."""
         tiles = [LoopSite(path, f"tile of {size}", ("tile", size)) for path, size in self._tiles(program)]
         rows = [LoopSite(path, f"loop {loop.var} of {_touched(loop)}", ("row",)) for path, loop in self._rows(program)]
         if len(rows) > 1:

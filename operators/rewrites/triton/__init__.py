@@ -24,11 +24,11 @@ from operators.rewrites.triton.split_k import SplitK
 from operators.rewrites.triton.whole_row import WholeRow
 
 FEW_RESULTS = 128 * 64 * 64
-"""Elements of the largest result below which its tiles leave multiprocessors of a large GPU without work."""
+"""Elements of the largest result below which its tiles do not occupy all multiprocessors of a large GPU."""
 
 
 def _favoured(task: Task) -> frozenset[str]:
-    """The kinds that a task calls for: sums are shared out where every workload has few results and longer inputs."""
+    """Return the kinds that suit a task: `split_k` where every workload has few results and longer inputs."""
     workloads = task.workloads["cuda"].search if "cuda" in task.workloads else ()
     tensors = (*task.signature.inputs, *task.signature.outputs)
     results = [tensor for tensor in tensors if tensor.role is not Role.INPUT]

@@ -1,25 +1,27 @@
-"""Loads and stores say which caches to use and what to evict first."""
+"""Cache hints of loads and stores: which caches to use, and what to evict first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import calls, labels
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonModule, called, keyword_of
+from operators.rewrites.triton.source import TritonModule, TritonSite, called, keyword_of
 from operators.rewrites.triton.span_edits import SpanEdits
 
 
 @dataclass(frozen=True, slots=True)
 class AccessHint:
-    """One keyword of `tl.load` and `tl.store` with the values that make sense for each."""
+    """One keyword of `tl.load` and `tl.store`."""
 
     name: str
+    """The keyword."""
     loads: tuple[str, ...]
+    """Values for loads."""
     stores: tuple[str, ...]
+    """Values for stores."""
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per value and per load or store without the keyword."""
+        """Return one site per value and per load or store without the keyword."""
         found = []
         for kernel in module.kernels.values():
             accesses = calls(kernel, "tl.load", "tl.store")
@@ -31,7 +33,7 @@ class AccessHint:
         return found
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The load or store with the keyword."""
+        """Return the load or store with the keyword."""
         name, number, value = site.detail
         access = calls(module.kernels[str(name)], "tl.load", "tl.store")[int(number)]
         edits = SpanEdits(module)

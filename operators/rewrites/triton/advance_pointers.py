@@ -1,4 +1,4 @@
-"""`advance_pointers`: blocks of pointers are computed before a loop and moved on by a step in each round."""
+"""`advance_pointers`: blocks of pointers are computed before a loop and advanced by a step in each round."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from operators.rewrites.triton.analysis import (
     terms,
     value_of,
 )
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule, fresh, names_in
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, fresh, names_in
 from operators.rewrites.triton.span_edits import SpanEdits
 
 
 @dataclass(frozen=True, slots=True)
 class PointerAdvance:
-    """A pointer expression that grows by the same step each round: its text in the first round, and the step."""
+    """A pointer expression that grows by the same step each round."""
 
     access: ast.Call
+    """The load or store."""
     place: ast.expr
+    """Its pointer expression."""
     first: str
+    """The text of that in the first round."""
     step: str
+    """The text of the step, in elements."""
 
 
 class AdvancePointers:
@@ -38,7 +41,7 @@ class AdvancePointers:
     name = "advance_pointers"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per loop with a load or store whose address is linear in the loop variable."""
+        """Return one site per loop with a load or store whose address is linear in the loop variable."""
         return [
             TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -47,7 +50,7 @@ class AdvancePointers:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """All such addresses of the loop, kept in names of their own."""
+        """Return the source with all such addresses of the loop in names of their own."""
         kernel = module.kernels[str(site.detail[0])]
         loop = loops(kernel)[int(site.detail[1])]
         edits = SpanEdits(module)
@@ -65,7 +68,7 @@ class AdvancePointers:
 
 
 def advances(module: TritonModule, kernel: TritonKernel, loop: ast.For) -> list[PointerAdvance]:
-    """The loads and stores of a loop (not of one inside it) whose addresses can be advanced."""
+    """Return the loads and stores of a loop (not of one inside it) whose addresses can be advanced."""
     varying = frozenset(n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     found = (
         _advance(module, access, loop, varying)
@@ -98,7 +101,7 @@ def _advance(module: TritonModule, access: ast.Call, loop: ast.For, varying: fro
 
 
 def _linear(term: ast.expr, varying: frozenset[str]) -> tuple[ast.Name | None, ast.expr | None]:
-    """The index and the factor of `index`, `index * factor` or `factor * index`, axes added or not."""
+    """Return the index and the factor of `index`, `index * factor` or `factor * index`, axes added or not."""
     index, factor = term, None
     if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
         left, right = term.left, term.right
@@ -111,7 +114,7 @@ def _linear(term: ast.expr, varying: frozenset[str]) -> tuple[ast.Name | None, a
 def _start(
     module: TritonModule, index: ast.Name, loop: ast.For, varying: frozenset[str], *, low: ast.expr | None
 ) -> str | None:
-    """The text of an index in the first round; None unless it is the loop variable plus what does not vary."""
+    """Return the text of an index in the first round; None unless it is the loop variable plus a constant part."""
     first = [] if low is None else [module.grouped(low)]
     if reaching(module, index, index.id) is loop:
         return first[0] if first else "0"

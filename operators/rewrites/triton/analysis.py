@@ -1,4 +1,4 @@
-"""What can be proved about names in a kernel: which definition reaches a use, multiples of a block, ranges, masks."""
+"""Proofs about names in a kernel: reaching definitions, multiples of a block, ranges, masks."""
 
 from __future__ import annotations
 
@@ -15,32 +15,38 @@ RANGES = ("range", "tl.range")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A part of a mask that says `offset < limit`; `compare` is the comparison itself."""
+    """A part of a mask: `offset < limit`."""
 
     compare: ast.Compare
+    """The comparison."""
     offset: str
+    """The name on its left."""
     limit: ast.expr
+    """The expression on its right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The bounds of a counted loop; `low` is None for 0, `step` for 1."""
+    """Bounds of a counted loop."""
 
     low: ast.expr | None
+    """The first value; None for 0."""
     high: ast.expr
+    """The end, excluded."""
     step: ast.expr | None
+    """The step; None for 1."""
 
 
 # ---------------------------------------------------------------------------- names
 
 
 def binds(node: ast.AST, name: str) -> bool:
-    """Whether a statement, or one inside it, gives a name a value."""
+    """Say whether a statement, or one inside it, gives a name a value."""
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(node))
 
 
 def reaching(module: TritonModule, use: ast.AST, name: str) -> ast.Assign | ast.For | None:
-    """The one statement whose value a name has at its use; None where there may be several, and for parameters."""
+    """Return the only statement that can define a name at its use; None for several, and for parameters."""
     stmt = module.statement_of(use)
     if isinstance(stmt, ast.AugAssign) and dotted(stmt.target) == name:
         return None
@@ -62,7 +68,7 @@ def reaching(module: TritonModule, use: ast.AST, name: str) -> ast.Assign | ast.
 
 
 def value_of(module: TritonModule, use: ast.AST, name: str) -> ast.expr | None:
-    """The expression that a plain `name = expression` gave the name at its use."""
+    """Return the expression that a plain `name = expression` gave the name at its use."""
     stmt = reaching(module, use, name)
     if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
         return stmt.value
@@ -70,14 +76,14 @@ def value_of(module: TritonModule, use: ast.AST, name: str) -> ast.expr | None:
 
 
 def unwrap(node: ast.expr) -> ast.expr:
-    """The expression inside `tl.multiple_of` and `tl.max_contiguous`."""
+    """Return the expression inside `tl.multiple_of` and `tl.max_contiguous`."""
     while isinstance(node, ast.Call) and called(node, *HINTS) and node.args:
         node = node.args[0]
     return node
 
 
 def spread(node: ast.expr) -> ast.expr:
-    """The expression behind an indexing that only adds axes, such as `rows[:, None]`."""
+    """Return the expression behind an indexing that only adds axes, such as `rows[:, None]`."""
     if isinstance(node, ast.Subscript):
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if all(isinstance(i, ast.Slice) or (isinstance(i, ast.Constant) and i.value is None) for i in items):
@@ -86,7 +92,7 @@ def spread(node: ast.expr) -> ast.expr:
 
 
 def range_of(loop: ast.For) -> Range | None:
-    """The bounds of a `range` or `tl.range` loop with one loop variable."""
+    """Return the bounds of a `range` or `tl.range` loop with one loop variable."""
     if not isinstance(loop.iter, ast.Call) or not called(loop.iter, *RANGES) or not isinstance(loop.target, ast.Name):
         return None
     args = loop.iter.args
@@ -98,36 +104,36 @@ def range_of(loop: ast.For) -> Range | None:
 
 
 def loops(kernel: TritonKernel) -> list[ast.For]:
-    """The counted loops of a kernel in source order."""
+    """Return the counted loops of a kernel in source order."""
     found = [n for n in ast.walk(kernel.node) if isinstance(n, ast.For) and range_of(n)]
     return sorted(found, key=lambda loop: loop.lineno)
 
 
 def calls(kernel: TritonKernel, *names: str) -> list[ast.Call]:
-    """The calls of these functions in source order."""
+    """Return the calls of these functions in source order."""
     found = [n for n in ast.walk(kernel.node) if isinstance(n, ast.Call) and called(n, *names)]
     return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
 def loop_around(module: TritonModule, node: ast.AST) -> ast.For | None:
-    """The innermost counted loop around a node."""
+    """Return the innermost counted loop around a node."""
     return next((s for s in module.enclosing(node) if isinstance(s, ast.For) and range_of(s)), None)
 
 
 def terms(node: ast.expr) -> list[ast.expr]:
-    """The parts of a sum, left to right."""
+    """Return the parts of a sum, left to right."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*terms(node.left), *terms(node.right)]
     return [node]
 
 
 def pointer(access: ast.Call) -> ast.expr | None:
-    """The pointer that a load or store is given."""
+    """Return the pointer that a load or store is given."""
     return access.args[0] if access.args else keyword_of(access, "pointer")
 
 
 def base_pointer(module: TritonModule, use: ast.AST, node: ast.expr) -> str:
-    """The parameter that a pointer expression starts from; empty where it cannot be told."""
+    """Return the parameter that a pointer expression starts from; empty where it is not known."""
     first = terms(node)[0]
     if not isinstance(first, ast.Name):
         return ""
@@ -136,7 +142,7 @@ def base_pointer(module: TritonModule, use: ast.AST, node: ast.expr) -> str:
 
 
 def labels(module: TritonModule, accesses: list[ast.Call]) -> list[str]:
-    """Words for loads and stores: kind and base pointer, numbered where they are the same."""
+    """Return labels of loads and stores: kind and base pointer, numbered where they are equal."""
     seen: dict[str, int] = {}
     words = []
     for access in accesses:
@@ -152,7 +158,7 @@ def labels(module: TritonModule, accesses: list[ast.Call]) -> list[str]:
 
 
 def multiple_of(module: TritonModule, use: ast.AST, node: ast.expr, block: str) -> bool:
-    """Whether an expression is surely a multiple of a constexpr."""
+    """Say whether an expression is provably a multiple of a constexpr."""
     match node:
         case ast.Constant(value=0):
             return True
@@ -178,7 +184,7 @@ def _multiple_name(module: TritonModule, use: ast.AST, name: str, block: str) ->
 
 
 def block_offset(module: TritonModule, use: ast.AST, node: ast.expr) -> tuple[ast.expr | None, str] | None:
-    """Start and block of `start + tl.arange(0, BLOCK)`; the start is surely a multiple of BLOCK, None for 0."""
+    """Return the start and block of `start + tl.arange(0, BLOCK)`; the start is a multiple of BLOCK, None for 0."""
     node = unwrap(node)
     if isinstance(node, ast.Name):
         stmt, value = reaching(module, use, node.id), value_of(module, use, node.id)
@@ -193,7 +199,7 @@ def block_offset(module: TritonModule, use: ast.AST, node: ast.expr) -> tuple[as
 
 
 def arange_block(node: ast.expr) -> str | None:
-    """BLOCK of `tl.arange(0, BLOCK)`."""
+    """Return BLOCK of `tl.arange(0, BLOCK)`."""
     match node:
         case ast.Call(args=[ast.Constant(value=0), ast.Name(id=block)]) if called(node, "tl.arange"):
             return block
@@ -204,7 +210,7 @@ def arange_block(node: ast.expr) -> str | None:
 
 
 def conjuncts(module: TritonModule, use: ast.AST, mask: ast.expr | None) -> Iterator[ast.expr]:
-    """The parts that a mask joins by `&`, behind names too."""
+    """Yield the parts that a mask joins by `&`, those behind names included."""
     match mask:
         case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
             yield from conjuncts(module, use, left)
@@ -218,7 +224,7 @@ def conjuncts(module: TritonModule, use: ast.AST, mask: ast.expr | None) -> Iter
 
 
 def bounds_of(module: TritonModule, access: ast.Call) -> list[Bound]:
-    """The comparisons `offset < limit` in the mask of a load or store."""
+    """Return the comparisons `offset < limit` in the mask of a load or store."""
     mask = keyword_of(access, "mask") or (access.args[_mask_position(access)] if _has_mask(access) else None)
     found = []
     for part in conjuncts(module, access, mask):
@@ -242,9 +248,9 @@ def _has_mask(access: ast.Call) -> bool:
 
 
 def in_range(module: TritonModule, kernel: TritonKernel, start: ast.expr, *, limit: ast.expr, block: str) -> bool:
-    """Whether a start that is a multiple of BLOCK is surely below a limit, in every launch of the kernel.
+    """Say whether a start that is a multiple of BLOCK is provably below a limit, in every launch of the kernel.
 
-    A loop over `range(..., limit, BLOCK)` gives that, and `index * BLOCK` for an index that the grid, a loop or a
+    A loop over `range(..., limit, BLOCK)` proves it, and `index * BLOCK` for an index that the grid, a loop or a
     remainder keeps below `cdiv(limit, BLOCK)`.
     """
     launches = module.launches_of(kernel)
@@ -272,7 +278,7 @@ def _start_below(module: TritonModule, launch: LaunchSite, start: ast.expr, limi
 
 
 def below(module: TritonModule, launch: LaunchSite, node: ast.expr, limit: tuple[str, ...]) -> bool:
-    """Whether an index is surely below a product of canonical factors."""
+    """Say whether an index is provably below a product of canonical factors."""
     match node:
         case ast.Call(args=[ast.Constant(value=int(axis))]) if called(node, "tl.program_id"):
             grid = launch.grid.elts if isinstance(launch.grid, ast.Tuple) else []
@@ -303,7 +309,7 @@ def _name_below(
 
 
 def canonical(module: TritonModule, launch: LaunchSite, use: ast.AST, node: ast.expr) -> tuple[str, ...]:
-    """The factors of a kernel's number in the host's terms, sorted: equal for expressions that are surely equal."""
+    """Return the factors of a kernel's number in the host's terms, sorted: equal for provably equal expressions."""
     match node:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             factors = [*canonical(module, launch, use, left), *canonical(module, launch, use, right)]

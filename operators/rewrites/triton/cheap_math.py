@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import calls, spread, value_of
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, keyword_of
 from operators.rewrites.triton.span_edits import SpanEdits
 
 LOG2E = "1.4426950408889634"
@@ -17,7 +16,7 @@ REDUCTIONS = ("tl.sum", "tl.max", "tl.min", "tl.reduce")
 
 @dataclass(frozen=True, slots=True)
 class ReplacedExpression:
-    """A node of the tree and the text to put in its place."""
+    """A node of the tree and its new text."""
 
     node: ast.expr
     text: str
@@ -25,17 +24,19 @@ class ReplacedExpression:
 
 @dataclass(frozen=True, slots=True)
 class CheapMath:
-    """One kind of replacement, applied at all its places in a kernel at once."""
+    """One kind of replacement, applied to all its places in a kernel at once."""
 
     name: str
+    """The name of the rewrite."""
     find: Callable[[TritonModule, TritonKernel], list[ReplacedExpression]]
+    """Returns the replacements in a kernel."""
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel that has a place for it."""
+        """Return one site per kernel with a place for it."""
         return [TritonSite(k.name, (k.name,)) for k in module.kernels.values() if self.find(module, k)]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The kernel with the cheaper forms."""
+        """Return the kernel with the cheaper forms."""
         edits = SpanEdits(module)
         for replaced in self.find(module, module.kernels[str(site.detail[0])]):
             edits.replace(replaced.node, replaced.text)
@@ -43,7 +44,7 @@ class CheapMath:
 
 
 def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
-    """`exp(a - b)` by `exp2`, whose argument then is one fused multiply-add."""
+    """Return `exp(a - b)` as `exp2`, whose argument is one fused multiply-add."""
     found = []
     for call in calls(kernel, "tl.exp"):
         match call.args:
@@ -58,14 +59,14 @@ def _powers_of_two(module: TritonModule, kernel: TritonKernel) -> list[ReplacedE
 
 
 def _fp32(module: TritonModule, kernel: TritonKernel, part: ast.expr) -> str:
-    """An operand in fp32, so that a block of a smaller type is not scaled in that type."""
+    """Return an operand in fp32, so that a block of a smaller type is not scaled in that type."""
     text = module.grouped(part)
     number = isinstance(part, ast.Constant) or dotted(part) in kernel.constexprs
     return text if number or text.endswith(".to(tl.float32)") else f"{text}.to(tl.float32)"
 
 
 def _reciprocals(module: TritonModule, kernel: TritonKernel) -> list[ReplacedExpression]:
-    """`block / norm` for a reduced `norm` by one division for the whole block."""
+    """Return `block / norm` for a reduced `norm` with one division for the whole block."""
     found = []
     for node in ast.walk(kernel.node):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not isinstance(node.left, ast.Constant):
@@ -86,12 +87,12 @@ RECIPROCAL = CheapMath("reciprocal", _reciprocals)
 
 
 class DotChain:
-    """`acc += tl.dot(x, y)` becomes `acc = tl.dot(x, y, acc)`, which adds inside the matrix unit."""
+    """Rewrite of `acc += tl.dot(x, y)` into `acc = tl.dot(x, y, acc)`, which adds inside the matrix unit."""
 
     name = "dot_chain"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per such statement whose accumulator starts as fp32."""
+        """Return one site per product whose accumulator starts as fp32."""
         return [
             TritonSite(f"{kernel.name} {name} {number}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -99,7 +100,7 @@ class DotChain:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The statement with the accumulator handed to the product."""
+        """Return the source with the accumulator passed to the product."""
         kernel, number = site.detail
         name, stmt, product = _sums(module.kernels[str(kernel)])[int(number)]
         edits = SpanEdits(module)

@@ -1,4 +1,4 @@
-"""The second kernel of a split sum: adds the shares of each tile in a fixed order and finishes it, part by part."""
+"""The second kernel of a split sum: it adds the shares of each tile in a fixed order and finishes the tile."""
 
 from __future__ import annotations
 
@@ -16,22 +16,29 @@ _ROW_BY_ROW = re.compile(
     r"min|max|tl\.(program_id|num_programs|swizzle2d|cdiv|arange|zeros|full|load|store|where|maximum|minimum|cast"
     r"|multiple_of|max_contiguous|exp|exp2|log|log2|sqrt|rsqrt|abs|sigmoid|fma)"
 )
-"""Functions whose result for a row of a tile hangs on that row alone."""
+"""Functions whose result for a row of a tile depends on that row alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSum:
-    """A kernel of the form: set up, sum over blocks into an accumulator of zeros, finish."""
+    """A kernel of three parts: set-up, a sum over blocks into an accumulator of zeros, the rest."""
 
     module: TritonModule
+    """The source."""
     kernel: TritonKernel
+    """The kernel in it."""
     launch: LaunchSite
+    """Its only launch."""
     grid: Sequence[ast.expr]
+    """Sizes of the grid, one an axis."""
     loop: ast.For
+    """The loop over blocks."""
     total: str
+    """The name of the accumulator."""
     shape: Sequence[str]
-    """Constexprs that give the accumulator's sizes."""
+    """Constexprs of the accumulator's sizes."""
     finish: Sequence[ast.stmt]
+    """The statements behind the loop."""
 
     @property
     def size(self) -> str:
@@ -41,17 +48,22 @@ class SharedSum:
 
 @dataclass(frozen=True, slots=True)
 class CombinerNames:
-    """What the kernels call the workspace, a share's number, how many there are, a tile's shares, a part's rows."""
+    """Names of variables in the two kernels."""
 
     partial: str
+    """The workspace."""
     split: str
+    """The number of a share."""
     count: str
+    """The number of shares."""
     shares: str
+    """Pointers to a tile's shares."""
     part: str
+    """The rows of a part."""
 
 
 def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
-    """Pointers to a tile's first share; the workspace is [tile][share][element of the tile]."""
+    """Return pointers to a tile's first share; the workspace is [tile][share][element of the tile]."""
     tile = "tl.program_id(0)"
     if len(found.grid) > 1:
         tile = f"({tile} + tl.program_id(1) * tl.num_programs(0))"
@@ -64,9 +76,9 @@ def shares(found: SharedSum, names: CombinerNames, rows: str = "") -> list[str]:
 
 
 def combining(found: SharedSum, name: str, names: CombinerNames) -> ast.FunctionDef:
-    """The kernel that adds the shares: the first one with another loop, without what only the old loop needed.
+    """Return the kernel that adds the shares: the first one with another loop and without unneeded statements.
 
-    It has a parameter for the rows of a part, and a grid with one axis more, if the rows can be told apart.
+    If the rows are independent, it has a parameter for the rows of a part and a grid with one axis more.
     """
     finish = [_without_descriptor(found, stmt) for stmt in found.finish]
     before = code_of(found.kernel)[: code_of(found.kernel).index(found.loop)]
@@ -96,7 +108,7 @@ def combining(found: SharedSum, name: str, names: CombinerNames) -> ast.Function
 
 
 def needed(stmts: Sequence[ast.stmt], wanted: frozenset[str]) -> list[ast.stmt]:
-    """The statements that give the wanted names their values."""
+    """Return the statements that give the wanted names their values."""
     kept: list[ast.stmt] = []
     for stmt in reversed(stmts):
         if bound_names(stmt).keys() & wanted:
@@ -106,7 +118,7 @@ def needed(stmts: Sequence[ast.stmt], wanted: frozenset[str]) -> list[ast.stmt]:
 
 
 def _without_descriptor(found: SharedSum, stmt: ast.stmt) -> ast.stmt:
-    """The plain store of `if FLAG: tiles.store(corner, value) else: tl.store(where, value, mask=...)`.
+    """Return the plain store of `if FLAG: tiles.store(corner, value) else: tl.store(where, value, mask=...)`.
 
     A descriptor moves whole tiles, and both ways store the same value to the same tensor.
     """
@@ -123,7 +135,7 @@ def _without_descriptor(found: SharedSum, stmt: ast.stmt) -> ast.stmt:
 
 
 def _described(found: SharedSum, tiles: str) -> set[str]:
-    """The tensor that a descriptor is made for; empty unless it is made once."""
+    """Return the tensor that a descriptor is made for; empty unless it is made once."""
     made = [
         node.value
         for node in ast.walk(found.kernel.node)
@@ -135,7 +147,7 @@ def _described(found: SharedSum, tiles: str) -> set[str]:
 
 
 def _row_by_row(found: SharedSum, stmts: Sequence[ast.stmt]) -> bool:
-    """Whether the tile's first axis can be cut: nothing mixes rows, and its block is the first axis wherever it is."""
+    """Say whether the tile's first axis can be cut: nothing mixes rows, and its block is always the first axis."""
     rows, *others = found.shape
     if rows in others or any(not _ROW_BY_ROW.fullmatch(name) for name in _called(stmts)):
         return False
@@ -159,7 +171,7 @@ def _called(stmts: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _across(stmts: Sequence[ast.stmt], block: str, known: set[str]) -> Iterator[str]:
-    """The names that hold something for each row."""
+    """Yield the names of values with one element a row."""
     for stmt in stmts:
         if _ranges(stmt, block) or read_names(stmt) & known:
             yield from bound_names(stmt)
@@ -170,7 +182,7 @@ def _ranges(node: ast.AST, block: str) -> bool:
 
 
 def _adds_axis_behind(node: ast.Subscript) -> bool:
-    """Whether an indexing is `x[:, None]`."""
+    """Say whether an indexing is `x[:, None]`."""
     match node.slice:
         case ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), ast.Constant(value=None)]):
             return True
@@ -178,7 +190,7 @@ def _adds_axis_behind(node: ast.Subscript) -> bool:
 
 
 class _Cut(ast.NodeTransformer):
-    """Puts a part of the rows where a range or a shape has the whole block."""
+    """Replacement of a block by a part of its rows, in ranges and shapes."""
 
     def __init__(self, block: str, part: str, rows: str) -> None:
         self._block, self._part, self._rows = block, part, rows

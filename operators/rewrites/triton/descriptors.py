@@ -1,4 +1,4 @@
-"""Tiles through tensor descriptors: the hardware's copy engine moves a whole tile and checks its edges."""
+"""Tensor descriptors for tiles: the hardware's copy engine moves a whole tile and checks its edges."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, called, dotted
 from operators.rewrites.triton.span_edits import SpanEdits
 from operators.rewrites.triton.structure import (
     add_function,
@@ -36,23 +35,24 @@ def allocate_scratch(size, alignment, stream):
 
 @dataclass(frozen=True, slots=True)
 class _ReachedTile:
-    """A tile that a descriptor could reach, and what `run` asks before it takes the descriptor."""
+    """A tile that a descriptor can move, and the test of `run` before it uses the descriptor."""
 
     tile: TileAccess
+    """The load or store."""
     stride: ast.expr
     """Elements from one row to the next."""
     asked: str
-    """What the function that says whether a descriptor fits is called with."""
+    """Arguments of the function that says whether a descriptor fits."""
     first: str = ""
-    """What is asked before that."""
+    """A test before that; empty without one."""
 
     def guard(self, fits: str) -> str:
-        """What `run` asks, by a function of that name."""
+        """Return the test of `run`, by the name of the function that says whether a descriptor fits."""
         return f"{self.first}{fits}{self.asked}"
 
 
 class Descriptors:
-    """Load and store 2-D tiles through descriptors where alignment allows it, as before where it does not.
+    """Loads and stores of 2-D tiles through descriptors where alignment allows it, else as before.
 
     A descriptor's zeros outside the matrix are the masked load's `other`. The choice is a constexpr that `run`
     computes, so each compiled kernel holds one of the two ways.
@@ -61,7 +61,7 @@ class Descriptors:
     name = "descriptors"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """All tiles of a kernel at once, then each alone."""
+        """Return all tiles of a kernel at once, then each alone."""
         sites = []
         for kernel in module.kernels.values():
             tiles = list(_tiles(module, kernel))
@@ -73,7 +73,7 @@ class Descriptors:
         return sites
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with descriptors at a site."""
+        """Return the source with descriptors at a site."""
         kernel = module.kernels[str(site.detail[0])]
         (launch,) = module.launches_of(kernel)
         tiles = list(_tiles(module, kernel))
@@ -99,7 +99,7 @@ class Descriptors:
 
 
 def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]:
-    """The tiles of a kernel that a descriptor could reach and that have none yet."""
+    """Yield the tiles of a kernel that a descriptor can move and that have none yet."""
     launch = only_launch(module, kernel)
     if launch is None or not _imports_triton(module):
         return
@@ -110,7 +110,7 @@ def _tiles(module: TritonModule, kernel: TritonKernel) -> Iterator[_ReachedTile]
 
 
 def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
-    """Whether this access is already the other way beside one through a descriptor."""
+    """Say whether this access already is the alternative to one through a descriptor."""
     stmt = module.statement_of(tile.call)
     parent = module.parents[stmt]
     if not isinstance(parent, ast.If) or stmt not in parent.orelse:
@@ -121,7 +121,7 @@ def _is_fallback(module: TritonModule, tile: TileAccess) -> bool:
 
 
 def _reached(module: TritonModule, launch: LaunchSite, tile: TileAccess) -> _ReachedTile | None:
-    """A tile with what `run` asks before it takes the descriptor; None where it cannot be asked."""
+    """Return a tile with the test of `run` before it uses the descriptor; None without a possible test."""
     tensor = module.argument_of(launch, tile.base)
     if not isinstance(tensor, ast.Name) or not _starts_aligned(module, launch, tensor.id):
         return None
@@ -139,7 +139,7 @@ def _reached(module: TritonModule, launch: LaunchSite, tile: TileAccess) -> _Rea
 
 
 def _starts_aligned(module: TritonModule, launch: LaunchSite, name: str) -> bool:
-    """Whether a name is an argument of `run` or fresh memory, which start aligned, and the kernel has no alias."""
+    """Say whether a name is an argument of `run` or fresh memory (both aligned), without an alias in the kernel."""
     arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
     if sum(isinstance(argument, ast.Name) and argument.id == name for argument in arguments) != 1:
         return False
@@ -167,7 +167,7 @@ def _descriptor(module: TritonModule, reached: _ReachedTile) -> str:
 
 
 def _use(edits: SpanEdits, tile: TileAccess, flag: str, descriptor: str) -> None:
-    """Put both ways in the place of the statement around a tile's load or store."""
+    """Replace the statement around a tile's load or store by both ways."""
     module = edits.module
     stmt = module.statement_of(tile.call)
     corner = f"[{_start(module, tile.rows)}, {_start(module, tile.cols)}]"
@@ -187,7 +187,7 @@ def _use(edits: SpanEdits, tile: TileAccess, flag: str, descriptor: str) -> None
 
 
 def _start(module: TritonModule, axis: Axis) -> str:
-    """Where a tile starts, in 32 bits as descriptors want it."""
+    """Return the start of a tile in 32 bits, as descriptors require."""
     if axis.start is None:
         return "0"
     text = module.segment(axis.start)

@@ -1,4 +1,4 @@
-"""`drop_masks`: bounds checks that a size which is a multiple of its block makes needless are compiled out."""
+"""`drop_masks`: bounds checks are compiled out where the size is a multiple of its block."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import Bound, binds, block_offset, bounds_of, calls, in_range
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite
 from operators.rewrites.triton.span_edits import Argument, SpanEdits
 
 
 @dataclass(frozen=True, slots=True)
 class BoundsCheck:
-    """A mask's comparison `offset < limit` of a kernel parameter with a block of indices."""
+    """A mask's comparison of a block of indices with a kernel parameter."""
 
     bound: Bound
+    """The comparison `offset < limit`."""
     limit: str
+    """The parameter."""
     block: str
+    """The constexpr of the block."""
 
 
 class DropMasks:
-    """Each comparison `offset < limit` becomes `(offset < limit) | EVEN`, with EVEN known when compiling.
+    """Rewrite of each `offset < limit` into `(offset < limit) | EVEN`, with EVEN known at compile time.
 
     Where `limit % BLOCK == 0` the whole mask folds to true and the compiler drops it; elsewhere nothing changes. Legal
-    only where the block of indices surely starts below the limit, so that a whole block is inside.
+    only where the block of indices provably starts below the limit, so that a whole block is inside.
     """
 
     name = "drop_masks"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel, limit and block that some mask compares."""
+        """Return one site per kernel, limit and block that some mask compares."""
         found = [
             TritonSite(f"{kernel.name} {check.limit} by {check.block}", (kernel.name, check.limit, check.block))
             for kernel in module.kernels.values()
@@ -40,21 +42,21 @@ class DropMasks:
         return list(dict.fromkeys(found))
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """All comparisons with that limit, made conditional on one flag."""
+        """Return the source with one flag beside all comparisons with that limit."""
         name, limit, block = map(str, site.detail)
         kernel = module.kernels[name]
         edits = SpanEdits(module)
         flag = edits.add_parameter(
             kernel, f"EVEN_{limit.upper()}", constexpr=True, argument=_even(module, limit, block)
         )
-        mine = (check for check in checks(module, kernel) if (check.limit, check.block) == (limit, block))
-        for compare in dict.fromkeys(check.bound.compare for check in mine):
+        matching = (check for check in checks(module, kernel) if (check.limit, check.block) == (limit, block))
+        for compare in dict.fromkeys(check.bound.compare for check in matching):
             edits.replace(compare, f"({module.segment(compare)}) | {flag}")
         return edits.result()
 
 
 def checks(module: TritonModule, kernel: TritonKernel) -> Iterator[BoundsCheck]:
-    """The comparisons in masks of loads and stores that a flag may replace, in source order."""
+    """Yield the comparisons in masks of loads and stores that a flag may replace, in source order."""
     for access in calls(kernel, "tl.load", "tl.store"):
         for bound in bounds_of(module, access):
             limit, offset = bound.limit, block_offset(module, bound.compare, ast.Name(bound.offset))

@@ -1,24 +1,23 @@
-"""`group_programs`: programs that run at the same time share rows or columns, so that L2 serves their operands."""
+"""`group_programs`: programs that run at the same time share rows or columns, so that L2 holds their operands."""
 
 from __future__ import annotations
 
 import ast
 
 from operators.rewrites.triton.analysis import calls
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, fresh
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, fresh
 from operators.rewrites.triton.span_edits import Argument, SpanEdits
 
 Axes = tuple[ast.Assign, ast.Assign]
 
 
 class GroupPrograms:
-    """A 2-D grid becomes a line of programs that walks the output in groups of GROUP rows (or columns) of tiles."""
+    """Rewrite of a 2-D grid into a line of programs over groups of GROUP rows (or columns) of tiles."""
 
     name = "group_programs"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
+        """Return one site per axis of a kernel with a 2-D grid whose program ids are read once each, into names."""
         return [
             TritonSite(f"{name} along {_target(axis)}", (name, number))
             for name, axes in axes_by_kernel(module).items()
@@ -26,7 +25,7 @@ class GroupPrograms:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Grid and program ids in one dimension, ids of the two axes by `tl.swizzle2d`."""
+        """Return the source with a 1-D grid and the ids of the two axes by `tl.swizzle2d`."""
         kernel = module.kernels[str(site.detail[0])]
         axes = axes_by_kernel(module)[kernel.name]
         edits = SpanEdits(module)
@@ -50,12 +49,12 @@ class GroupPrograms:
 
 
 class TransposeGrid:
-    """The two axes of a 2-D grid change places, so that neighbours in time differ along the other axis."""
+    """Exchange of the two axes of a 2-D grid, so that consecutive programs differ along the other axis."""
 
     name = "transpose_grid"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel with a 2-D grid whose first id still is that of axis 0."""
+        """Return one site per kernel with a 2-D grid whose first id still is that of axis 0."""
         return [
             TritonSite(name, (name,))
             for name, axes in axes_by_kernel(module).items()
@@ -63,7 +62,7 @@ class TransposeGrid:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The grid and the statements that read the ids, swapped."""
+        """Return the grid and the statements that read the ids, swapped."""
         kernel = module.kernels[str(site.detail[0])]
         axes = axes_by_kernel(module)[kernel.name]
         edits = SpanEdits(module)
@@ -76,13 +75,13 @@ class TransposeGrid:
 
 
 def axes_by_kernel(module: TritonModule) -> dict[str, Axes]:
-    """The statements that name the two program ids, of each kernel that has such, by its name."""
+    """Return the statements that name the two program ids, by the name of the kernel."""
     found = {kernel.name: program_axes(module, kernel) for kernel in module.kernels.values()}
     return {name: axes for name, axes in found.items() if axes is not None}
 
 
 def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:
-    """The statements that name the two program ids of a kernel whose every launch has a 2-D grid."""
+    """Return the statements that name the two program ids of a kernel whose every launch has a 2-D grid."""
     launches = module.launches_of(kernel)
     if not launches or any(len(grid_of(launch)) != 2 for launch in launches):
         return None
@@ -101,7 +100,7 @@ def program_axes(module: TritonModule, kernel: TritonKernel) -> Axes | None:
 
 
 def grid_of(launch: LaunchSite) -> list[ast.expr]:
-    """The sizes of a grid that is written as a tuple; empty for any other."""
+    """Return the sizes of a grid that is written as a tuple; empty for any other."""
     if isinstance(launch.grid, ast.Tuple) and not any(isinstance(size, ast.Starred) for size in launch.grid.elts):
         return launch.grid.elts
     return []

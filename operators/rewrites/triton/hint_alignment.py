@@ -1,22 +1,21 @@
-"""`hint_alignment`: the compiler learns what is proved of a block of indices: contiguous, a multiple of its size."""
+"""`hint_alignment`: the compiler learns proved facts of a block of indices: contiguous, a multiple of its size."""
 
 from __future__ import annotations
 
 import ast
 
 from operators.rewrites.triton.analysis import block_offset, unwrap
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite
 from operators.rewrites.triton.span_edits import SpanEdits
 
 
 class HintAlignment:
-    """`tl.max_contiguous(tl.multiple_of(offset, BLOCK), BLOCK)`, which lets loads be as wide as they can."""
+    """Hint `tl.max_contiguous(tl.multiple_of(offset, BLOCK), BLOCK)`, which allows the widest loads."""
 
     name = "hint_alignment"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per statement that names `multiple of BLOCK + tl.arange(0, BLOCK)` and has no hint."""
+        """Return one site per statement that names `multiple of BLOCK + tl.arange(0, BLOCK)` and has no hint."""
         return [
             TritonSite(f"{kernel.name} {ast.unparse(stmt.targets[0])} {number}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -24,7 +23,7 @@ class HintAlignment:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The offset with both hints."""
+        """Return the offset with both hints."""
         stmt, block = _offsets(module, module.kernels[str(site.detail[0])])[int(site.detail[1])]
         edits = SpanEdits(module)
         edits.replace(stmt.value, f"tl.max_contiguous(tl.multiple_of({module.segment(stmt.value)}, {block}), {block})")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonModule, keyword_of
+from operators.rewrites.triton.source import TritonModule, TritonSite, keyword_of
 from operators.rewrites.triton.span_edits import SpanEdits
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOption:
-    """A launch option: its tunable, default first, and how the launch passes it."""
+    """A launch option with its tunable."""
 
     tunable: str
+    """The name of the tunable."""
     default: int
+    """Its first value."""
     choices: tuple[int, ...]
+    """All its values."""
     passed: str = "{}"
+    """The argument of the launch, with `{}` for the tunable."""
 
 
 OPTIONS = {
@@ -28,12 +31,12 @@ OPTIONS = {
 
 
 class LaunchHints:
-    """Passes an option that a launch leaves to its default; 0 leaves the register limit to the compiler."""
+    """Explicit launch options in place of defaults; 0 leaves the register limit to the compiler."""
 
     name = "launch_hints"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel and option that none of its launches passes."""
+        """Return one site per kernel and option that none of its launches passes."""
         return [
             TritonSite(f"{kernel.name} {option}", (kernel.name, option))
             for kernel in module.kernels.values()
@@ -42,7 +45,7 @@ class LaunchHints:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """Every launch of the kernel with the option."""
+        """Return the source with the option in every launch of the kernel."""
         kernel, option = (str(part) for part in site.detail)
         shape = OPTIONS[option]
         edits = SpanEdits(module)
@@ -53,5 +56,5 @@ class LaunchHints:
 
 
 def _plain(call: ast.Call, option: str) -> bool:
-    """Whether a launch surely does not pass an option."""
+    """Say whether a launch provably does not pass an option."""
     return keyword_of(call, option) is None and all(keyword.arg for keyword in call.keywords)

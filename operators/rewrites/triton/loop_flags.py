@@ -1,4 +1,4 @@
-"""Loops that load become `tl.range` loops with flags of their own: pipeline stages, unrolling, flattening."""
+"""Flags of `tl.range` for loops with loads: pipeline stages, unrolling, flattening."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from dataclasses import dataclass
 
 from evokernel.source.tunables import read_tunables
 from operators.rewrites.triton.analysis import calls, loop_around, loops
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, keyword_of
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, keyword_of
 from operators.rewrites.triton.span_edits import SpanEdits
 
 
 @dataclass(frozen=True, slots=True)
 class LoopFlag:
-    """One flag of `tl.range`, with a tunable for its value unless it is just switched on."""
+    """One flag of `tl.range`."""
 
     name: str
+    """The name of the rewrite."""
     flag: str
+    """The keyword."""
     tunable: str = ""
+    """The tunable of its value; empty for a flag that is switched on."""
     choices: tuple[int, ...] = ()
+    """All values of the tunable."""
     outer: bool = False
-    """For loops around loops only, else for innermost ones only."""
+    """True for loops around loops only, else for innermost ones only."""
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per loop that loads and has no such flag."""
+        """Return one site per loop that loads and has no such flag."""
         return [
             TritonSite(f"{kernel.name} loop {number} over {ast.unparse(loop.target)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -34,7 +37,7 @@ class LoopFlag:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The loop with the flag."""
+        """Return the loop with the flag."""
         kernel = module.kernels[str(site.detail[0])]
         loop = loops(kernel)[int(site.detail[1])]
         assert isinstance(loop.iter, ast.Call)
@@ -66,7 +69,7 @@ FLATTEN_LOOP = LoopFlag("flatten_loop", "flatten", outer=True)
 
 
 def _launch_name(module: TritonModule, kernel: TritonKernel, option: str) -> str:
-    """The constant that the first launch of a kernel passes for an option; empty where there is none."""
+    """Return the constant that the first launch of a kernel passes for an option; empty where there is none."""
     value = keyword_of(module.launches_of(kernel)[0].call, option)
     return dotted(value) if value is not None else ""
 
@@ -76,7 +79,7 @@ def _launch_value(module: TritonModule, kernel: TritonKernel, option: str) -> in
 
 
 def _rules_on(module: TritonModule, kernel: TritonKernel, option: str, name: str) -> list[str]:
-    """The rules on the launch's value, said of the loop's: shared memory bounds its stages all the same."""
+    """Return the launch's constraints on its value, for the loop's value: shared memory bounds both."""
     old = _launch_name(module, kernel, option)
     rules = read_tunables(module.text).constraints if old else ()
     return [re.sub(rf"\b{old}\b", name, rule) for rule in rules if re.search(rf"\b{old}\b", rule)]

@@ -1,4 +1,4 @@
-"""`modulo_wrap`: rows beyond the edge read other rows instead of being masked; their results are never stored."""
+"""`modulo_wrap`: rows beyond the edge read other rows without a mask; their results are never stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from operators.rewrites.triton.analysis import (
     reaching,
     value_of,
 )
-from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.source import (
     TritonKernel,
     TritonModule,
+    TritonSite,
     called,
     dotted,
     fresh,
@@ -34,30 +34,34 @@ KEEPS_ROWS = re.compile(
     r"range|min|max|tl\.(range|static_range|program_id|num_programs|swizzle2d|cdiv|arange|zeros|full|load|store|dot"
     r"|where|maximum|minimum|multiple_of|max_contiguous|assume|exp|exp2|log|log2|sqrt|rsqrt|abs|sigmoid|fma)"
 )
-"""Functions that never carry a value from one row or column of a block to another, products aside."""
+"""Functions other than products that never mix rows or columns of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedLoad:
-    """A load whose rows can wrap around: the bound to drop, and the statement that defines the offset."""
+    """A load whose rows can wrap around."""
 
     load: ast.Call
+    """The load."""
     mask: ast.expr
+    """Its mask."""
     bound: Bound
+    """The part of the mask to drop."""
     definition: ast.Assign
+    """The statement that defines the offset."""
 
 
 class ModuloWrap:
-    """`rows % M` in place of a mask `rows < M` on an operand of a product.
+    """Rewrite of a mask `rows < M` on an operand of a product into an offset `rows % M`.
 
-    Row i of a product depends on row i of its left operand alone (column j on that of the right one), so what comes
-    out of wrapped rows is wrong only where the store's own mask leaves it out.
+    Row i of a product depends on row i of its left operand alone (column j on that of the right one). So results of
+    wrapped rows are wrong only where the store's own mask drops them.
     """
 
     name = "modulo_wrap"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per operand of a product in a loop whose offset and bound the stores repeat."""
+        """Return one site per operand of a product in a loop whose offset and bound the stores repeat."""
         return [
             TritonSite(f"{kernel.name} {wrap.bound.offset} % {ast.unparse(wrap.bound.limit)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -65,7 +69,7 @@ class ModuloWrap:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The load with the wrapped offset and without that part of its mask."""
+        """Return the load with the wrapped offset and without that part of its mask."""
         name, number = site.detail
         wrap = list(wraps(module, module.kernels[str(name)]))[int(number)]
         edits = SpanEdits(module)
@@ -87,7 +91,7 @@ class ModuloWrap:
 
 
 def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
-    """The loads of a kernel that may wrap, in source order."""
+    """Yield the loads of a kernel that may wrap, in source order."""
     if not _rows_stay_apart(module, kernel):
         return
     loads, stores = calls(kernel, "tl.load"), calls(kernel, "tl.store")
@@ -109,7 +113,7 @@ def wraps(module: TritonModule, kernel: TritonKernel) -> Iterator[WrappedLoad]:
 
 
 def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:
-    """Whether only products mix rows or columns, and all their operands come straight from memory."""
+    """Say whether only products mix rows or columns, and all their operands come straight from memory."""
     for call in (node for stmt in kernel.node.body for node in ast.walk(stmt) if isinstance(node, ast.Call)):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if not KEEPS_ROWS.fullmatch(dotted(call.func)) and method != "to":
@@ -119,7 +123,7 @@ def _rows_stay_apart(module: TritonModule, kernel: TritonKernel) -> bool:
 
 
 def _operand(module: TritonModule, kernel: TritonKernel, load: ast.Call) -> int | None:
-    """Which operand of a product a load is, 0 or 1; None where its value is used in any other way."""
+    """Return the index, 0 or 1, of a load among the operands of a product; None where its value has another use."""
     stmt = module.parents[load]
     if not isinstance(stmt, ast.Assign) or not isinstance(stmt.targets[0], ast.Name):
         return None
@@ -134,7 +138,7 @@ def _operand(module: TritonModule, kernel: TritonKernel, load: ast.Call) -> int 
 
 
 def _axis(module: TritonModule, use: ast.Name) -> int | None:
-    """0 for `rows[:, None]`, 1 for `cols[None, :]`."""
+    """Return 0 for `rows[:, None]`, 1 for `cols[None, :]`."""
     around = module.parents[use]
     if isinstance(around, ast.Subscript) and isinstance(around.slice, ast.Tuple) and len(around.slice.elts) == 2:
         kinds = [isinstance(part, ast.Slice) for part in around.slice.elts]

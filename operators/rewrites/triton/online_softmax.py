@@ -1,4 +1,4 @@
-"""Maximum and sum of exponentials in one pass: the sum is rescaled whenever the maximum rises.
+"""Maximum and sum of exponentials in one pass: a higher maximum rescales the sum.
 
 Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), arXiv:1805.02867.
 """
@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import range_of
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import TritonKernel, TritonModule, called, dotted, names_in, same
+from operators.rewrites.triton.source import TritonKernel, TritonModule, TritonSite, called, dotted, names_in, same
 from operators.rewrites.triton.span_edits import SpanEdits
 from operators.rewrites.triton.structure import (
     blocks_in,
@@ -43,23 +42,23 @@ class _Passes:
     """The statement among those between that sets the total to zero."""
     top: str
     raised: ast.expr
-    """What the first loop makes `top`."""
+    """The value that the first loop gives `top`."""
     peak: str
     """The reduced maximum; `top` itself where the loop keeps it reduced."""
     total: str
     weight: ast.expr
-    """What the second loop adds."""
+    """The summand of the second loop."""
     exponential: ast.Call
-    """The one exponential in that."""
+    """The one exponential in the summand."""
 
 
 class Online:
-    """Fuse a pass that finds the maximum with the next, which sums exponentials less that maximum."""
+    """Fusion of a pass that finds the maximum with the next, which sums exponentials less that maximum."""
 
     name = "online"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per pair of loops."""
+        """Return one site per pair of loops."""
         return [
             TritonSite(f"{kernel.name}: {passes.top} and {passes.total} in one pass", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -67,7 +66,7 @@ class Online:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with one loop in the place of two."""
+        """Return the source with one loop in the place of two."""
         kernel = module.kernels[str(site.detail[0])]
         passes = list(_passes(kernel))[int(site.detail[1])]
         edits = SpanEdits(module)
@@ -83,7 +82,7 @@ class Online:
 
 
 def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
-    """One round on a block of values. A lane that has seen only -inf keeps a total of 0: exp(-inf - 0)."""
+    """Return one round on a block of values. A lane that has seen only -inf keeps a total of 0: exp(-inf - 0)."""
     top, total = passes.top, passes.total
     raised, shift = fresh_in(kernel.node, "raised"), fresh_in(kernel.node, "shift")
     rescale = _Replaced({ast.dump(_value(passes)): top, passes.peak: shift}).text(passes.exponential)
@@ -98,12 +97,12 @@ def _round(kernel: TritonKernel, passes: _Passes) -> list[str]:
 
 
 def _combine(passes: _Passes) -> list[str]:
-    """Bring the lanes' totals, each relative to its own maximum, to the common one."""
+    """Return statements that bring the lanes' totals, each relative to its own maximum, to the common one."""
     return [f"{passes.total} *= {_Replaced({ast.dump(_value(passes)): passes.top}).text(passes.exponential)}"]
 
 
 class _Replaced(ast.NodeTransformer):
-    """An expression with names in the place of names, or of whatever has a given dump.
+    """Replacement of names, or of expressions by their dump, in an expression.
 
     A reduced value is indexed to spread over the lanes (`peak[:, None]`). Where the new name holds one value per lane,
     the index goes too.
@@ -139,10 +138,10 @@ def _pair(first: ast.For, second: ast.For, between: Sequence[ast.stmt]) -> _Pass
     same_lines = [ast.dump(stmt) for stmt in first.body[:-1]] == [ast.dump(stmt) for stmt in second.body[:-1]]
     if not alike or not same_lines or first.orelse or second.orelse:
         return None
-    risen, added = single(first.body[-1]), updated(second.body[-1])
-    if risen is None or added is None or not _raises(*risen):
+    maximum, added = single(first.body[-1]), updated(second.body[-1])
+    if maximum is None or added is None or not _raises(*maximum):
         return None
-    (top, raised), (total, weight) = risen, added
+    (top, raised), (total, weight) = maximum, added
     values = {plain[0]: stmt for stmt in between if (plain := single(stmt))}
     start, exponential = values.get(total), _exponential(weight)
     if start is None or not _is_zero(start) or exponential is None:
@@ -153,7 +152,7 @@ def _pair(first: ast.For, second: ast.For, between: Sequence[ast.stmt]) -> _Pass
 
 
 def _legal(passes: _Passes) -> bool:
-    """Whether the second loop may run inside the first: the loops differ in their last lines only."""
+    """Say whether the second loop may run inside the first: the loops differ in their last lines only."""
     first, second, between = passes.first, passes.second, passes.between
     stmts = [*first.body, *second.body, *between]
     if not all(isinstance(stmt, _SIMPLE) for stmt in stmts) or any(has_effect(stmt, loads=False) for stmt in stmts):
@@ -174,14 +173,14 @@ def _legal(passes: _Passes) -> bool:
 
 
 def _raises(name: str, value: ast.expr) -> bool:
-    """Whether `name = value` is a running maximum."""
+    """Say whether `name = value` is a running maximum."""
     if not isinstance(value, ast.Call) or not called(value, "tl.maximum") or len(value.args) != 2 or value.keywords:
         return False
     return [dotted(argument) for argument in value.args].count(name) == 1
 
 
 def _value(passes: _Passes) -> ast.expr:
-    """The values that both loops see: the maximum's other argument, less a reduction around it."""
+    """Return the values that both loops see: the maximum's other argument, less a reduction around it."""
     assert isinstance(passes.raised, ast.Call)
     other = next(argument for argument in passes.raised.args if dotted(argument) != passes.top)
     return other.args[0] if isinstance(other, ast.Call) and called(other, "tl.max") and other.args else other
@@ -204,14 +203,14 @@ def _is_maximum(stmt: ast.stmt, top: str) -> bool:
 
 
 def _exponential(weight: ast.expr) -> ast.Call | None:
-    """The one exponential in what the second loop adds: the summand, or all of what a `tl.sum` reduces."""
+    """Return the one exponential in the second loop's summand: the summand, or the whole argument of a `tl.sum`."""
     if isinstance(weight, ast.Call) and called(weight, "tl.sum") and weight.args:
         weight = weight.args[0]
     return weight if isinstance(weight, ast.Call) and called(weight, *_EXPONENTIALS) else None
 
 
 def _scales(passes: _Passes) -> bool:
-    """Whether changing the maximum multiplies the weight by that exponential of the difference, lane by lane."""
+    """Say whether a new maximum multiplies the weight by that exponential of the difference, lane by lane."""
     if len(passes.exponential.args) != 1 or passes.exponential.keywords:
         return False
     assert isinstance(passes.raised, ast.Call)
@@ -223,7 +222,7 @@ def _scales(passes: _Passes) -> bool:
 
 
 def _is_scaled_difference(expr: ast.expr, value: ast.expr, peak: str) -> bool:
-    """Whether an expression is `value - peak`, or that difference or both its sides times the same steady factor."""
+    """Say whether an expression is `value - peak`, or it or both its sides times one steady factor."""
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Sub):
         left = _Replaced({ast.dump(value): "_"}).visit(copy.deepcopy(expr.left))
         right = _Replaced({peak: "_"}).visit(copy.deepcopy(expr.right))
@@ -236,7 +235,7 @@ def _is_scaled_difference(expr: ast.expr, value: ast.expr, peak: str) -> bool:
 
 
 def _is_linear(expr: ast.expr, varying: frozenset[str]) -> bool:
-    """Whether an expression is `_`, or `_` times a steady factor, in fp32 or as it is."""
+    """Say whether an expression is `_`, or `_` times a steady factor, in fp32 or as it is."""
     match expr:
         case ast.Name(id=name):
             return name == "_"

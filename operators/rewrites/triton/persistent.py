@@ -1,12 +1,11 @@
-"""Persistent programs: as many as the device holds at once, each working through its share of the grid."""
+"""Persistent programs: as many as the device holds at once, each with its share of the grid."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 
-from operators.rewrites.triton.base import TritonSite
-from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, called, dotted
+from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, TritonSite, called, dotted
 from operators.rewrites.triton.span_edits import SpanEdits
 from operators.rewrites.triton.structure import (
     bound_names,
@@ -25,16 +24,16 @@ _IDS = ("tl.program_id", "tl.num_programs")
 
 
 class Persistent:
-    """A loop over the grid's programs inside the kernel, launched once per multiprocessor or a few times that.
+    """A loop over the grid's programs inside the kernel, launched once or a few times per multiprocessor.
 
-    What does not depend on the program stays in front of the loop. Where the body has loops of its own, a second site
-    asks the compiler to flatten both into one, so that loads for the next tile start before this one is stored.
+    Statements that do not depend on the program stay in front of the loop. Where the body has loops, a second site has
+    both flattened into one, so that loads for the next tile start before this one is stored.
     """
 
     name = "persistent"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel, and one more with a flattened loop."""
+        """Return one site per kernel, and one more with a flattened loop."""
         sites = []
         for kernel in module.kernels.values():
             if _grid(module, kernel):
@@ -44,7 +43,7 @@ class Persistent:
         return sites
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with the kernel's body in a loop over tiles, and its grid cut down."""
+        """Return the source with the kernel's body in a loop over tiles, and a smaller grid."""
         kernel = module.kernels[str(site.detail[0])]
         grid, (launch,) = _grid(module, kernel), module.launches_of(kernel)
         device = device_tensor(module, kernel, launch)
@@ -57,7 +56,7 @@ class Persistent:
         needed = {"tiles", *_used_sizes(kernel, names[-len(grid) :])}
         handed: list[str] = []
         for name in names:
-            handed.append(_handed(edits, kernel, name, needed, taken=handed))
+            handed.append(_passed_size(edits, kernel, name, needed, taken=handed))
         tiles, *parts = handed
         sizes = parts or [tiles]
         programs = fresh_in(module.run, "programs")
@@ -70,11 +69,11 @@ class Persistent:
 
 
 Ids = dict[tuple[str, int], tuple[str, bool]]
-"""What stands for a call on an axis, and whether it is an operand as it is."""
+"""The replacement of a call on an axis, and whether it needs no parentheses as an operand."""
 
 
 def _grid(module: TritonModule, kernel: TritonKernel) -> Sequence[ast.expr]:
-    """The sizes of the grid of a kernel that may become persistent; empty for any other."""
+    """Return the sizes of the grid of a kernel that may become persistent; empty for any other."""
     launch = only_launch(module, kernel)
     if launch is None or not isinstance(launch.grid, ast.Tuple) or device_tensor(module, kernel, launch) is None:
         return ()
@@ -88,7 +87,7 @@ def _grid(module: TritonModule, kernel: TritonKernel) -> Sequence[ast.expr]:
         return ()
     loops = [node for node in nodes if isinstance(node, ast.For)]
     if any(called(call, *_IDS) for loop in loops for call in calls(loop.iter)):
-        return ()  # a loop over a grid is what this rewrite makes
+        return ()  # the kernel has a loop over its grid already
     axes = [_axis(call) for call in calls(kernel.node) if called(call, *_IDS)]
     return grid if axes and all(0 <= axis < len(grid) for axis in axes) else ()
 
@@ -102,8 +101,8 @@ def _axis(call: ast.Call) -> int:
     return -1
 
 
-def _handed(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
-    """A name that is new both in `run` and in the kernel, which gets it as a parameter if it is needed."""
+def _passed_size(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str], *, taken: Sequence[str]) -> str:
+    """Return a new name in `run` and in the kernel, which gets it as a parameter if needed."""
     run, number, chosen = edits.module.run, 1, name
     while chosen in taken or chosen != fresh_in(run, chosen) or chosen != fresh_in(kernel.node, chosen):
         number += 1
@@ -114,7 +113,7 @@ def _handed(edits: SpanEdits, kernel: TritonKernel, name: str, needed: set[str],
 
 
 def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
-    """The axis sizes that the body will name."""
+    """Return the axis sizes that the new body names."""
     used: set[int] = set()
     for call in calls(kernel.node):
         if called(call, "tl.num_programs"):
@@ -125,7 +124,7 @@ def _used_sizes(kernel: TritonKernel, sizes: Sequence[str]) -> list[str]:
 
 
 def _ids(tile: str, sizes: Sequence[str]) -> Ids:
-    """The program ids that a tile's number stands for; axis 0 runs fastest, as on the device."""
+    """Return the program ids of a tile's number; axis 0 runs fastest, as on the device."""
     ids: Ids = {}
     for axis, size in enumerate(sizes):
         before = " * ".join(sizes[:axis])
@@ -154,7 +153,7 @@ def _write_grid(
 
 
 def _looped(kernel: TritonKernel) -> list[ast.stmt]:
-    """The statements that go into the loop: all from the first that depends on the program or must run in each."""
+    """Return the loop's statements: all from the first that depends on the program or must run in each."""
     body = code_of(kernel)
     everywhere = bound_names(kernel.node)
     varying: set[str] = set()
@@ -169,7 +168,7 @@ def _looped(kernel: TritonKernel) -> list[ast.stmt]:
 
 
 def _rewritten(module: TritonModule, body: Sequence[ast.stmt], ids: Ids) -> Iterator[str]:
-    """The lines of the body with its program ids replaced, without its indentation."""
+    """Return the lines of the body with its program ids replaced, without its indentation."""
     start, end = module.starts[body[0].lineno - 1], module.span(body[-1])[1]
     text = module.text[start:end]
     found = [call for stmt in body for call in calls(stmt) if called(call, *_IDS)]

@@ -1,4 +1,4 @@
-"""Triton sources as the rewrites read them: kernels, launches and constants, with their places in the text."""
+"""Triton sources in the form that rewrites read: kernels, launches and constants, with their places in the text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,31 @@ _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 
 
 class UnreadableTriton(ValueError):
-    """The text is no Triton module with one `run` function that launches kernels."""
+    """Error of a text that is not a Triton module with one `run` function that launches kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSite:
+    """A place where a rewrite is legal."""
+
+    label: str
+    """Its name, for people."""
+    detail: tuple[str | int, ...] = ()
+    """Values by which the rewrite finds it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
-    """One `kernel[grid](...)`. `grid` is the expression behind a name where only this launch uses that name."""
+    """One launch `kernel[grid](...)`."""
 
     call: ast.Call
+    """The call."""
     kernel: str
+    """The name of the kernel."""
     grid: ast.expr
+    """The grid; behind a name its expression, where only this launch uses the name."""
     function: ast.FunctionDef
+    """The host function around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +47,33 @@ class TritonKernel:
     """One launched `@triton.jit` function that no other device code calls."""
 
     node: ast.FunctionDef
+    """Its definition."""
     name: str
+    """Its name."""
     params: tuple[str, ...]
+    """Names of its parameters, in order."""
     constexprs: frozenset[str]
+    """Names of those that are constexpr."""
 
 
 @dataclass(frozen=True, slots=True)
 class TritonModule:
-    """A parsed source. `constants` are the whole numbers bound once at module level; `parents` the tree upwards."""
+    """A parsed source."""
 
     text: str
+    """The source as it was written."""
     tree: ast.Module
+    """Its syntax tree."""
     kernels: Mapping[str, TritonKernel]
+    """Kernels by name."""
     launches: tuple[LaunchSite, ...]
+    """All launches, in source order."""
     run: ast.FunctionDef
+    """The entry point."""
     constants: Mapping[str, int]
+    """Whole numbers that are bound once at module level, by name."""
     parents: Mapping[ast.AST, ast.AST]
+    """The parent of each node."""
     starts: tuple[int, ...]
     """Offset in `text` of the first character of each line."""
 
@@ -57,7 +82,7 @@ class TritonModule:
         """Read a source.
 
         Raises:
-            ReadError: it is no such module, or two statements share a line.
+            UnreadableTriton: it is no such module, or two statements share a line.
         """
         try:
             tree = ast.parse(text)
@@ -81,34 +106,34 @@ class TritonModule:
         return cls(text, tree, kernels, launches, functions["run"], _constants(tree), parents, tuple(starts))
 
     def offset(self, line: int, column: int) -> int:
-        """Position in the text of a line (from 1) and a column in UTF-8 bytes, as `ast` counts them."""
+        """Return the offset in the text of a line (from 1) and a column in UTF-8 bytes, as `ast` counts them."""
         start = self.starts[line - 1]
         return start + len(self.text[start : self.starts[line] - 1].encode()[:column].decode())
 
     def span(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
-        """Start and end of a node in the text."""
+        """Return the start and end of a node in the text."""
         return self.offset(node.lineno, node.col_offset), self.offset(*end_of(node))
 
     def segment(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def grouped(self, node: ast.expr) -> str:
-        """The text of an expression as an operand: in parentheses unless it needs none."""
+        """Return the text of an expression as an operand: in parentheses unless it needs none."""
         text = self.segment(node)
         return text if isinstance(node, _ATOMS) and "\n" not in text else f"({text})"
 
     def indent(self, stmt: ast.stmt) -> str:
-        """The white space in front of a statement."""
+        """Return the white space in front of a statement."""
         return self.text[self.starts[stmt.lineno - 1] : self.offset(stmt.lineno, stmt.col_offset)]
 
     def launches_of(self, kernel: TritonKernel) -> tuple[LaunchSite, ...]:
-        """Every launch of a kernel, in source order."""
+        """Return every launch of a kernel, in source order."""
         return tuple(launch for launch in self.launches if launch.kernel == kernel.name)
 
     def argument_of(self, launch: LaunchSite, param: str) -> ast.expr | None:
-        """The expression passed for a kernel parameter, by position or keyword; None where it cannot be told."""
+        """Return the expression passed for a kernel parameter, by position or keyword; None where it is not known."""
         for keyword in launch.call.keywords:
             if keyword.arg == param:
                 return keyword.value
@@ -119,20 +144,20 @@ class TritonModule:
         return launch.call.args[position] if position < len(launch.call.args) else None
 
     def passed(self, launch: LaunchSite, param: str) -> ast.expr:
-        """The expression passed for a kernel parameter. Raises `UnreadableTriton` where it cannot be told."""
+        """Return the expression passed for a kernel parameter. Raises `UnreadableTriton` where it is not known."""
         argument = self.argument_of(launch, param)
         if argument is None:
             raise UnreadableTriton(f"it cannot be told what {launch.kernel!r} is passed for {param!r}")
         return argument
 
     def statement_of(self, node: ast.AST) -> ast.stmt:
-        """The innermost statement around a node, or the node itself if it is one."""
+        """Return the innermost statement around a node, or the node itself if it is one."""
         while not isinstance(node, ast.stmt):
             node = self.parents[node]
         return node
 
     def enclosing(self, node: ast.AST) -> Iterator[ast.stmt]:
-        """The compound statements around a node, innermost first, its function last."""
+        """Yield the compound statements around a node, innermost first, its function last."""
         while node in self.parents:
             node = self.parents[node]
             if isinstance(node, ast.stmt):
@@ -141,7 +166,7 @@ class TritonModule:
                 return
 
     def body_around(self, stmt: ast.stmt) -> list[ast.stmt]:
-        """The list of statements that a statement is one of."""
+        """Return the list of statements that contains a statement."""
         parent = self.parents[stmt]
         for field in ("body", "orelse", "finalbody"):
             block = getattr(parent, field, [])
@@ -150,29 +175,29 @@ class TritonModule:
         raise UnreadableTriton(f"a statement outside a block at line {stmt.lineno}")
 
     def words(self) -> frozenset[str]:
-        """Every identifier the text holds, comments included."""
+        """Return every identifier the text holds, comments included."""
         return frozenset(_WORD.findall(self.text))
 
 
 def end_of(node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> tuple[int, int]:
-    """The line (from 1) and the column where a node ends. Raises `UnreadableTriton` for one that is of no text."""
+    """Return the line (from 1) and the column where a node ends. Raises `UnreadableTriton` for a node without text."""
     if node.end_lineno is None or node.end_col_offset is None:
         raise UnreadableTriton(f"a node without an end at line {node.lineno}")
     return node.end_lineno, node.end_col_offset
 
 
 def fresh(module: TritonModule, name: str, *taken: str) -> str:
-    """The name, with a number behind it if the source uses it already."""
+    """Return the name, with a number behind it if the source uses it already."""
     return unused_name(name, module.words() | set(taken))
 
 
 def called(node: ast.AST | None, *names: str) -> bool:
-    """Whether a node is a call of one of these dotted names, such as `tl.load`."""
+    """Say whether a node is a call of one of these dotted names, such as `tl.load`."""
     return isinstance(node, ast.Call) and dotted(node.func) in names
 
 
 def dotted(node: ast.AST) -> str:
-    """`a.b.c` for a chain of attributes, empty for anything else."""
+    """Return `a.b.c` for a chain of attributes, empty for anything else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -182,17 +207,17 @@ def dotted(node: ast.AST) -> str:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """The value of a keyword argument, None where it is not passed."""
+    """Return the value of a keyword argument, None where it is not passed."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def names_in(node: ast.AST) -> frozenset[str]:
-    """Every name read or bound inside a node."""
+    """Return every name read or bound inside a node."""
     return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
 def same(left: ast.AST | None, right: ast.AST | None) -> bool:
-    """Whether two expressions are the same but for layout."""
+    """Say whether two expressions differ in layout at most."""
     return left is not None and right is not None and ast.dump(left) == ast.dump(right)
 
 
@@ -232,11 +257,11 @@ def _launches(functions: Mapping[str, ast.FunctionDef], jitted: Mapping[str, ast
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
                 name = dotted(node.func.value)
                 if name in jitted:
-                    yield LaunchSite(node, name, _behind(node.func.slice, function), function)
+                    yield LaunchSite(node, name, _expression_of(node.func.slice, function), function)
 
 
-def _behind(grid: ast.expr, function: ast.FunctionDef) -> ast.expr:
-    """The expression a name stands for, where it is assigned once and read once."""
+def _expression_of(grid: ast.expr, function: ast.FunctionDef) -> ast.expr:
+    """Return the expression of a name that is assigned once and read once."""
     if not isinstance(grid, ast.Name):
         return grid
     uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == grid.id]
@@ -259,7 +284,7 @@ def _constants(tree: ast.Module) -> dict[str, int]:
 
 
 def _refuse_shared_lines(tree: ast.Module) -> None:
-    """Rewrites add and replace whole lines, so a line must not hold two statements."""
+    """Refuse two statements on a line: rewrites add and replace whole lines."""
     last = 0
     for block in _blocks(tree):
         last = 0

@@ -1,4 +1,4 @@
-"""Edits of a source by spans: what is not named stays as it was written, comments and tunables included."""
+"""Edits of a source by spans: the rest of the text stays as written, comments and tunables included."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from evokernel.source.regions import read_regions
 from operators.rewrites.triton.source import LaunchSite, TritonKernel, TritonModule, end_of, fresh, names_in
 
 Argument = str | Callable[[LaunchSite], str]
-"""What a launch passes for a parameter: the same text everywhere, or one per launch."""
+"""The argument of a launch for a parameter: the same text everywhere, or one per launch."""
 _TUNING = re.compile(r"#\s*tune(?:-where)?:")
 _COMMENT = re.compile(r"#[^\n]*")
 _HEAD = (ast.Import, ast.ImportFrom, ast.Expr)
 
 
 class SpanEdits:
-    """Edits collected on one module, all given in terms of its original text."""
+    """Edits of one module, all given by offsets of its original text."""
 
     def __init__(self, module: TritonModule) -> None:
         self.module = module
@@ -26,19 +26,19 @@ class SpanEdits:
         self._added: list[str] = []
 
     def replace(self, node: ast.expr | ast.arg | ast.keyword, text: str) -> None:
-        """Put a text in the place of an expression."""
+        """Replace an expression by a text."""
         self._edits.append((*self.module.span(node), text))
 
     def insert(self, position: int, text: str) -> None:
-        """Put a text at an offset."""
+        """Insert a text at an offset."""
         self._edits.append((position, position, text))
 
     def insert_before(self, stmt: ast.stmt, lines: Sequence[str]) -> None:
-        """Put lines in front of a statement, indented like it."""
+        """Insert lines in front of a statement, indented like it."""
         self.insert(self.module.starts[stmt.lineno - 1], self._block(stmt, lines))
 
     def insert_after(self, stmt: ast.stmt, lines: Sequence[str]) -> None:
-        """Put lines behind a statement, indented like it."""
+        """Insert lines behind a statement, indented like it."""
         position = self.module.starts[end_of(stmt)[0]]
         if position > len(self.module.text):  # the last line has no line end
             self.insert(len(self.module.text), "\n" + self._block(stmt, lines))
@@ -46,7 +46,7 @@ class SpanEdits:
             self.insert(position, self._block(stmt, lines))
 
     def replace_lines(self, first: ast.stmt, last: ast.stmt, lines: Sequence[str]) -> None:
-        """Put lines, indented like the first statement, in the place of a run of statements; no lines: drop them."""
+        """Replace a run of statements by lines, indented like the first statement; without lines drop it."""
         start, end = self.module.starts[first.lineno - 1], self.module.starts[end_of(last)[0]]
         self._edits.append((start, min(end, len(self.module.text)), self._block(first, lines)))
 
@@ -62,7 +62,7 @@ class SpanEdits:
             self.insert(self.module.span(call)[1] - 1, text)
 
     def add_constant(self, name: str, default: int, choices: Sequence[int]) -> str:
-        """Declare a tunable behind those there are; returns its name, which is new in the source."""
+        """Declare a tunable behind the present ones; return its name, which is new in the source."""
         name = fresh(self.module, name, *self._added)
         self._added.append(name)
         self._head.append(f"{name} = {default}  # tune: {' '.join(map(str, choices))}")
@@ -73,11 +73,11 @@ class SpanEdits:
         self._head.append(f"# tune-where: {rule}")
 
     def add_parameter(self, kernel: TritonKernel, name: str, *, constexpr: bool, argument: Argument) -> str:
-        """Add a parameter to a kernel and to each of its launches; returns its name, which is new in the kernel."""
+        """Add a parameter to a kernel and its launches; return its name, which is new in the kernel."""
         name = self._new_in(kernel, name)
         arguments = kernel.node.args
         plain = [*arguments.posonlyargs, *arguments.args]
-        default = " = 0" if arguments.defaults else ""  # Python wants one behind one; every launch passes it
+        default = " = 0" if arguments.defaults else ""  # Python requires one behind another; every launch passes it
         text = f"{name}{': tl.constexpr' if constexpr else ''}{default}"
         if plain:
             end = self.module.span(arguments.defaults[-1] if arguments.defaults else plain[-1])[1]
@@ -89,12 +89,12 @@ class SpanEdits:
         return name
 
     def add_tunable(self, kernel: TritonKernel, name: str, default: int, choices: Sequence[int]) -> str:
-        """Declare a tunable and hand it to a kernel as a constexpr of the same name, which is returned."""
+        """Declare a tunable and pass it to a kernel as a constexpr of the same name; return the name."""
         name = self.add_constant(name, default, choices)
         return self.add_parameter(kernel, name, constexpr=True, argument=name)
 
     def result(self) -> str:
-        """The edited text.
+        """Return the edited text.
 
         Raises:
             ValueError: two edits overlap.
@@ -123,7 +123,7 @@ class SpanEdits:
         return candidate
 
     def _head_end(self) -> int:
-        """Offset behind the last line on tuning, or behind the imports where there is none; never inside a region."""
+        """Return the offset behind the last line on tuning, else behind the imports; never inside a region."""
         end = self._tuning_end()
         try:
             inside = (region for region in read_regions(self.module.text) if region.start <= end <= region.end)
@@ -142,6 +142,6 @@ class SpanEdits:
 
 
 def _argument_end(text: str, end: int, limit: int) -> int:
-    """The end of a call's last argument with the brackets around it, which `ast` leaves out: `f((a), )`."""
+    """Return the end of a call's last argument with the brackets around it, which `ast` leaves out: `f((a), )`."""
     tail = _COMMENT.sub(lambda match: " " * len(match[0]), text[end:limit])
     return end + tail.rfind(")") + 1

@@ -1,4 +1,4 @@
-"""A long sum split between programs: each sums a share of the blocks, a second kernel adds the shares and finishes."""
+"""`split_k`: a long sum is split between programs; a second kernel adds the shares and finishes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ast
 from collections.abc import Sequence
 
 from operators.rewrites.triton.analysis import range_of
-from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.combine_shares import CombinerNames, SharedSum, combining, needed, shares
 from operators.rewrites.triton.source import (
     TritonKernel,
     TritonModule,
+    TritonSite,
     called,
     dotted,
     fresh,
@@ -34,29 +34,29 @@ from operators.rewrites.triton.structure import (
 )
 
 MOST = 64
-"""Shares of a sum: the second kernel names each of them, and its code grows with them."""
+"""Most shares of a sum: the second kernel names each of them, so its code grows with them."""
 PART = 512
 """Elements of a tile that a program of the second kernel adds: 16 bytes for each thread of its four warps."""
 _MULTIPROCESSORS = "torch.cuda.get_device_properties({}).multi_processor_count"
 
 
 class SplitK:
-    """Share the blocks of a sum out over a further axis of the grid: more programs where the output has few tiles.
+    """Division of a sum's blocks over a further axis of the grid: more programs where the output has few tiles.
 
     `run` makes as many shares as give each multiprocessor the wanted number of programs, so tile sizes and shapes can
     change without it. Each program leaves its partial sums in a workspace of its own, tile by tile. A second kernel,
     which is the first one with the loop replaced, adds them in a fixed order: two calls give the same bits. Where the
-    rows of a tile do not need each other its programs take a part of a tile each, for there are few tiles.
+    rows of a tile are independent, each of its programs takes a part of a tile, since there are few tiles.
     """
 
     name = "split_k"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per kernel of that form."""
+        """Return one site per kernel of that form."""
         return [TritonSite(f"{name}: {one.total}", (name,)) for name, one in _sums(module).items()]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with the sum in two kernels."""
+        """Return the source with the sum in two kernels."""
         found = _sums(module)[str(site.detail[0])]
         kernel, loop = found.kernel, found.loop
         names = CombinerNames(
@@ -85,7 +85,7 @@ class SplitK:
 
 
 def _sums(module: TritonModule) -> dict[str, SharedSum]:
-    """The sums that can be shared out, by the name of their kernel."""
+    """Return the sums that can be shared out, by the name of their kernel."""
     found = {kernel.name: _sum(module, kernel) for kernel in module.kernels.values()}
     return {name: one for name, one in found.items() if one is not None}
 
@@ -115,7 +115,7 @@ def _sum(module: TritonModule, kernel: TritonKernel) -> SharedSum | None:
 
 
 def _known_early(found: SharedSum) -> bool:
-    """Whether what sizes the grid and the workspace has its value where `run` makes the grid."""
+    """Say whether the sizes of the grid and of the workspace are known where `run` makes the grid."""
     module, launch = found.module, found.launch
     first, body = module.statement_of(launch.grid), module.run.body
     if first not in body:
@@ -129,7 +129,7 @@ def _known_early(found: SharedSum) -> bool:
 def _splits(
     loop: ast.For, before: Sequence[ast.stmt], finish: Sequence[ast.stmt], total: str, summand: ast.expr
 ) -> bool:
-    """Whether the rounds of the loop have nothing in common but the total they add to."""
+    """Say whether the rounds of the loop share nothing but the total they add to."""
     if len(loop.iter.args if isinstance(loop.iter, ast.Call) else ()) != 3 or loop.orelse:
         return False
     bounds = range_of(loop)
@@ -150,7 +150,7 @@ def _splits(
 
 
 def _zeros(kernel: TritonKernel, before: Sequence[ast.stmt], total: str) -> list[str]:
-    """The sizes of the fp32 zeros that a name is bound to, once; empty for anything else."""
+    """Return the sizes of the fp32 zeros that a name is bound to, once; empty for anything else."""
     values = [plain[1] for stmt in before if (plain := single(stmt)) and plain[0] == total]
     if len(values) != 1 or bound_names(*before)[total] != 1:
         return []
@@ -205,7 +205,7 @@ def _launch_twice(edits: SpanEdits, found: SharedSum, combine: ast.FunctionDef, 
 
 
 def _rounds(module: TritonModule, found: SharedSum) -> list[str]:
-    """How many rounds the whole loop has, as `run` can say it: no use in more shares than that; empty if it cannot."""
+    """Return the number of the loop's rounds as text for `run`, the most useful shares; empty if it is not known."""
     _, high, step = (launched(module, found.launch, bound) for bound in _bounds(found.loop))
     if high is None or step is None or "triton" not in names_in(module.run):
         return []

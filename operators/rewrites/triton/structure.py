@@ -1,4 +1,4 @@
-"""Pieces that the structural rewrites share: statements as lines, what they bind, helper functions of a module."""
+"""Helpers of the structural rewrites: statements as lines, bound names, helper functions of a module."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _EFFECTS = ("store", "load", "atomic", "gather", "scatter", "debug_barrier", "de
 
 
 def lines_of(module: TritonModule, first: ast.stmt, last: ast.stmt) -> list[str]:
-    """The text from one statement to another of its block, comments included, without the block's indentation."""
+    """Return the text from one statement to another of its block, comments included, without indentation."""
     indent = module.indent(first)
     lines = module.text.split("\n")[first.lineno - 1 : end_of(last)[0]]
     return [line.removeprefix(indent) if line.startswith(indent) else line.lstrip() for line in lines]
 
 
 def indented(lines: Iterable[str]) -> list[str]:
-    """The lines, one level further in."""
+    """Return the lines, one level further in."""
     return [f"    {line}" if line else line for line in lines]
 
 
 def bound_names(*nodes: ast.AST) -> Counter[str]:
-    """How often each name is bound inside the nodes."""
+    """Return the number of bindings of each name inside the nodes."""
     return Counter(
         n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
     )
 
 
 def read_names(*nodes: ast.AST) -> frozenset[str]:
-    """Every name whose value the nodes read; `x += 1` reads `x`."""
+    """Return every name whose value the nodes read; `x += 1` reads `x`."""
     read = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for node in nodes:
         read |= {dotted(n.target) for n in ast.walk(node) if isinstance(n, ast.AugAssign)}
@@ -41,14 +41,14 @@ def read_names(*nodes: ast.AST) -> frozenset[str]:
 
 
 def single(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Name and value of a plain `name = value`."""
+    """Return the name and value of a plain `name = value`."""
     if isinstance(stmt, ast.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], ast.Name):
         return stmt.targets[0].id, stmt.value
     return None
 
 
 def updated(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Name and summand of `name += summand`, `name = name + summand` or `name = tl.dot(x, y, name)`."""
+    """Return the name and summand of `name += summand`, `name = name + summand` or `name = tl.dot(x, y, name)`."""
     if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) and isinstance(stmt.target, ast.Name):
         return stmt.target.id, stmt.value
     plain = single(stmt)
@@ -63,7 +63,7 @@ def updated(stmt: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 def _dotted_onto(name: str, value: ast.expr) -> tuple[str, ast.expr] | None:
-    """The product that `tl.dot(x, y, name)` or `tl.dot(x, y, acc=name)` adds to a name."""
+    """Return the product that `tl.dot(x, y, name)` or `tl.dot(x, y, acc=name)` adds to a name."""
     if not isinstance(value, ast.Call) or not called(value, "tl.dot"):
         return None
     chained = [*value.args[2:3], *(keyword.value for keyword in value.keywords if keyword.arg == "acc")]
@@ -74,12 +74,15 @@ def _dotted_onto(name: str, value: ast.expr) -> tuple[str, ast.expr] | None:
 
 
 def calls(node: ast.AST) -> Iterator[ast.Call]:
-    """Every call inside a node."""
+    """Return every call inside a node."""
     return (n for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
 def has_effect(node: ast.AST, *, loads: bool = True) -> bool:
-    """Whether a node writes memory or does something else that must neither move nor repeat; or reads memory."""
+    """Say whether a node writes memory or has another effect, so that it must neither move nor repeat.
+
+    With `loads`, reading memory counts too.
+    """
     for call in calls(node):
         verb = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
         if any(verb.startswith(effect) for effect in _EFFECTS) and (loads or verb != "load"):
@@ -88,7 +91,7 @@ def has_effect(node: ast.AST, *, loads: bool = True) -> bool:
 
 
 def carried(loop: ast.For) -> set[str]:
-    """The names that a round of a loop may read from the round before."""
+    """Return the names that a round of a loop may read from the round before."""
     bound, late, ready = bound_names(loop).keys(), set[str](), {dotted(loop.target)}
     for stmt in loop.body:
         late |= (read_names(stmt) & bound) - ready
@@ -97,7 +100,7 @@ def carried(loop: ast.For) -> set[str]:
 
 
 def code_of(kernel: TritonKernel) -> list[ast.stmt]:
-    """The statements of a kernel without its docstring."""
+    """Return the statements of a kernel without its docstring."""
     body = kernel.node.body
     first = body[0]
     documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
@@ -105,7 +108,7 @@ def code_of(kernel: TritonKernel) -> list[ast.stmt]:
 
 
 def blocks_in(node: ast.AST) -> Iterator[Sequence[ast.stmt]]:
-    """Every list of statements inside a node, outermost first."""
+    """Yield every list of statements inside a node, outermost first."""
     for inner in ast.walk(node):
         for field in ("body", "orelse"):
             block = getattr(inner, field, None)
@@ -114,13 +117,13 @@ def blocks_in(node: ast.AST) -> Iterator[Sequence[ast.stmt]]:
 
 
 def only_launch(module: TritonModule, kernel: TritonKernel) -> LaunchSite | None:
-    """The launch of a kernel that `run` itself launches exactly once."""
+    """Return the launch of a kernel that `run` itself launches exactly once."""
     launches = module.launches_of(kernel)
     return launches[0] if len(launches) == 1 and launches[0].function is module.run else None
 
 
 def launched(module: TritonModule, launch: LaunchSite, expr: ast.expr) -> str | None:
-    """An expression over a kernel's parameters and the module's constants, as `run` would write it at the launch."""
+    """Return an expression over a kernel's parameters and constants as `run` would write it at the launch."""
     text = module.segment(expr)
     start = module.span(expr)[0]
     names = sorted((n for n in ast.walk(expr) if isinstance(n, ast.Name)), key=module.span, reverse=True)
@@ -138,7 +141,7 @@ def launched(module: TritonModule, launch: LaunchSite, expr: ast.expr) -> str | 
 
 
 def fresh_in(function: ast.FunctionDef, name: str, *taken: str) -> str:
-    """The name, with a number behind it if the function uses it already."""
+    """Return the name, with a number behind it if the function uses it already."""
     used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | {a.arg for a in function.args.args}
     number, candidate = 1, name
     while candidate in used | set(taken):
@@ -148,7 +151,7 @@ def fresh_in(function: ast.FunctionDef, name: str, *taken: str) -> str:
 
 
 def device_tensor(module: TritonModule, kernel: TritonKernel, launch: LaunchSite) -> str | None:
-    """An argument of `run` that the kernel uses as a tensor."""
+    """Return an argument of `run` that the kernel uses as a tensor."""
     accesses = [c for c in calls(kernel.node) if called(c, "tl.load", "tl.store", "tl.make_tensor_descriptor")]
     own = {argument.arg for argument in module.run.args.args} - bound_names(module.run).keys()
     bases = {base_pointer(module, access, where) for access in accesses if (where := pointer(access)) is not None}
@@ -160,7 +163,7 @@ def device_tensor(module: TritonModule, kernel: TritonKernel, launch: LaunchSite
 
 
 def add_function(edits: SpanEdits, text: str) -> str:
-    """Define a host function in front of `run`, unless the module has just that one; returns its name."""
+    """Define a host function in front of `run`, unless the module has the same one; return its name."""
     module = edits.module
     wanted = ast.parse(text).body[0]
     assert isinstance(wanted, ast.FunctionDef)

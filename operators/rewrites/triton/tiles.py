@@ -1,4 +1,4 @@
-"""Which loads and stores touch one rectangular tile of a row-major matrix, and guard exactly its edges."""
+"""Rectangular tiles of a row-major matrix: the loads and stores that touch one and guard exactly its edges."""
 
 from __future__ import annotations
 
@@ -21,41 +21,48 @@ from operators.rewrites.triton.structure import bound_names, calls
 _SCALAR_CALLS = ("tl.program_id", "tl.num_programs", "tl.cdiv", "tl.minimum", "tl.maximum", "min", "max")
 _HINTS = ("tl.multiple_of", "tl.max_contiguous", "tl.max_constancy")
 _HARMLESS = {"mask", "other", "eviction_policy", "cache_modifier"}
-"""Arguments of a load or store that a hardware copy honours or may ignore without another result."""
+"""Arguments of a load or store that a hardware copy honours, or may ignore with the same result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One side of a tile: its indices are `start + arange(0, block)`, of which those below `bound` exist."""
+    """One side of a tile: indices `start + arange(0, block)`, of which those below `bound` exist."""
 
     start: ast.expr | None
-    """None for zero."""
+    """The first index; None for zero."""
     block: str
+    """The constexpr of its length."""
     bound: ast.expr
+    """The size of the matrix along it."""
     stride: ast.expr | None
     """Elements from one index to the next; None for one."""
     wide: bool
-    """Whether the start is computed in 64 bits."""
+    """True where the start is computed in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileAccess:
-    """A load or store of `base[rows, cols]`; `turned` where the value has the columns of the memory as its rows."""
+    """A load or store of `base[rows, cols]`."""
 
     call: ast.Call
+    """The load or store."""
     base: str
+    """The parameter of the matrix."""
     rows: Axis
+    """The side along the rows of the memory."""
     cols: Axis
+    """The side along its columns."""
     turned: bool
+    """True where the rows of the value are the columns of the memory."""
 
     @property
     def stores(self) -> bool:
-        """Whether the tile is written."""
+        """Say whether the tile is written."""
         return called(self.call, "tl.store")
 
 
 class TileReader:
-    """Reads the tiles of one kernel."""
+    """Reader of the tiles of one kernel."""
 
     def __init__(self, module: TritonModule, kernel: TritonKernel) -> None:
         self._module, self._kernel = module, kernel
@@ -73,7 +80,7 @@ class TileReader:
         self._numbers = {name for name in _numbers(kernel.node) if bound[name] == 1}
 
     def tiles(self) -> Iterator[TileAccess]:
-        """The tiles that are the only memory access of a simple statement, in source order."""
+        """Yield the tiles that are the only memory access of a simple statement, in source order."""
         accesses = [call for call in calls(self._kernel.node) if called(call, "tl.load", "tl.store")]
         accesses.sort(key=self._module.span)
         for call in accesses:
@@ -85,7 +92,7 @@ class TileReader:
                     yield tile
 
     def reaches(self, expr: ast.expr) -> frozenset[str]:
-        """The kernel parameters that an expression is computed from."""
+        """Return the kernel parameters that an expression is computed from."""
         seen: set[str] = set()
         todo = set(names_in(expr))
         while todo:
@@ -95,7 +102,7 @@ class TileReader:
         return frozenset(seen & set(self._kernel.params))
 
     def _both_ways(self, tile: TileAccess, accesses: list[ast.Call]) -> bool:
-        """Whether the kernel reads and writes this tensor: hardware copies and plain accesses are not ordered."""
+        """Say whether the kernel reads and writes this tensor: hardware copies and plain accesses are not ordered."""
         atomic = [call for call in calls(self._kernel.node) if dotted(call.func).startswith("tl.atomic")]
         other = [call for call in accesses if called(call, "tl.store") != tile.stores]
         return any(tile.base in self.reaches(call.args[0]) for call in [*atomic, *other] if call.args)
@@ -129,7 +136,7 @@ class TileReader:
         return name in params and name not in constexprs and name not in self._values
 
     def _resolved(self, expr: ast.expr) -> ast.expr:
-        """What a name stands for, through layout hints and widening."""
+        """Return the expression of a name, through layout hints and widening."""
         while True:
             if isinstance(expr, ast.Name) and expr.id in self._defined:
                 expr = self._defined[expr.id]
@@ -147,7 +154,7 @@ class TileReader:
         return [inner if _side(self._scaled(inner)[0]) is not None else expr]
 
     def _scaled(self, expr: ast.expr) -> tuple[ast.expr, ast.expr | None]:
-        """Index and stride of `index * stride`, in either order."""
+        """Return the index and stride of `index * stride`, in either order."""
         if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Mult):
             for index, stride in ((expr.left, expr.right), (expr.right, expr.left)):
                 if _side(index) is not None:
@@ -155,7 +162,7 @@ class TileReader:
         return expr, None
 
     def _bounds(self, mask: ast.expr) -> dict[int, tuple[ast.expr, ast.expr]]:
-        """Index and bound of each side; side -1 stands for anything that is no such comparison."""
+        """Return the index and bound of each side; side -1 stands for anything but such a comparison."""
         mask = self._resolved(mask)
         if isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.BitAnd):
             left, right = self._bounds(mask.left), self._bounds(mask.right)
@@ -168,7 +175,7 @@ class TileReader:
         return {-1: (mask, mask)}
 
     def _checked(self, mask: ast.expr) -> ast.expr:
-        """The comparison of `comparison | FLAG`, where every launch sets the flag only if blocks divide the bound."""
+        """Return the comparison of `comparison | FLAG`, if launches set the flag only where blocks divide the bound."""
         match mask:
             case ast.BinOp(left=ast.Compare(comparators=[bound]) as compare, op=ast.BitOr(), right=ast.Name(id=flag)):
                 launches = self._module.launches_of(self._kernel)
@@ -177,7 +184,7 @@ class TileReader:
         return mask
 
     def _divides(self, launch: LaunchSite, flag: str, bound: ast.expr) -> bool:
-        """Whether a flag is `bound % anything == 0`: then a block of that size has no edge."""
+        """Say whether a flag is `bound % anything == 0`: then a block of that size has no edge."""
         passed = self._module.argument_of(launch, flag)
         match passed:
             case ast.Compare(
@@ -209,7 +216,7 @@ class TileReader:
         return Axis(start, dotted(high), guard[1], stride, start is not None and self._wide(start))
 
     def _invariant(self, expr: ast.expr) -> bool:
-        """Whether an expression can be evaluated at the top of the kernel and, for the launch, on the host."""
+        """Say whether an expression can be evaluated at the top of the kernel and, for the launch, on the host."""
         fixed = (set(self._kernel.params) | set(self._module.constants)) - self._values.keys()
         plain = (ast.Name, ast.Constant, ast.BinOp, ast.operator, ast.expr_context)
         return names_in(expr) <= fixed and all(isinstance(node, plain) for node in ast.walk(expr))
@@ -234,7 +241,7 @@ class TileReader:
 
 
 def _numbers(kernel: ast.FunctionDef) -> Iterator[str]:
-    """Loop counters, and names that an unpacked `tl.swizzle2d` binds."""
+    """Yield loop counters, and names that an unpacked `tl.swizzle2d` binds."""
     for node in ast.walk(kernel):
         if isinstance(node, ast.For) and called(node.iter, "range", "tl.range", "tl.static_range"):
             yield dotted(node.target)
@@ -247,19 +254,19 @@ def _widens(call: ast.Call) -> bool:
 
 
 def called_with(call: ast.Call, name: str) -> bool:
-    """Whether a call's only argument is this dotted name."""
+    """Say whether this dotted name is the only argument of a call."""
     return len(call.args) == 1 and not call.keywords and dotted(call.args[0]) == name
 
 
 def _summands(expr: ast.expr) -> list[ast.expr]:
-    """The two sides of a sum, split off where one of them is the range; the rest stays as it is written."""
+    """Return the two sides of a sum, split where one of them is the range; the rest stays as written."""
     if isinstance(expr, ast.BinOp) and isinstance(expr.op, ast.Add):
         return [expr.left, expr.right]
     return [expr]
 
 
 def _side(expr: ast.expr) -> int | None:
-    """0 for `x[:, None]`, 1 for `x[None, :]`."""
+    """Return 0 for `x[:, None]`, 1 for `x[None, :]`."""
     if not isinstance(expr, ast.Subscript) or not isinstance(expr.slice, ast.Tuple) or len(expr.slice.elts) != 2:
         return None
     for side in (0, 1):
@@ -274,7 +281,7 @@ def _everything(node: ast.expr) -> bool:
 
 
 def _oriented(call: ast.Call, base: str, down: Axis, across: Axis) -> TileAccess | None:
-    """The tile with the axis of consecutive elements as its columns."""
+    """Return the tile with the axis of consecutive elements as its columns."""
     if across.stride is None and down.stride is not None:
         return TileAccess(call, base, down, across, turned=False)
     if down.stride is None and across.stride is not None:

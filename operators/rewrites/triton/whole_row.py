@@ -1,4 +1,4 @@
-"""A row in one block: loops over blocks of a row become straight code that loads the row once."""
+"""`whole_row`: loops over blocks of a row become straight code that loads the row once, in one block."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import binds, range_of
-from operators.rewrites.triton.base import TritonSite
 from operators.rewrites.triton.source import (
     LaunchSite,
     TritonKernel,
     TritonModule,
+    TritonSite,
     called,
     dotted,
     keyword_of,
@@ -31,13 +31,13 @@ from operators.rewrites.triton.structure import (
     single,
 )
 
-_VALUES_PER_WARP = 4096  # 128 a thread: more of them do not stay in registers
+_VALUES_PER_WARP = 4096  # 128 a thread: more do not fit into registers
 _VALUES = 65536  # as many as a multiprocessor has registers
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The loops of one block of statements over `range(0, bound, block)`, and all that stands between them."""
+    """Loops of one block of statements over `range(0, bound, block)`, and all statements between them."""
 
     region: Sequence[ast.stmt]
     loops: Sequence[ast.For]
@@ -48,7 +48,7 @@ class _Rows:
 
 
 class WholeRow:
-    """Take a row in one block where it fits into registers: the loops over it then run once, and are no loops.
+    """A row in one block where it fits into registers: the loops over it then run once, and become straight code.
 
     `run` decides per shape and passes the decision as a constexpr; a longer row goes block by block as before.
     """
@@ -56,7 +56,7 @@ class WholeRow:
     name = "whole_row"
 
     def sites(self, module: TritonModule) -> list[TritonSite]:
-        """One per run of loops over the same row."""
+        """Return one site per run of loops over the same row."""
         return [
             TritonSite(f"{kernel.name} over {module.segment(rows.bound)}", (kernel.name, number))
             for kernel in module.kernels.values()
@@ -64,7 +64,7 @@ class WholeRow:
         ]
 
     def apply(self, module: TritonModule, site: TritonSite) -> str:
-        """The source with both ways through the row."""
+        """Return the source with both ways through the row."""
         kernel = module.kernels[str(site.detail[0])]
         rows = list(_rows(module, kernel))[int(site.detail[1])]
         (launch,) = module.launches_of(kernel)
@@ -106,7 +106,7 @@ def _rows(module: TritonModule, kernel: TritonKernel) -> Iterator[_Rows]:
 
 
 def _row_loop(kernel: TritonKernel, stmt: ast.stmt) -> tuple[ast.expr, str] | None:
-    """Bound and block of a plain `for start in range(0, bound, BLOCK)` that multiplies no matrices."""
+    """Return the bound and block of a plain `for start in range(0, bound, BLOCK)` that multiplies no matrices."""
     bounds = range_of(stmt) if isinstance(stmt, ast.For) else None
     if bounds is None or bounds.low is not None or bounds.step is None or not isinstance(stmt, ast.For):
         return None
@@ -121,7 +121,7 @@ def _row_loop(kernel: TritonKernel, stmt: ast.stmt) -> tuple[ast.expr, str] | No
 
 
 def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, block: str, *, length: str) -> bool:
-    """Whether `run` can choose the block by the bound: it passes a constant that nothing else depends on."""
+    """Say whether `run` can choose the block by the bound: the launch passes a constant with no other use."""
     argument = module.argument_of(launch, block)
     if not isinstance(argument, ast.Name) or argument.id not in module.constants:
         return False
@@ -133,7 +133,7 @@ def _host_decides(module: TritonModule, launch: LaunchSite, bound: ast.expr, blo
 
 
 def _uses(launch: LaunchSite, name: str) -> list[ast.Name]:
-    """Where a launch's arguments name a constant."""
+    """Return the places where a launch's arguments name a constant."""
     arguments = [*launch.call.args, *(keyword.value for keyword in launch.call.keywords)]
     nodes = [node for argument in arguments for node in ast.walk(argument)]
     return [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
@@ -144,13 +144,13 @@ def _is_call(node: ast.AST) -> bool:
 
 
 def _is_fallback(module: TritonModule, loop: ast.For) -> bool:
-    """Whether a constexpr flag already chooses between this loop and something else."""
+    """Say whether a constexpr flag already chooses between this loop and another way."""
     parent = module.parents[loop]
     return isinstance(parent, ast.If) and loop in parent.orelse and isinstance(parent.test, ast.Name)
 
 
 def _straight(module: TritonModule, rows: _Rows) -> list[str]:
-    """The region for a single round: loop bodies in a row, without what an earlier line has computed already."""
+    """Return the region for a single round: loop bodies in a row, without values that are known already."""
     known = _Known()
     lines: list[str] = []
     for stmt in rows.region:
@@ -164,35 +164,35 @@ def _straight(module: TritonModule, rows: _Rows) -> list[str]:
 
 
 class _Known:
-    """The values that variables hold at a point of straight code."""
+    """Values of variables at a point of straight code."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, ast.expr]] = {}
 
     def line(self, module: TritonModule, stmt: ast.stmt) -> list[str]:
-        """The lines for a statement, and what it changes."""
+        """Return the lines for a statement, and note its changes."""
         text = lines_of(module, stmt, stmt)
         plain = single(stmt)
         if plain is not None and not any(_writes(call) for call in calls(stmt)):
             text[0] = text[0][len(plain[0]) :].lstrip()[1:].lstrip()
             return self.assign(*plain, text)
-        self._forget(set(bound_names(stmt)), memory=has_effect(stmt, loads=False))
+        self._invalidate(set(bound_names(stmt)), memory=has_effect(stmt, loads=False))
         return text
 
     def assign(self, name: str, value: ast.expr, text: list[str]) -> list[str]:
-        """The lines for `name = value`: none where the name holds that value, a copy where another one does."""
+        """Return the lines for `name = value`: none where the name holds that value, a copy where another one does."""
         key = ast.dump(value)
         holder = self._values.get(key, ("", value))[0]
         if holder == name:
             return []
-        self._forget({name}, memory=False)
+        self._invalidate({name}, memory=False)
         if holder:
             return [f"{name} = {holder}"]
         if name not in names_in(value):
             self._values[key] = name, value
         return [f"{name} = {text[0]}", *text[1:]]
 
-    def _forget(self, names: set[str], *, memory: bool) -> None:
+    def _invalidate(self, names: set[str], *, memory: bool) -> None:
         self._values = {
             key: (holder, value)
             for key, (holder, value) in self._values.items()

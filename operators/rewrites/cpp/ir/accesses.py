@@ -1,4 +1,4 @@
-"""Collects the array accesses and scalar uses of statements, with subscripts as polynomials in loop symbols."""
+"""Scan of statements for array accesses and scalar uses, with subscripts as polynomials in loop symbols."""
 
 from __future__ import annotations
 
@@ -37,28 +37,38 @@ ALLOCATE = "std::aligned_alloc"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The values of a loop variable: `low` to `high`, both included."""
+    """Values of a loop variable."""
 
     low: Poly
+    """The first value."""
     high: Poly
+    """The last value, included."""
     step: Poly
+    """The distance between two values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayAccess:
-    """One read or write of an array: element index, vector lanes, and the loops around it."""
+    """One read or write of an array."""
 
     array: str
+    """The name of the array."""
     index: Poly | None
+    """The element index; None where it is not a polynomial."""
     lanes: Poly
+    """Consecutive elements from there."""
     write: bool
+    """True for a write."""
     op: str | None
+    """The operator of an update such as `+`; None for a plain access."""
     loops: tuple[str, ...]
+    """Symbols of the loops around it, outermost first."""
     expr: Expr
+    """The expression."""
 
 
 def constants(head: str) -> tuple[str, ...]:
-    """Names of the integer constants of the file, tunables included."""
+    """Return the names of the integer constants of the file, tunables included."""
     return tuple(
         re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
     )
@@ -66,26 +76,40 @@ def constants(head: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Scan:
-    """Walks statements in order and records accesses with subscripts in unique loop symbols."""
+    """Scan of statements in order, which records accesses with subscripts in unique loop symbols."""
 
     head: str
+    """The text before the kernel, which declares constants and vector types."""
     env: dict[str, Poly | None] = field(default_factory=dict)
+    """Values of integer names; None where a value is not a polynomial."""
     views: dict[str, tuple[str, Poly]] = field(default_factory=dict)
+    """Array and offset of local pointers into an array."""
     dims: dict[str, tuple[Poly | None, ...]] = field(default_factory=dict)
+    """Sizes of local arrays, by name."""
     reassigned: set[str] = field(default_factory=set)
+    """Scalars that are assigned after their declaration."""
     spans: dict[str, Span] = field(default_factory=dict)
+    """Ranges of loop variables, by symbol."""
     symbol_of: dict[str, str] = field(default_factory=dict)
+    """The symbol of each open loop variable."""
     loops: tuple[str, ...] = ()
+    """Symbols of the open loops, outermost first."""
     accesses: list[ArrayAccess] = field(default_factory=list)
+    """Accesses so far."""
     writes: list[tuple[str, str | None]] = field(default_factory=list)
+    """Written scalars, each with the operator of its update or None."""
     reads: list[str] = field(default_factory=list)
+    """Scalars that are read other than by their own updates."""
     local: set[str] = field(default_factory=set)
+    """Names that the scanned statements declare."""
     uses: dict[str, int] = field(default_factory=dict)
+    """How often the body of a loop names its variable."""
     blocked: bool = False
+    """True where a statement was not understood."""
 
     @staticmethod
     def start(program: Program) -> Scan:
-        """A scan that knows the sizes and constants of a program."""
+        """Return a scan that knows the sizes and constants of a program."""
         scan = Scan(program.head)
         for name in constants(program.head):
             scan.env[name] = Poly.symbol(name)
@@ -175,7 +199,7 @@ class Scan:
         return None if bound is None else bound - (step or ONE)
 
     def _tile(self, bounds: tuple[Expr, Expr], low: Poly, outer: set[str]) -> Poly | None:
-        """Range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
+        """Return the range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
         end, total = to_poly(bounds[0], self.env), to_poly(bounds[1], self.env)
         if end is None or total is None:
             return None
@@ -308,7 +332,7 @@ def _operands(expr: Expr) -> Iterator[Expr]:
 
 
 def vector_lanes(head: str, kind: str) -> Poly | None:
-    """Lane count of a vector type that the file declares."""
+    """Return the lane count of a vector type that the file declares."""
     name = kind.removeprefix("const ").strip()
     found = re.search(rf"\b{re.escape(name)} __attribute__\(\(vector_size\((\w+) \*", head)
     return Poly.symbol(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Integer polynomials in sizes and loop variables, the form in which subscripts are compared.
+"""Integer polynomials in sizes and loop variables, for the comparison of subscripts.
 
 `i * K + k` is linear in `i` and `k` with the symbolic stride `K`; strides may be products of sizes.
 """
@@ -19,6 +19,7 @@ class Poly:
     """A sum of integer multiples of products of symbols; no zero terms, terms in a fixed order."""
 
     terms: tuple[tuple[Monomial, int], ...] = ()
+    """Pairs of a product of symbols and its factor."""
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Poly:
@@ -27,12 +28,12 @@ class Poly:
 
     @staticmethod
     def const(value: int) -> Poly:
-        """A number."""
+        """Return the polynomial of a number."""
         return Poly.of({(): value})
 
     @staticmethod
     def symbol(name: str) -> Poly:
-        """A symbol."""
+        """Return the polynomial of a symbol."""
         return Poly.of({(name,): 1})
 
     def __add__(self, other: Poly) -> Poly:
@@ -61,7 +62,7 @@ class Poly:
         return {name for monomial, _ in self.terms for name in monomial}
 
     def stride(self, name: str) -> Poly | None:
-        """The factor of a symbol, or None if the polynomial is not linear in it."""
+        """Return the factor of a symbol, or None if the polynomial is not linear in it."""
         found: dict[Monomial, int] = {}
         for monomial, factor in self.terms:
             if monomial.count(name) > 1:
@@ -73,11 +74,11 @@ class Poly:
         return Poly.of(found)
 
     def without(self, name: str) -> Poly:
-        """The terms free of a symbol."""
+        """Return the terms free of a symbol."""
         return Poly(tuple((m, c) for m, c in self.terms if name not in m))
 
     def divisible_by(self, other: Poly) -> bool:
-        """Whether the polynomial is provably a multiple of another one (equal, or of a single product)."""
+        """Say whether the polynomial is provably a multiple of another one (equal, or of a single product)."""
         if self == other:
             return True
         if len(other.terms) != 1 or other.terms[0][1] != 1:
@@ -86,7 +87,7 @@ class Poly:
         return all(all(m.count(name) >= factor.count(name) for name in factor) for m, _ in self.terms)
 
     def nonnegative(self, natural: frozenset[str] = frozenset()) -> bool:
-        """Whether the value is >= 0 for all symbols >= 1 (those in `natural`: >= 0)."""
+        """Say whether the value is >= 0 for all symbols >= 1 (those in `natural`: >= 0)."""
         shifted = Poly.const(0)
         one = Poly.const(1)
         for monomial, factor in self.terms:
@@ -121,7 +122,7 @@ Env = Mapping[str, Poly | None]
 
 
 def to_poly(expr: Expr, env: Env) -> Poly | None:
-    """The polynomial of an integer expression; names map through `env`, anything unknown gives None."""
+    """Return the polynomial of an integer expression; names map through `env`, an unknown part gives None."""
     match expr:
         case Num(text):
             return Poly.const(int(text)) if text.isdecimal() else None
@@ -143,13 +144,13 @@ def to_poly(expr: Expr, env: Env) -> Poly | None:
 
 
 def _floor(value: Expr, divisor: Expr, env: Env) -> Poly | None:
-    """`X - X % A` as a symbol of its own: between 0 and X, and a multiple of A."""
+    """Return `X - X % A` as a symbol of its own: between 0 and X, and a multiple of A."""
     whole, part = to_poly(value, env), to_poly(divisor, env)
     return None if whole is None or part is None else Poly.symbol(f"{FLOOR}{value}|{divisor}")
 
 
 def floor_parts(expr: Expr) -> tuple[Expr, Expr] | None:
-    """`(X, A)` of an expression `X - X % A`, and `(L + X, A)` of `L + (X - X % A)`."""
+    """Return `(X, A)` of an expression `X - X % A`, and `(L + X, A)` of `L + (X - X % A)`."""
     match expr:
         case Binary("-", left, Binary("%", again, divisor)) if left == again:
             return left, divisor
@@ -161,7 +162,7 @@ def floor_parts(expr: Expr) -> tuple[Expr, Expr] | None:
 
 
 def clamp_parts(expr: Expr) -> tuple[str, Expr, Expr] | None:
-    """`(v, T, U)` of a clamped tile origin `v + T <= U ? v : U - T`."""
+    """Return `(v, T, U)` of a clamped tile origin `v + T <= U ? v : U - T`."""
     match expr:
         case Ternary(Binary("<=", Binary("+", Var(v), tile), upper), Var(again), Binary("-", upper2, tile2)):
             return (v, tile, upper) if (again, upper2, tile2) == (v, upper, tile) else None
@@ -170,7 +171,7 @@ def clamp_parts(expr: Expr) -> tuple[str, Expr, Expr] | None:
 
 
 def min_parts(expr: Expr) -> tuple[Expr, Expr] | None:
-    """`(a, b)` of a minimum of two values."""
+    """Return `(a, b)` of a minimum of two values."""
     match expr:
         case Call("std::min" | "std::min<int64_t>", (a, b)):
             return a, b

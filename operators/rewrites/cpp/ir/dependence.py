@@ -1,7 +1,7 @@
-"""Which loops may run in any order: parallel loops, reductions, and the accesses behind the answer.
+"""Dependence analysis: parallel loops, reductions, and the accesses behind the result.
 
-Everything is conservative: an access that is not understood makes its loop serial.  Sizes are taken to be
-at least 1 (a loop over an empty range orders nothing) and distinct array arguments never overlap.
+The analysis is conservative: an access that is not understood makes its loop serial.  Sizes are assumed to be at
+least 1 (a loop over an empty range orders nothing), and distinct array arguments never overlap.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ from operators.rewrites.cpp.ir.syntax import For, Path, Program, Raw, RawExpr, S
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """What is known about one loop."""
+    """Dependence facts of one loop."""
 
     parallel: bool
+    """True where the iterations are independent."""
     reorderable: bool
+    """True where they are independent up to reassociated reductions."""
     reductions: tuple[tuple[str, str], ...]
+    """Targets of reductions with their operators, by name."""
     symbol: str
+    """The symbol of the loop variable."""
     scan: Scan
+    """The scan of the loop."""
 
 
 def facts(program: Program, path: Path) -> LoopFacts:
-    """Dependence facts of the loop at `path`."""
+    """Return the dependence facts of the loop at `path`."""
     scan = Scan.start(program)
     body: tuple[Stmt, ...] = program.body
     for depth, position in enumerate(path):
@@ -46,7 +51,7 @@ def facts(program: Program, path: Path) -> LoopFacts:
     scan.stmt(loop)
     symbol = next(name for name in scan.spans if name.startswith(f"{loop.var}@") and name not in scan.loops)
     symbol = _own_symbol(scan, loop.var, outer) or symbol
-    return _judge(scan, symbol)
+    return _classify(scan, symbol)
 
 
 def _own_symbol(scan: Scan, var: str, outer: int) -> str | None:
@@ -56,7 +61,7 @@ def _own_symbol(scan: Scan, var: str, outer: int) -> str | None:
     return None
 
 
-def _judge(scan: Scan, symbol: str) -> LoopFacts:
+def _classify(scan: Scan, symbol: str) -> LoopFacts:
     reductions: dict[str, str] = {}
     fine, ordered = not scan.blocked, True
     shared = {name for name, _ in scan.writes} - scan.local
@@ -90,7 +95,7 @@ class _Shape:
 
 
 def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
-    """Whether no two iterations of a loop touch the same element through these accesses of one array."""
+    """Say whether no two iterations of a loop touch the same element through these accesses of one array."""
     span = scan.spans[symbol]
     known = _Known(scan, tuple(dict.fromkeys(loop for access in group for loop in access.loops)))
     shapes = [_shape(known, access, symbol) for access in group]
@@ -114,13 +119,13 @@ def independent(scan: Scan, group: list[ArrayAccess], symbol: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known about the symbols: inside a loop its range is not empty, so `high - low >= 0`."""
+    """Facts about the symbols: inside a loop its range is not empty, so `high - low >= 0`."""
 
     scan: Scan
     loops: tuple[str, ...]
 
     def natural(self, value: Poly) -> bool:
-        """Whether the value is provably >= 0."""
+        """Say whether the value is provably >= 0."""
         free = frozenset(self.scan.spans)
         if value.nonnegative(free):
             return True
@@ -128,12 +133,12 @@ class _Known:
         return any((value - extent).nonnegative(free) for extent in ranges)
 
     def positive(self, value: Poly) -> bool:
-        """Whether the value is provably >= 1."""
+        """Say whether the value is provably >= 1."""
         return self.natural(value - ONE)
 
 
 def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
-    """The access as `stride * v + [low, high] + multiples of large strides`."""
+    """Return the access as `stride * v + [low, high] + multiples of large strides`."""
     if access.index is None or symbol not in access.loops:
         return None
     spans = known.scan.spans
@@ -159,15 +164,15 @@ def _shape(known: _Known, access: ArrayAccess, symbol: str) -> _Shape | None:
 
 
 def parallel(program: Program, path: Path) -> bool:
-    """Whether the iterations of the loop are independent."""
+    """Say whether the iterations of the loop are independent."""
     return facts(program, path).parallel
 
 
 def reorderable(program: Program, path: Path) -> bool:
-    """Whether the iterations are independent up to reassociated sums, products and extrema."""
+    """Say whether the iterations are independent up to reassociated sums, products and extrema."""
     return facts(program, path).reorderable
 
 
 def has_raw(body: tuple[Stmt, ...]) -> bool:
-    """Whether any statement or expression was not understood."""
+    """Say whether any statement or expression was not understood."""
     return any(isinstance(s, Raw) for s in walk_stmts(body)) or any(isinstance(e, RawExpr) for e in all_exprs(body))

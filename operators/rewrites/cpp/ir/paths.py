@@ -1,4 +1,4 @@
-"""Addresses of statements: paths of child positions, and replacing what a path leads to."""
+"""Addresses of statements: paths of child positions, and replacement of the statement at a path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operators.rewrites.cpp.ir.syntax import Block, For, If, Path, Stmt
 
 
 def at(body: tuple[Stmt, ...], path: Path) -> Stmt:
-    """The statement that a path of child positions leads to (`then` branches only)."""
+    """Return the statement that a path of child positions leads to (`then` branches only)."""
     stmt = body[path[0]]
     for position in path[1:]:
         stmt = main_body(stmt)[position]
@@ -17,7 +17,7 @@ def at(body: tuple[Stmt, ...], path: Path) -> Stmt:
 
 
 def main_body(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements that a path may enter; a fallback (`else`) branch is never entered."""
+    """Return the statements that a path may enter; a fallback (`else`) branch is never entered."""
     match stmt:
         case For() | Block():
             return stmt.body
@@ -28,7 +28,7 @@ def main_body(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def with_body(stmt: Stmt, body: tuple[Stmt, ...]) -> Stmt:
-    """The same statement around another main body."""
+    """Return the same statement around another main body."""
     match stmt:
         case For() | Block():
             return replace(stmt, body=body)
@@ -52,7 +52,7 @@ def splice(body: tuple[Stmt, ...], path: Path, new: tuple[Stmt, ...], *, count: 
 
 
 def _without_end(stmt: Stmt, end: tuple[str, ...]) -> Stmt:
-    """The statement without these comments behind it or behind anything in it."""
+    """Return the statement without these comments behind it or behind anything in it."""
     stmt = with_body(stmt, tuple(_without_end(inner, end) for inner in main_body(stmt)))
     if isinstance(stmt, If):
         stmt = replace(stmt, orelse=tuple(_without_end(inner, end) for inner in stmt.orelse))
@@ -60,7 +60,7 @@ def _without_end(stmt: Stmt, end: tuple[str, ...]) -> Stmt:
 
 
 def paths(body: tuple[Stmt, ...], prefix: Path = ()) -> Iterator[tuple[Path, Stmt]]:
-    """Every reachable statement with its path, in source order; fallback branches are left out."""
+    """Yield every reachable statement with its path, in source order; fallback branches are left out."""
     for position, stmt in enumerate(body):
         here = (*prefix, position)
         yield here, stmt

@@ -1,6 +1,6 @@
-"""Reads C++ into the loop representation with tree-sitter.
+"""Reader of C++ into the loop representation, with tree-sitter.
 
-Whatever is not understood is kept as text (`Raw`, `RawExpr`), so a file always survives a round trip.
+Text that is not understood is kept (`Raw`, `RawExpr`), so a file always survives a round trip.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CALLEES = {"identifier", "qualified_identifier", "template_function"}
 
 
 class UnreadableCpp(ValueError):
-    """The text is no C++ file with one `run` function that the reader can take apart."""
+    """Error of a text that is not a C++ file with one readable `run` function."""
 
 
 @lru_cache(maxsize=1)
@@ -169,7 +169,7 @@ _EXPRESSIONS = {
 
 
 def _declared(node: Node, kind: str) -> Decl | None:
-    """One declarator of a declaration; None for the forms that are left as text."""
+    """Return one declarator of a declaration; None for the forms that are left as text."""
     init: Expr | None = None
     dims: tuple[Expr, ...] = ()
     if node.type == "init_declarator":
@@ -297,7 +297,7 @@ def _statement(node: Node) -> list[Stmt]:
 
 
 def _sequence(nodes: list[Node]) -> tuple[Stmt, ...]:
-    """Statements with the comments and pragmas before them attached."""
+    """Return statements with the comments and pragmas before them attached."""
     done: list[Stmt] = []
     notes: list[str] = []
     pragmas: list[str] = []
@@ -351,12 +351,12 @@ def _param(node: Node) -> Param:
 
 @lru_cache(maxsize=64)
 def read(source: str) -> Program:
-    """The program of a source text.
+    """Return the program of a source text.
 
     Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
 
     Raises:
-        ReadError: the text does not parse or has no `run` function.
+        UnreadableCpp: the text does not parse or has no `run` function.
     """
     data = source.encode()
     root = _parser().parse(data).root_node

@@ -1,4 +1,4 @@
-"""Recognises math functions, extrema and reductions over one target."""
+"""Recognition of math functions, extrema and reductions over one target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TWO_SIDED |= {name.replace("max", "min"): "min" for name in _TWO_SIDED}
 
 
 def math_function(name: str) -> str | None:
-    """The base name (`exp`) of a standard math function (`expf`, `std::exp`); None for other names."""
+    """Return the base name (`exp`) of a standard math function (`expf`, `std::exp`); None for other names."""
     base = name.removeprefix("std::").removeprefix("__builtin_")
     for candidate in (base, base.removesuffix("f")):
         if candidate in MATH:
@@ -23,12 +23,12 @@ def math_function(name: str) -> str | None:
 
 
 def extremum(name: str) -> str | None:
-    """`max` or `min` for the two-argument functions of that kind."""
+    """Return `max` or `min` for the two-argument functions of that kind."""
     return _TWO_SIDED.get(re.sub(r"<\w+>$", "", name))
 
 
 def reduction_of(stmt: Stmt) -> tuple[Expr, str, Expr] | None:
-    """`(target, op, value)` of a statement `target = target op value`, op one of `+ * max min`."""
+    """Return `(target, op, value)` of a statement `target = target op value`, op one of `+ * max min`."""
     found = _reduction(stmt)
     if found is None or found[0] in walk(found[2]):
         return None

@@ -1,4 +1,4 @@
-"""Row pointers are spelled out, so that every access names the array it touches."""
+"""Expansion of row pointers, so that every access names the array it touches."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def _view(stmt: Stmt) -> tuple[str, str, Expr] | None:
             return None
 
 
-def _drop(body: tuple[Stmt, ...], gone: frozenset[str]) -> tuple[Stmt, ...]:
-    kept = (s for s in body if not (isinstance(s, Decl) and s.name in gone))
-    return tuple(with_body(s, _drop(main_body(s), gone)) if main_body(s) else s for s in kept)
+def _drop(body: tuple[Stmt, ...], dropped: frozenset[str]) -> tuple[Stmt, ...]:
+    kept = (s for s in body if not (isinstance(s, Decl) and s.name in dropped))
+    return tuple(with_body(s, _drop(main_body(s), dropped)) if main_body(s) else s for s in kept)

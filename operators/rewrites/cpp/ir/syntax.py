@@ -102,7 +102,7 @@ Expr = Num | Var | Unary | Binary | Ternary | Call | Index | Cast | RefCast | Br
 
 # ---------------------------------------------------------------------------- statements
 
-# Each has the comments in front of it in `notes`, and those behind the last one of a body in `after`.
+# `notes` are the comments in front of a statement, `after` those behind it at the end of a body.
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,9 @@ class For:
     step: Expr
     body: tuple[Stmt, ...]
     type: str = "int64_t"
+    """The type of the variable."""
     pragmas: tuple[str, ...] = ()
+    """Lines directly in front of the loop."""
     notes: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
@@ -133,12 +135,15 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Decl:
-    """A scalar, pointer or constant-size local array; `type` holds all qualifiers (`alignas(64) float`)."""
+    """A scalar, pointer or constant-size local array."""
 
     type: str
+    """The type with all qualifiers (`alignas(64) float`)."""
     name: str
     dims: tuple[Expr, ...] = ()
+    """Sizes of an array; empty for a scalar or pointer."""
     init: Expr | None = None
+    """The initial value; None without one."""
     notes: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
@@ -194,19 +199,24 @@ class Param:
 
     @property
     def pointer(self) -> bool:
-        """Whether this is an array argument."""
+        """Say whether this is an array argument."""
         return "*" in self.type
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A source file: text before the kernel, its signature, its body, text after it."""
+    """A source file."""
 
     head: str
+    """Text before the kernel function."""
     prefix: str
+    """Text of its signature before the parameters."""
     params: tuple[Param, ...]
+    """Its parameters."""
     body: tuple[Stmt, ...]
+    """Its statements."""
     tail: str
+    """Text behind it."""
 
 
 # ---------------------------------------------------------------------------- traversal
@@ -216,7 +226,7 @@ ZERO = Num("0")
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions."""
+    """Return the direct sub-expressions."""
     match expr:
         case Unary(_, value) | Cast(_, value) | RefCast(_, value):
             return (value,)
@@ -231,7 +241,7 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all sub-expressions, outermost first."""
+    """Yield the expression and all sub-expressions, outermost first."""
     yield expr
     for part in parts(expr):
         yield from walk(part)
@@ -263,7 +273,7 @@ def map_expr(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
-    """Expressions of the statement itself, without those of nested statements."""
+    """Return the expressions of the statement itself, without those of nested statements."""
     match stmt:
         case For():
             return (stmt.lower, stmt.upper, stmt.step)
@@ -280,7 +290,7 @@ def own_exprs(stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
-    """Nested statements, both branches of a conditional included."""
+    """Return the nested statements, both branches of a conditional included."""
     match stmt:
         case For() | Block():
             return stmt.body
@@ -291,21 +301,21 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def walk_stmts(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """All statements, outermost first, in source order."""
+    """Yield all statements, outermost first, in source order."""
     for stmt in body:
         yield stmt
         yield from walk_stmts(children(stmt))
 
 
 def all_exprs(body: tuple[Stmt, ...]) -> Iterator[Expr]:
-    """Every (sub-)expression of the statements."""
+    """Yield every (sub-)expression of the statements."""
     for stmt in walk_stmts(body):
         for expr in own_exprs(stmt):
             yield from walk(expr)
 
 
 def names_in(body: tuple[Stmt, ...]) -> set[str]:
-    """All names that the statements mention, declared ones included."""
+    """Return all names that the statements mention, declared ones included."""
     found: set[str] = set()
     for expr in all_exprs(body):
         match expr:
@@ -322,7 +332,7 @@ def names_in(body: tuple[Stmt, ...]) -> set[str]:
 
 
 def expr_names(expr: Expr) -> set[str]:
-    """Variables and arrays that the expression mentions."""
+    """Return the variables and arrays that the expression mentions."""
     return {e.name if isinstance(e, Var) else e.base for e in walk(expr) if isinstance(e, (Var, Index))}
 
 

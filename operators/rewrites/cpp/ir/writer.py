@@ -1,4 +1,4 @@
-"""Prints the loop representation as C++."""
+"""Writer of the loop representation as C++."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _inner(expr: Expr, least: int) -> str:
 
 
 def write_expr(expr: Expr) -> str:
-    """The expression as C++ with no more parentheses than needed."""
+    """Return the expression as C++ with no more parentheses than needed."""
     match expr:
         case Num(text) | Var(text) | RawExpr(text):
             return text
@@ -93,7 +93,7 @@ def _simple(stmt: Stmt) -> str:
 
 
 def for_header(loop: For) -> str:
-    """The `for (...)` line of a loop, without its body."""
+    """Return the `for (...)` line of a loop, without its body."""
     step = f"++{loop.var}" if loop.step == Num("1") else f"{loop.var} += {write_expr(loop.step)}"
     upper = _inner(loop.upper, PRECEDENCE["<"] + 1)
     return f"for ({loop.type} {loop.var} = {write_expr(loop.lower)}; {loop.var} < {upper}; {step})"
@@ -111,7 +111,7 @@ def _block(body: tuple[Stmt, ...], pad: str) -> list[str]:
 
 
 def write_stmts(body: tuple[Stmt, ...], pad: str) -> list[str]:
-    """The statements as lines, each starting with `pad`."""
+    """Return the statements as lines, each starting with `pad`."""
     lines: list[str] = []
     for stmt in body:
         lines += [pad + note for note in stmt.notes]
@@ -133,7 +133,7 @@ def write_stmts(body: tuple[Stmt, ...], pad: str) -> list[str]:
 
 
 def write(program: Program) -> str:
-    """The whole source file."""
+    """Return the whole source file."""
     params = ", ".join(f"{p.type} {p.name}" for p in program.params)
     lines = [f"{program.prefix}({params}) {{", *write_stmts(program.body, INDENT), "}"]
     return program.head + "\n".join(lines) + program.tail
