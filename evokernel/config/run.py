@@ -128,7 +128,7 @@ class ConstraintsConfig(Part):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"constraints.forbid: {pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"constraints.forbid: {pattern!r} is not a regular expression: {error}") from None
         return self
 
 

@@ -25,6 +25,6 @@ Topology = Annotated[str | Mapping[str, tuple[str, ...]], BeforeValidator(_name_
 def wrong_routes(routes: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
     """Return the problems of routes, one line each; an island without a sender is none."""
     named = dict.fromkeys([*routes, *(target for targets in routes.values() for target in targets)])
-    unknown = [f"{name!r} is no island; there are {', '.join(names)}" for name in named if name not in names]
+    unknown = [f"{name!r} is not an island; there are {', '.join(names)}" for name in named if name not in names]
     to_itself = [name for name in routes if name in routes[name]]
     return unknown + [f"{name} cannot send to itself: its elites are there already" for name in to_itself]

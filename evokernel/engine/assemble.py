@@ -164,10 +164,10 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
             go on.
     """
     forked, language = store.meta("forked_candidate"), resolved.config.language
-    if forked is not None and (its := store.candidate(forked).candidate.language) != language:
+    if forked is not None and (found := store.candidate(forked).candidate.language) != language:
         raise RunMismatch(
-            f"{store.database.path} was forked from a kernel in {its}, and this search would be in {language} "
-            f"({resolved.note.text}): give it language: {its}, with --set language={its} for example, or start a "
+            f"{store.database.path} was forked from a kernel in {found}, and this search would be in {language} "
+            f"({resolved.note.text}): give it language: {found}, with --set language={found} for example, or start a "
             "store of its own with --store"
         )
     stored = store.meta("config")

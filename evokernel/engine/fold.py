@@ -187,7 +187,7 @@ class FactFold:
     def _mark(self, kind: str, name: str) -> str:
         elite = self.history.elites.get(name)
         if elite is None:
-            raise ValueError(f"{name} is no correct kernel of this run, or one that it has let go of as too far behind")
+            raise ValueError(f"{name} is not a correct kernel of this run, or was dropped as too far behind")
         self.history.pinned = [pinned for pinned in self.history.pinned if pinned != name]
         match kind:
             case "pin":

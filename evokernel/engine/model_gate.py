@@ -147,14 +147,14 @@ class ModelGate:
     def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
         if self._stopped:
             return
-        who = f"to {place[1]} for island {place[0]}"
+        target = f"to {place[1]} for island {place[0]}"
         if error.final:
             if place not in self._lost:
-                self._notify(_rest_notice(f"models are asked no more {who}: {error}"))
+                self._notify(_rest_notice(f"models are asked no more {target}: {error}"))
             self._lost[place] = str(error)
         elif self.may_ask(*place):
             self._rest_ends_s[place] = self._clock() + REST_S
-            self._notify(_rest_notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}"))
+            self._notify(_rest_notice(f"no model answers; next try {target} in {REST_S:.0f} s: {error}"))
 
 
 def _rest_notice(text: str) -> Notice:

@@ -92,7 +92,7 @@ class ReplyRecording:
             raise ConfigError(f"cannot read the recording {path}: {error}") from None
         head = _object(path, 1, lines[0] if lines else "")
         if head.get("format") != FORMAT:
-            raise ConfigError(f"{path} is no recording: its first line should name the format {FORMAT}")
+            raise ConfigError(f"{path} is not a recording: its first line should name the format {FORMAT}")
         if head.get("version") != VERSION:
             raise ConfigError(f"{path}: recordings of version {head.get('version')!r} cannot be read, only {VERSION}")
         return cls(_reply(path, number, line) for number, line in enumerate(lines[1:], start=2) if line.strip())
