@@ -38,9 +38,8 @@ class Language(Protocol):
     ) -> Built | BuildFailure:
         """Compile for this machine, confined. Blocking; thread-safe.
 
-        A language that compiles for concrete shapes takes them from the search workloads of the task, which is
-        resolved for the device class, and from `hidden`, further dimensions by name. Only the former enter hash and
-        metrics.
+        A language that compiles for concrete shapes takes them from the task's search workloads and from `hidden`,
+        further dimensions by name. The task is resolved for the device class; only its shapes enter hash and metrics.
         """
         ...
 

@@ -1,7 +1,7 @@
 """A disposable copy of the state of a search in its store, so that a long run resumes in a second.
 
-The store stays the only truth. A snapshot is not used if it belongs to another config, task or code, cannot be read, or
-gives another state than it was taken of. Then every fact is replayed.
+The store stays the only truth. A snapshot of another config, task or code is not used, nor one that cannot be read or
+gives another state. Then every fact is replayed.
 """
 
 import hashlib

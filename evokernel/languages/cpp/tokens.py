@@ -49,7 +49,7 @@ def tokens(source: str) -> tuple[str, ...]:
     """Return the tokens of a C++ source.
 
     Never fails, and takes time in proportion to the text: a literal that is not closed ends with its line (a raw one
-    with the source), any other character that begins no token is one by itself.
+    with the source). Any other character that begins no token is one by itself.
     """
     lines = _code_lines(source)
     return tokens_one_by_one(source) if lines is None else tuple(chain.from_iterable(each for each, _ in _read(lines)))
