@@ -1,4 +1,4 @@
-"""Old import paths of what plug-ins and task files name: one table, no stub modules."""
+"""Old import paths that plug-ins and task files name: one table, no stub modules."""
 
 import sys
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ MODULES = {
     "operators.moves": ("operators.rewrites.library",),
     "operators.replies": ("operators.llm.replies",),
 }
-"""By old module, where its names are now."""
+"""By old module, the modules that hold its names now."""
 
 NAMES = {
     "Budget": "Fidelity",
@@ -50,7 +50,7 @@ NAMES = {
 
 
 def resolve(module: str, name: str) -> Any:
-    """Return what an old module had under a name.
+    """Return the object that an old module had under a name.
 
     Raises:
         AttributeError: it had no such name.
@@ -63,7 +63,7 @@ def resolve(module: str, name: str) -> Any:
 
 
 class AliasFinder(MetaPathFinder, Loader):
-    """Makes modules of old paths, whose names come from the table. Last among the finders."""
+    """Finds modules under their old paths; their names come from the table. Last among the finders."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -76,10 +76,10 @@ class AliasFinder(MetaPathFinder, Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let names be looked up when they are asked for."""
+        """Look names up when they are first used."""
         vars(module)["__getattr__"] = lambda name: resolve(module.__name__, name)
 
 
 def install() -> None:
-    """Let old paths be imported."""
+    """Make old paths importable."""
     sys.meta_path.append(AliasFinder())

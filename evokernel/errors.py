@@ -1,4 +1,4 @@
-"""Every exception this project raises on purpose. A bad candidate is never one of them: it is an `Evaluation`."""
+"""Every exception that this project raises on purpose. A bad candidate raises none: it gets an `Evaluation`."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ class WorkerError(EvokernelError):
 
 
 class WorkerDied(WorkerError):
-    """The worker ended before it answered. `signal` is what ended it; None after a plain exit, or where we did."""
+    """The worker ended before it answered, by `signal`; None after a plain exit, or where we ended it."""
 
     def __init__(self, message: str, signal: int | None = None, exit_code: int | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class WorkerDied(WorkerError):
 
 
 class KilledFromOutside(WorkerDied):
-    """A process that runs nobody's host code was killed by SIGKILL: by a person, or for want of memory."""
+    """A process without host code of a candidate got SIGKILL: from a person, or for want of memory."""
 
 
 class WorkerTimeout(WorkerError):
@@ -87,7 +87,7 @@ class ModelError(EvokernelError):
 
 
 class ModelsUnavailable(ModelError):
-    """No model that the role may use answers at present, or ever again: `final` says which."""
+    """No model with the role answers at present, or ever again where `final`."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Every seam of evokernel on one page. An implementation of any of these can be named in a config or passed in code."""
+"""The protocols of evokernel. An implementation of any of these can be named in a config or passed in code."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
@@ -16,10 +16,12 @@ from evokernel.task import Task
 
 
 class Language(Protocol):
-    """How a source becomes something that runs."""
+    """A language of candidates: it checks and builds sources."""
 
     name: str
+    """Its name in configs and in candidates."""
     suffix: str
+    """End of a source file's name, with the dot."""
     environment: str
     """Compiler, version and flags: part of the key of every evaluation."""
 
@@ -36,8 +38,8 @@ class Language(Protocol):
     ) -> Built | BuildFailure:
         """Compile for this machine, confined. Blocking; thread-safe.
 
-        A language that compiles for concrete shapes takes them from the search workloads of the task (resolved for
-        the device class) and from `hidden`, further dimensions by name; only the former enter hash and metrics.
+        A language that compiles for concrete shapes takes them from the task's search workloads and from `hidden`,
+        further dimensions by name. The task is resolved for the device class; only its shapes enter hash and metrics.
         """
         ...
 
@@ -56,13 +58,13 @@ class Language(Protocol):
 class Evaluator(Protocol):
     """Proves a candidate right and measures it. Raises `HarnessError` for its own faults only.
 
-    There is one only when it is ready: entering an `AbstractAsyncContextManager[Evaluator]` starts the processes,
-    admits the task, and measures device and baselines; leaving it ends every process that was started.
+    An evaluator exists only when it is ready. Entering an `AbstractAsyncContextManager[Evaluator]` starts the
+    processes, admits the task, and measures device and baselines. Leaving it ends every process that was started.
     """
 
     @property
     def identity(self) -> EvaluatorIdentity:
-        """Who judges."""
+        """The evaluator's part of an evaluation's key, and its measurements of the device."""
         ...
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -77,40 +79,43 @@ class Operator(Protocol):
     """Makes proposals. One that subclasses this inherits the default of `supports`."""
 
     name: str
+    """Its name in configs and proposals."""
     parents: int
-    """How many parents it needs."""
+    """Number of parents that it needs."""
     kind: OperatorKind
+    """Decides how its parents are chosen."""
 
     def supports(self, language: str) -> bool:
-        """Say whether it has anything to offer for sources in a language; islands of other languages leave it out."""
+        """Say whether it works on sources in a language; an island of another language leaves it out."""
         return True
 
     async def propose(self, context: Context) -> Answer | None:
-        """Return an answer, or None where this operator has nothing to offer for these parents."""
+        """Return an answer, or None where the operator has none for these parents."""
         ...
 
 
 class Crossover(Operator, Protocol):
-    """A rule of kind `crossover`: it joins two parents of different skeletons and says which suit each other."""
+    """A rule of kind `crossover`: it joins two parents of different skeletons."""
 
     def suits(self, first: Elite, second: Elite, *, known: Collection[str]) -> bool:
-        """Say whether something can be made of the two whose id is not known. A pure function; asked often."""
+        """Say whether the two give a candidate whose id is not in `known`. A pure function, called often."""
         ...
 
 
 class ModelOperator(Operator, Protocol):
-    """An operator of kind `model`: it asks a language model, and writing and reading are functions of their own."""
+    """An operator of kind `model`: it asks a language model, and writes prompts and reads replies by functions."""
 
     role: str
-    """Decides which models may answer."""
+    """The role that a model needs to answer."""
     needs: frozenset[ContextNeed]
+    """Conditions on its context, beside the number of parents."""
 
     def prompt(self, context: Context) -> Prompt:
-        """Return what the model is told."""
+        """Return the prompt of a step."""
         ...
 
     def read(self, reply: str, prompt: Prompt) -> Answer:
-        """Return what a reply to a prompt is worth."""
+        """Return the answer that a reply to a prompt gives."""
         ...
 
 
@@ -138,39 +143,39 @@ class LanguageModel(Protocol):
         ...
 
     def stop_new_calls(self) -> None:
-        """Begin no further attempt: whoever waits for one hears `ModelsUnavailable`; what is under way goes on."""
+        """Begin no further attempt: a waiting request raises `ModelsUnavailable`; an attempt under way goes on."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 class CallLog(Protocol):
-    """The record of every call. What is written is durable when the method returns."""
+    """The record of every call. Each write is durable when its method returns."""
 
     def of_step(self, step: int, ordinal: int) -> StoredCall | None:
         """Return the newest call with a usable reply that was made for a step, or None."""
         ...
 
     def find(self, key: str, sample: int) -> StoredCall | None:
-        """Return a call with a usable reply by what was asked, or None."""
+        """Return a call with a usable reply by its key and sample, or None."""
         ...
 
     def samples(self, key: str) -> int:
-        """Return how many different samples of a key were begun."""
+        """Return the number of samples of a key that were begun."""
         ...
 
     def begin(self, call: ModelCall) -> int:
-        """Write down what is about to be paid for and return its number."""
+        """Write down a call before it is made and return its number."""
         ...
 
     def end(self, number: int, result: ModelCallResult) -> None:
-        """Write down what came of it."""
+        """Write down the end of a call."""
         ...
 
     def spending(self) -> Spending:
-        """Return what all calls of the run have cost."""
+        """Return the cost of all calls of the run."""
         ...
 
 
@@ -180,7 +185,7 @@ class Archive(Protocol):
     def add(self, elite: Elite, elites: list[Elite]) -> bool:
         """Take the elite into those of an island if it is the best of its niche; say whether it was taken.
 
-        The same offers give the same list in the same order. The best elite of all is always in it.
+        Equal calls give equal lists in the same order. The best elite of all is always in the list.
         """
         ...
 
@@ -189,23 +194,23 @@ class Selector(Protocol):
     """Picks a parent among the elites of an island."""
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
-        """Return one elite. `picks` counts how often each candidate was a parent. Never called with none."""
+        """Return one elite. `picks` counts the steps in which each candidate was a parent. Never called with none."""
         ...
 
 
 class Chooser(Protocol):
-    """Orders the operators of an island for one step; the first that has something to work on is asked."""
+    """Orders the operators of an island for one step; the first with something to work on is asked."""
 
     def order(self, shares: Mapping[str, float], accounts: Mapping[str, OperatorRecord], rng: Any) -> Sequence[str]:
-        """Return every name in `shares`. Of an operator that was never asked there is no account."""
+        """Return every name in `shares`. An operator that was never asked has no record in `accounts`."""
         ...
 
 
 class Stopper(Protocol):
-    """Decides when a search is over."""
+    """Decides when a search ends."""
 
     def reason(self, progress: Progress) -> str | None:
-        """Return why to stop now, or None."""
+        """Return the reason to stop now, or None."""
         ...
 
     def remaining(self, progress: Progress) -> float | None:
@@ -214,7 +219,7 @@ class Stopper(Protocol):
 
 
 class Listener(Protocol):
-    """Hears what happens; cannot change it."""
+    """Receives the events of a search; cannot change it."""
 
     def hear(self, event: Event) -> None:
         """Take note of one event."""

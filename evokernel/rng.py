@@ -8,8 +8,8 @@ import numpy as np
 
 def stream(seed: int, step: int, name: str) -> np.random.Generator:
     """Return the generator that belongs to one purpose at one step of a run."""
-    # The words that `SeedSequence([seed, step, label])` would make of these numbers, which takes it several times as
-    # long: a stream is made at every step.
+    # `SeedSequence([seed, step, label])` makes the same words of these numbers and takes several times as long; each
+    # step makes a stream.
     words = np.array((*_words(seed), *_words(step), *_label(name)), dtype=np.uint32)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 

@@ -1,4 +1,4 @@
-"""What must be computed, on what, and what counts as right."""
+"""A task: the computation, its workloads, and what counts as right."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,25 +14,30 @@ DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
 
 
 class Role(StrEnum):
-    """What a kernel may do with an argument."""
+    """Use that a kernel may make of a tensor."""
 
     INPUT = "input"
+    """Read only."""
     INOUT = "inout"
+    """Read, and changed in place."""
     OUTPUT = "output"
+    """Written in full; holds garbage before the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A contiguous, row-major, 64-byte aligned buffer that overlaps no other; dimensions are integer expressions.
-
-    An input of integers may say that all its values are from 0 to `below` - 1: indices, labels, bins.
-    """
+    """A contiguous, row-major, 64-byte aligned buffer that overlaps no other."""
 
     name: str
+    """Its name in `run` and in the reference."""
     shape: tuple[str | int, ...]
+    """Its dimensions, each an integer or an expression over the workload's dimensions."""
     dtype: str = "float32"
+    """One of `DTYPES`."""
     role: Role = Role.INPUT
+    """Use that a kernel may make of it."""
     below: str | int | None = None
+    """All values of an input of integers are from 0 to this - 1 (indices, labels, bins); None for no such limit."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -57,7 +62,9 @@ class Scalar:
     """A number passed by value: a dimension of the workload (int64) or a constant of it (float32, float64)."""
 
     name: str
+    """Its name in `run` and among the workload's dimensions."""
     dtype: str = "int64"
+    """`int64`, `float32` or `float64`."""
 
     def __post_init__(self) -> None:
         if self.dtype not in ("int64", "float32", "float64"):
@@ -69,8 +76,11 @@ class Signature:
     """The arguments of `run`, in order: inputs, in/out tensors, scalars, outputs."""
 
     inputs: tuple[Tensor, ...]
+    """Inputs and in/out tensors."""
     scalars: tuple[Scalar, ...]
+    """Numbers passed by value."""
     outputs: tuple[Tensor, ...]
+    """Tensors that the kernel writes."""
 
     def __post_init__(self) -> None:
         if not self.outputs and not any(tensor.role is Role.INOUT for tensor in self.inputs):
@@ -103,12 +113,16 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One concrete input set. `dims` holds every dimension and scalar by name; `weight` counts in the mean."""
+    """One concrete input set."""
 
     name: str
+    """Its name in verdicts and reports."""
     dims: Mapping[str, int | float]
+    """Every dimension and scalar, by name."""
     weight: float = 1.0
+    """Weight in the mean over workloads, > 0."""
     distribution: str = "normal"
+    """Distribution of the inputs, one of `DISTRIBUTIONS`."""
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -118,70 +132,70 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSet:
-    """The workloads of one device class: `search` drives fitness, `holdout` judges winners.
-
-    `probe` gives the inclusive range each dimension is drawn from, by a secret seed, for hidden correctness checks.
-    `dtype` replaces that of the signature's floating-point tensors on this class of devices, and `baselines` and
-    `bytes_moved` the task's, where they are given.
-    """
+    """The workloads of one device class."""
 
     search: tuple[Workload, ...]
+    """Drive fitness; one at least."""
     holdout: tuple[Workload, ...]
+    """Judge winners and nothing else; one at least."""
     probe: Mapping[str, tuple[int, int]]
+    """Inclusive range of each dimension for hidden workloads, which a secret seed draws."""
     probes: int = 4
+    """Number of hidden workloads."""
     dtype: str | None = None
+    """Replaces that of the signature's floating-point tensors; None to keep it."""
     baselines: Mapping[str, "Baseline"] | None = None
+    """Replace the task's; None to keep them."""
     bytes_moved: str | None = None
+    """Replaces the task's; None to keep it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What the reference, the baselines and the candidates may do alike, and how far rounding may go.
-
-    `reduction` is the length of the longest sum behind one output element, as an expression over the dimensions.
-    `exact_on_integers` demands exact equality on 0/1 inputs (right for sums and products, not for exponentials).
-    """
+    """Numerical freedom of reference, baselines and candidates alike."""
 
     reduction: str | int = 1
+    """Length of the longest sum behind one output element, as an expression over the dimensions."""
     exact_on_integers: bool = False
+    """Demand equality on 0/1 inputs: right for sums and products, not for exponentials."""
     allow_tf32: bool = False
+    """Inputs in fp32 may be rounded to TF32."""
     slack: float = 4.0
+    """Factor on the measured error of the native precision."""
 
 
 Reference = Callable[..., Any]
+"""PyTorch function of the inputs and scalars by name; returns one tensor or a tuple: in/out tensors, then outputs."""
 Baseline = Callable[..., Any]
+"""Function `(inputs: dict, outputs: tuple) -> None` that writes the outputs in place, in the native precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to compute.
-
-    Args:
-        name: short identifier, used in file names.
-        reference: PyTorch function of the inputs and scalars by name; returns one tensor or a tuple, in the order of
-            the in/out tensors and then the outputs. Called with fp64 tensors for the expected values.
-        signature: the arguments of a kernel.
-        workloads: by device class, "cpu" or "cuda".
-        flops: floating-point operations as an expression over the dimensions.
-        bytes_moved: the least traffic in bytes, as an expression; None for each tensor touched once.
-        baselines: by name, functions `(inputs: dict, outputs: tuple) -> None` that write the outputs in place, in the
-            native precision; None for the reference itself, copied into the outputs.
-        distributions: the input distributions that correctness is checked on.
-        seeds: by language, the file of a plain correct kernel the search starts from.
-        description: one line for people and prompts.
-    """
+    """A computation with its workloads and its rules of correctness."""
 
     name: str
+    """Short identifier, used in file names."""
     reference: Reference
+    """Called with fp64 tensors for the expected values; see `Reference`."""
     signature: Signature
+    """The arguments of a kernel."""
     workloads: Mapping[str, WorkloadSet]
+    """By device class, `cpu` or `cuda`."""
     flops: str
+    """Floating-point operations of one call, as an expression over the dimensions."""
     bytes_moved: str | None = None
+    """The least traffic in bytes, as an expression; None for each tensor touched once."""
     precision: Precision = Precision()
+    """Numerical freedom."""
     baselines: Mapping[str, Baseline] | None = None
+    """By name; None for the reference itself, copied into the outputs."""
     distributions: tuple[str, ...] = DISTRIBUTIONS
+    """The input distributions that correctness is checked on."""
     seeds: Mapping[str, Path] = field(default_factory=dict)
+    """By language, the file of a plain correct kernel that the search starts from."""
     description: str = ""
+    """One line for people and prompts."""
 
     def __post_init__(self) -> None:
         unknown = set(self.distributions) - set(DISTRIBUTIONS)

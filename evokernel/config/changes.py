@@ -1,4 +1,4 @@
-"""What may change in a config between two sessions of one run, and what would make it another run."""
+"""Edits of a config between two sessions of one run: those allowed, and those that would make it another run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

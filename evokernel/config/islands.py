@@ -1,4 +1,4 @@
-"""The part of a config that says what the populations of a search are like."""
+"""The part of a config on populations."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -9,7 +9,7 @@ from evokernel.config.part import Part
 
 
 class SelectorConfig(Part):
-    """How an island picks parents."""
+    """The choice of parents on an island."""
 
     kind: str = "rank"
     """`rank`, `tournament`, `explore`, or `package.module:Class`."""
@@ -42,7 +42,7 @@ class IslandConfig(Part):
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
     """Shares by the name of a rule, of a built-in prompt, or of a prompt of your own; they need not sum to 1."""
     choose: str = "shares"
-    """How the island chooses an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; or
+    """The choice of an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; or
     `package.module:Class`."""
     models: tuple[str, ...] = ()
     """The models that operators of this island may ask; none for all."""

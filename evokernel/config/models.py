@@ -1,4 +1,4 @@
-"""The part of a config that says which models may be asked, how, and for how much."""
+"""The part of a config on models: which ones, their settings and their prices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ class ModelConfig(Part):
     roles: tuple[str, ...] = ROLES
     """The roles that it answers: code, think, or roles of your own operators."""
     weight: float = Field(default=1.0, gt=0)
-    """How often it is asked, relative to others with the role."""
+    """Its share of the requests, relative to others with the role."""
     api_base: str | None = None
     """The address of an endpoint of your own, for example http://localhost:8000/v1."""
     key: str = ""

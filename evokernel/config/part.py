@@ -1,4 +1,4 @@
-"""What every part of a config is made of."""
+"""The base of every part of a config."""
 
 from pydantic import BaseModel, ConfigDict
 

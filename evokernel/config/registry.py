@@ -1,4 +1,4 @@
-"""A `kind` in a config names a class: one of ours from a dict, or a user's own as `package.module:Class`."""
+"""Lookup of a `kind` in a config: a class of ours from a dict, or a user's own as `package.module:Class`."""
 
 import importlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from evokernel.errors import ConfigError
 
 
 def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
-    """Return what a kind names.
+    """Return the object that a kind names.
 
     Raises:
         ConfigError: the kind is neither known nor importable; the message lists the known ones.

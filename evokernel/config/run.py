@@ -20,7 +20,7 @@ LANGUAGE_OF: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
 DEVICE_OF: Mapping[str, DeviceClass] = {"cpp": "cpu", "triton": "cuda", "cuda": "cuda"}
 """The class of devices that each language runs on."""
 SUFFIXES: Mapping[str, str] = {".cpp": "cpp", ".cu.py": "cuda", ".py": "triton"}
-"""Languages by how the name of a source file ends; the first that fits counts."""
+"""Languages by the end of a source file's name; the first that fits counts."""
 _AXES: Mapping[DeviceClass, Mapping[str, tuple[float, ...]]] = {
     "cpu": {"vector_bits": (128, 256, 512), "spills": (1, 16), "code_bytes": (1024, 4096)},
     "cuda": {"registers": (64, 128, 200), "shared_kib": (1, 64, 160), "tensor_cores": (1, 2), "spills": (1,)},
@@ -34,7 +34,7 @@ def language_of(file: str | Path) -> str | None:
 
 
 class BudgetConfig(Part):
-    """When to stop; the first limit reached ends the run. Counted over all sessions of a store.
+    """Limits of a run; the first one reached ends it. Counted over all sessions of a store.
 
     A budget needs one of evaluations, hours and plateau: a run may never reach the others.
     """
@@ -66,7 +66,7 @@ class BudgetConfig(Part):
 
 
 class EvaluationConfig(Part):
-    """How candidates are judged. Part of the identity of a run. A missing value is the device class's own."""
+    """Settings of the judge. Part of the identity of a run. A missing value is the device class's own."""
 
     quick_ms: float = Field(default=60, gt=0)
     """Clock time per workload for every correct candidate, in ms."""
@@ -128,7 +128,7 @@ class ConstraintsConfig(Part):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"constraints.forbid: {pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"constraints.forbid: {pattern!r} is not a regular expression: {error}") from None
         return self
 
 
@@ -166,7 +166,7 @@ class RunConfig(Part):
     prompt_tokens: int = Field(default=16000, ge=1000)
     """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
     repairs: int = Field(default=3, ge=0)
-    """How often a model's failed kernel, and its repaired versions, go back to be repaired."""
+    """The most times that a model's failed kernel, and its repaired versions, go back to be repaired."""
     replies_from: tuple[str, ...] = ()
     """Other stores, relative to the config, whose replies serve equal requests; they cost nothing."""
     device_usd_per_hour: float = Field(default=2.0, ge=0)
@@ -228,7 +228,7 @@ class RunConfig(Part):
 
 
 def _language_of_all(sources: Any) -> str | None:
-    """Return the one language that seed sources say they are in, or None. What is no list of names is checked later."""
+    """Return the one language of the seed sources by their names, or None. Other values are checked later."""
     named = sources if isinstance(sources, list | tuple) else ()
     found = {language_of(each) for each in named if isinstance(each, str)}
     return found.pop() if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Who sends elites to whom, as a config says it: a name, lists of islands, or a function of the user's own."""
+"""Routes of elites between islands in a config: a name, lists of islands, or a function of the user's own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 
-def _in_a_form(raw: Any) -> Any:
-    """Refuse what is neither a name nor lists of names, in words rather than once for each form there is."""
+def _name_or_lists(raw: Any) -> Any:
+    """Refuse what is neither a name nor lists of names, with one message rather than one for each form."""
     if isinstance(raw, str):
         return raw
     lists = raw.values() if isinstance(raw, Mapping) else [None]
@@ -19,12 +19,12 @@ def _in_a_form(raw: Any) -> Any:
     return raw
 
 
-Topology = Annotated[str | Mapping[str, tuple[str, ...]], BeforeValidator(_in_a_form)]
+Topology = Annotated[str | Mapping[str, tuple[str, ...]], BeforeValidator(_name_or_lists)]
 
 
 def wrong_routes(routes: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
-    """Return what is wrong with who sends to whom, one line each; islands that nobody reaches are not."""
+    """Return the problems of routes, one line each; an island without a sender is none."""
     named = dict.fromkeys([*routes, *(target for targets in routes.values() for target in targets)])
-    unknown = [f"{name!r} is no island; there are {', '.join(names)}" for name in named if name not in names]
+    unknown = [f"{name!r} is not an island; there are {', '.join(names)}" for name in named if name not in names]
     to_itself = [name for name in routes if name in routes[name]]
     return unknown + [f"{name} cannot send to itself: its elites are there already" for name in to_itself]

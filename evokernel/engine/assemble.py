@@ -1,4 +1,4 @@
-"""The composition root: from a checked config to live objects. The only place that knows every class."""
+"""Composition root: from a checked config to live objects. Only this module knows every class."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ from operators.plugin import PluginOperator
 
 _LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
 DEFAULT_ASKING = 8
-"""How many operators wait for a model at once, where the config does not say."""
+"""Operators that wait for a model at once, where the config does not say."""
 
 
 def assemble(
@@ -61,7 +61,7 @@ def assemble(
     Args:
         config: the checked config, with absolute paths.
         store: opened for writing.
-        listeners: who hears what happens.
+        listeners: receive the events of the search.
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
         model: another implementation than the config's models, for recordings and for tests.
@@ -100,10 +100,10 @@ def assemble(
         )
     operators = make_operators(config, model=model or ModelMissing(store.calls))
     check_roles(config, operators)
-    unheard = [name for name, operator in operators.items() if asks_model(operator) and model is None]
-    if unheard and not handed_in_only:
-        wait = "wait" if len(unheard) > 1 else "waits"
-        text = f"no models are configured: {', '.join(unheard)} {wait} for `evokernel ask` and `evokernel tell`"
+    waiting = [name for name, operator in operators.items() if asks_model(operator) and model is None]
+    if waiting and not handed_in_only:
+        wait = "wait" if len(waiting) > 1 else "waits"
+        text = f"no models are configured: {', '.join(waiting)} {wait} for `evokernel ask` and `evokernel tell`"
         notify(listeners, Notice(text))
     return Search(
         Parts(
@@ -144,11 +144,11 @@ def make_language_of(config: RunConfig, language: Language | None = None, *, lim
 
 
 def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:
-    """Return how many proposals are at work at once, on this machine or one with so many cores.
+    """Return the number of proposals in flight at once, on this machine or one with `cores` cores.
 
-    On a processor as many as there are cores, and one: compiling is the slow part. A GPU judges about four candidates
-    a second, and a build takes about two seconds of one core: as many as there are cores for compilers, though not
-    more than twelve for each GPU, for what waits was proposed without knowing what is measured before it.
+    On a processor it is the number of cores plus one, since compiling is the slow part. A GPU judges about four
+    candidates a second, and a build takes about two seconds of one core. So it is the number of cores for compilers,
+    at most twelve for each GPU: a proposal that waits does not know the results before it.
     """
     cores = cores or len(os.sched_getaffinity(0))
     if device == "cpu":
@@ -164,10 +164,10 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
             go on.
     """
     forked, language = store.meta("forked_candidate"), resolved.config.language
-    if forked is not None and (spoken := store.candidate(forked).candidate.language) != language:
+    if forked is not None and (found := store.candidate(forked).candidate.language) != language:
         raise RunMismatch(
-            f"{store.database.path} was forked from a kernel in {spoken}, and this search would be in {language} "
-            f"({resolved.note.text}): give it language: {spoken}, with --set language={spoken} for example, or start a "
+            f"{store.database.path} was forked from a kernel in {found}, and this search would be in {language} "
+            f"({resolved.note.text}): give it language: {found}, with --set language={found} for example, or start a "
             "store of its own with --store"
         )
     stored = store.meta("config")
@@ -194,7 +194,7 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
 
 
 def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
-    """Return what the steps of the config's recordings were about. Raises `ConfigError` for one that cannot be read."""
+    """Return the calls of the config's recordings by step. Raises `ConfigError` for one that cannot be read."""
     files = [model.replay for model in config.models if model.replay]
     if not files:
         return {}
@@ -204,7 +204,7 @@ def recorded_steps(config: RunConfig) -> Mapping[int, ReplayedCalls]:
 
 
 def notify(listeners: Sequence[Listener], note: Notice) -> None:
-    """Let everybody hear a note."""
+    """Pass a note to every listener."""
     for listener in listeners:
         listener.hear(note)
 
@@ -214,7 +214,7 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
 
     Args:
         config: the checked config.
-        model: what the operators among them ask that ask a model; without one they can still write prompts.
+        model: answers the operators that ask one; without it they can still write prompts.
 
     Raises:
         ConfigError: a name is unknown, or a prompt cannot be used.
@@ -260,7 +260,7 @@ def make_archipelago(config: RunConfig, operators: Mapping[str, Operator], *, fo
 
 
 def make_topology(config: RunConfig) -> Graph:
-    """Return who sends elites to whom. Raises `ConfigError` for an unknown topology or island."""
+    """Return the routes of elites. Raises `ConfigError` for an unknown topology or island."""
     names = [island.name for island in config.islands]
     if not isinstance(config.topology, str):
         return routed(names, config.topology)
@@ -285,7 +285,7 @@ def foreign_kernels(config: RunConfig, task: Task) -> tuple[Candidate, ...]:
 def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, language: str) -> Island:
     """Return one empty island. Raises `ConfigError` where none of its operators supports the language.
 
-    An operator that has nothing to offer in the language would only use up steps, so it is left out.
+    An operator that does not support the language would only use up steps, so it is left out.
     """
     shares = {name: share for name, share in config.operators.items() if operators[name].supports(language)}
     if not shares:

@@ -16,10 +16,12 @@ from islands.assignment import inspirations
 
 @dataclass(frozen=True, slots=True)
 class SearchSetting:
-    """Surroundings of every step of a run."""
+    """The setting of every step of a run."""
 
     task: Task
+    """The task, on the device class of the run."""
     config: RunConfig
+    """The settings of the run."""
     device: str
     """Name of the device."""
     environment: str
@@ -39,10 +41,10 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
     asks = fold.archipelago.asks_model(selection.operator)
     ideas = inspirations(fold.state.archipelago.elites(), parents, history=history) if asks else ()
     broken = history.failures.get(selection.broken)
-    told = {name: history.verdicts[name].evaluation for name in shown if name in history.verdicts}
+    verdicts = {name: history.verdicts[name].evaluation for name in shown if name in history.verdicts}
     insights = tuple(history.insights.all[seq] for seq in selection.insights if seq in history.insights.all)
     others = [*(e.candidate.id for e in ideas), *(known.insight.candidate for known in insights)]
-    told |= {name: history.verdicts[name].evaluation for name in others if name in history.verdicts}
+    verdicts |= {name: history.verdicts[name].evaluation for name in others if name in history.verdicts}
     return Context(
         step=selection.step,
         seed=config.seed,
@@ -60,7 +62,7 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
         device=setting.device,
         environment=setting.environment,
         guide=setting.guide,
-        verdicts=told | ({broken.candidate.id: broken.evaluation} if broken else {}),
+        verdicts=verdicts | ({broken.candidate.id: broken.evaluation} if broken else {}),
         inspirations=ideas,
         broken=broken,
         failures=history.failures.warnings(shown) if asks else (),
@@ -74,9 +76,9 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
 
 
 def selection_again(origin: Origin, fold: FactFold, *, recall: Callable[[str], Elite | None]) -> Selection | None:
-    """Return the selection of a step that an earlier session has paid a reply for; None where its work is gone.
+    """Return the selection of a step that has a paid reply; None where its kernels or operator are gone.
 
-    `recall` finds a kernel that is no longer at hand because it was left behind.
+    `recall` finds a kernel that the state no longer holds.
     """
     history = fold.history
     if not fold.archipelago.asks_model(origin.operator) or origin.island not in fold.archipelago.islands:

@@ -1,4 +1,4 @@
-"""Final measurements: a winner measured anew, in fresh processes, on held-out inputs. Only these are reported."""
+"""Final measurements of winners, in fresh processes, on held-out inputs. Only these are reported."""
 
 from collections.abc import Callable, Iterable
 

@@ -25,7 +25,7 @@ from islands.history import History
 from islands.island import Island
 
 REMEMBERED = 1024
-"""Candidates whose hashes are kept: more than are ever in flight."""
+"""Candidates whose hashes are kept; more than are in flight at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Hashes:
     """Hashes of a candidate's source."""
 
     program: str
-    """Of the program: with an equal one an evaluation is used again."""
+    """Hash of the program; an evaluation of an equal one is used again."""
     skeleton: str
-    """Of the source with tunables masked: tuned siblings share it."""
+    """Hash of the source with tunables masked; tuned siblings share it."""
 
 
 class FactFold:
-    """Takes facts into the state of a search, live and in a replay alike.
+    """Applies facts to the state of a search, live and in a replay alike.
 
     Args:
         archipelago: the policies of the islands.
@@ -56,18 +56,18 @@ class FactFold:
         self._hashes: dict[str, Hashes] = {}
 
     def anew(self, verdict_filter: VerdictFilter) -> "FactFold":
-        """Return a fold with a fresh state, by the verdicts that a filter lets count."""
+        """Return a fold with a fresh state and another filter of verdicts."""
         fold = FactFold(self.archipelago, self._language)
         fold.verdict_filter = verdict_filter
         return fold
 
     @property
     def history(self) -> History:
-        """Everything that was tried."""
+        """The history of the archipelago: everything that was tried."""
         return self.state.archipelago.history
 
     def pending(self, proposal: Proposal) -> None:
-        """Take note of a stored proposal that waits for its evaluation."""
+        """Note a stored proposal that waits for its evaluation."""
         self.history.propose(proposal)
 
     def hashes(self, candidate: Candidate) -> Hashes:
@@ -83,8 +83,8 @@ class FactFold:
     def replay(self, facts: Iterable[Fact]) -> None:
         """Apply committed facts, in seq order.
 
-        A fork may bring results of another task or device along: the candidates of such results are taken as handed in,
-        to be judged anew. What it brought counts for no plateau.
+        A fork may bring results of another task or device along. Candidates of such results count as handed in, and are
+        judged anew; they count for no plateau.
         """
         for fact in facts:
             self.state.seq = fact.seq
@@ -103,7 +103,7 @@ class FactFold:
                     self.apply_inbox(fact)
 
     def apply_result(self, result: ResultEntry) -> tuple[LeaderChange | None, list[Notice]]:
-        """Take in a judged proposal; return the change of the leader it made, and what a person may want to know."""
+        """Apply a judged proposal; return the change of the leader and the notes for people."""
         proposal, program = result.proposal, result.program_hash
         self.state.seq = result.seq
         self.state.injected.pop(proposal.candidate.id, None)
@@ -129,7 +129,7 @@ class FactFold:
     def apply_no_candidate(
         self, seq: int, no_candidate: NoCandidate, *, insight: Insight | None = None
     ) -> list[Notice]:
-        """Take in a step whose operator had nothing to offer, or an insight instead of a candidate."""
+        """Apply a step without a candidate: its operator had none, or gave an insight."""
         self.state.seq = seq
         self.state.account.apply(EndedStep(no_candidate.island))
         outcome = StepResult(
@@ -147,10 +147,10 @@ class FactFold:
         return self.archipelago.tell(outcome, self.state.archipelago)
 
     def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
-        """Take in what somebody handed to the engine, and say what became of it.
+        """Apply an entry of the inbox and return notes on it.
 
         Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
-        that a step is given to.
+        that gets a step of its own.
         """
         self.state.seq = entry.seq
         by = f" by {entry.author}" if entry.author else ""
@@ -159,11 +159,11 @@ class FactFold:
             if entry.kind == "answer":
                 self.state.answers[entry.id] = read_answer(entry.id, payload)
                 return []
-            return [Notice(self._take_in(entry.kind, payload, seq=entry.seq) + by)]
+            return [Notice(self._apply_entry(entry.kind, payload, seq=entry.seq) + by)]
         except (ValueError, OverflowError) as error:
             return [Notice(f"inbox entry {entry.id} of kind {entry.kind!r} was left alone: {error}")]
 
-    def _take_in(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
+    def _apply_entry(self, kind: str, payload: Mapping[str, Any], *, seq: int) -> str:
         match kind:
             case "source":
                 handed_in = read_source(payload, language=self._language.name)
@@ -187,7 +187,7 @@ class FactFold:
     def _mark(self, kind: str, name: str) -> str:
         elite = self.history.elites.get(name)
         if elite is None:
-            raise ValueError(f"{name} is no correct kernel of this run, or one that it has let go of as too far behind")
+            raise ValueError(f"{name} is not a correct kernel of this run, or was dropped as too far behind")
         self.history.pinned = [pinned for pinned in self.history.pinned if pinned != name]
         match kind:
             case "pin":
@@ -200,12 +200,12 @@ class FactFold:
         return f"{name} is banned: never a parent again"
 
     def next_injected(self) -> Submission | None:
-        """Return something handed in that was not proposed yet, or None."""
+        """Return a source that was handed in and not proposed yet, or None."""
         waiting = (each for name, each in self.state.injected.items() if name not in self.history.proposed)
         return next(waiting, None)
 
     def apply_evaluation(self, seq: int, evaluation: Evaluation) -> None:
-        """Take in an evaluation outside any step: a program that fails its final measurement is out of the search."""
+        """Apply an evaluation outside any step: a program that fails its final measurement is barred."""
         if not self.verdict_filter.outdated(evaluation):
             self.state.account.apply(measured_program(evaluation, seq, program_hash=evaluation.key.program_hash))
         refuted = not evaluation.ok and evaluation.status is not Status.HARNESS_ERROR

@@ -1,4 +1,4 @@
-"""What people and other programs hand to a running search through the inbox, checked."""
+"""Inbox entries of people and other programs for a running search, checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,46 +10,63 @@ from islands.archipelago import EVERYWHERE
 from islands.history import BY_HAND
 
 REPLY_LIMIT = 2_000_000
-"""The longest reply that is looked at, in characters."""
+"""The longest reply that is read, in characters."""
 _LIMIT = 12000
 _ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A source from outside, with its lineage where it has one: an answer to a prompt that was taken elsewhere."""
+    """A source from outside, with its lineage where it has one."""
 
     candidate: Candidate
+    """The source."""
     operator: str = BY_HAND
+    """Name of the operator; `inject` without one."""
     island: str = EVERYWHERE
+    """The population that it is for; `*` for all."""
     parents: tuple[str, ...] = ()
+    """Ids of its parents."""
     inspirations: tuple[str, ...] = ()
+    """Ids of kernels that were shown as ideas."""
     insights: tuple[int, ...] = ()
+    """Seqs of the insights that went into it."""
     rationale: str = "inject: by hand"
+    """The reason, one line."""
     predicted_speedup: float | None = None
+    """Speed-up over the first parent that is expected; None where nothing is said."""
     usage: Usage = field(default_factory=Usage)
+    """Its cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredPrompt:
-    """A reply that was given elsewhere to a prompt of this run; `entry` is its number in the inbox."""
+    """A reply from elsewhere to a prompt of this run."""
 
     entry: int
+    """Its number in the inbox."""
     operator: str
+    """Name of the operator that wrote the prompt."""
     island: str
+    """The population that the prompt was for."""
     parents: tuple[str, ...]
+    """Ids of the candidates that were selected."""
     insights: tuple[int, ...]
+    """Seqs of the insights that the prompt used."""
     prompt: tuple[Message, ...]
+    """The turns, in order."""
     reply: str
+    """The text."""
     model: str
+    """Name of the model that answered; empty where nothing is said."""
 
     def origin(self, step: int) -> Origin:
-        """Return what is written down with the reply when a step is given to it."""
+        """Return the origin of the reply when it gets a step."""
         return Origin(step, self.island, self.operator, self.parents, self.insights)
 
 
 def read_answer(entry: int, payload: Mapping[str, Any]) -> AnsweredPrompt:
-    """Return the answer in the payload of an inbox entry. Raises `ValueError` for what is none."""
+    """Return the answer in the payload of an inbox entry. Raises `ValueError` for another payload."""
     prompt = payload.get("prompt")
     if not isinstance(prompt, list) or not all(_is_message(each) for each in prompt):
         raise ValueError("it lacks the prompt it answers")
@@ -66,7 +83,7 @@ def read_answer(entry: int, payload: Mapping[str, Any]) -> AnsweredPrompt:
 
 
 def read_source(payload: Mapping[str, Any], *, language: str) -> Submission:
-    """Return the source in the payload of an inbox entry. Raises `ValueError`, in words, for what is none."""
+    """Return the source in the payload of an inbox entry. Raises `ValueError`, in words, for another payload."""
     source = payload.get("source")
     if not isinstance(source, str) or not source.strip():
         raise ValueError("it holds no source")
@@ -91,7 +108,7 @@ def read_source(payload: Mapping[str, Any], *, language: str) -> Submission:
 
 
 def read_insight(payload: Mapping[str, Any]) -> tuple[Insight, str]:
-    """Return the insight in a payload, and the island it is for. Raises `ValueError` for what is none."""
+    """Return the insight in a payload, and its island. Raises `ValueError` for another payload."""
     text = payload.get("text")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("it holds no text")
@@ -108,7 +125,7 @@ def read_insight(payload: Mapping[str, Any]) -> tuple[Insight, str]:
 
 
 def read_text(payload: Mapping[str, Any], name: str) -> str:
-    """Return a text that has to be in a payload. Raises `ValueError`."""
+    """Return a text that a payload must hold. Raises `ValueError`."""
     value = payload.get(name)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"it lacks {name!r}")

@@ -1,4 +1,4 @@
-"""The asking side of a search: operators at work, those that wait for a model among them, and what stops them."""
+"""The asking side of a search: operators at work, those that wait for a model, and the limits on them."""
 
 import logging
 import time
@@ -18,19 +18,19 @@ from evokernel.records.step import Answer, Context, ContextNeed, Draft, Selectio
 logger = logging.getLogger(__name__)
 
 REST_S = 60.0
-"""How long no model is asked after none answered."""
+"""Time without calls after no model answered, in s."""
 ANSWERED = "answer"
-"""The parameter that holds, of a reply from elsewhere, its number in the inbox."""
+"""The parameter that holds the inbox number of a reply from elsewhere."""
 PATIENCE = 40
-"""After so many replies in a row without a new kernel a session asks no model any more: money would be lost."""
+"""Replies in a row without a new kernel after which a session asks no model any more, to save money."""
 
 
 class ModelGate:
-    """Lets operators answer; knows how many wait for a model, whether one may be asked, and why not.
+    """Runs operators; counts those that wait for a model, and decides whether one may be asked.
 
     Args:
-        model: what answers; None where no operator asks one.
-        notify: hears what a person should know.
+        model: answers; None where no operator asks one.
+        notify: takes notes for people.
         most: operators that may wait for a model at once.
         clock: in s; another one for tests.
     """
@@ -44,56 +44,57 @@ class ModelGate:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.count = 0
+        """Operators that wait for a model."""
         self.spent = ""
-        """Why the budget allows no further call; empty while it does."""
+        """The reason that the budget allows no further call; empty while it does."""
         self.running: list[Selection] = []
-        """What those that wait for a model work on."""
+        """The selections of operators that wait for a model."""
         self._model = model
         self._notify = notify
         self._most = most
         self._clock = clock
-        self._silent: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
-        self._awake_at: dict[tuple[str, str], float] = {}  # when one may be asked again
+        self._lost: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
+        self._rest_ends_s: dict[tuple[str, str], float] = {}  # by island and role, by the clock
         self._stopped = False
-        self._useless = 0
+        self._replies_in_vain = 0
         self._given_up = ""
 
     @property
     def room(self) -> bool:
-        """Whether another operator may ask a model now."""
+        """Say whether another operator may ask a model now."""
         return self.count < self._most and not (self.spent or self._given_up or self._stopped)
 
     @property
     def resting(self) -> bool:
-        """Whether some operators are not let ask for a while, since no model answered them."""
-        return any(self._clock() < at for at in self._awake_at.values()) and not (self.spent or self._stopped)
+        """Say whether some operators may not ask for a while, since no model answered them."""
+        return any(self._clock() < at for at in self._rest_ends_s.values()) and not (self.spent or self._stopped)
 
     @property
-    def silenced(self) -> str:
-        """Why no model is asked any more; empty where none was lost."""
-        return self._given_up or "; ".join(dict.fromkeys(self._silent.values()))
+    def lost_reason(self) -> str:
+        """The reason that no model is asked any more; empty where none was lost."""
+        return self._given_up or "; ".join(dict.fromkeys(self._lost.values()))
 
     def may_ask(self, island: str, role: str) -> bool:
-        """Say whether an operator with a role may ask for an island: its models answer, as far as is known."""
+        """Say whether an operator with a role may ask for an island: none of its models rests or is lost."""
         place = (island, role)
-        return place not in self._silent and self._clock() >= self._awake_at.get(place, 0.0)
+        return place not in self._lost and self._clock() >= self._rest_ends_s.get(place, 0.0)
 
     def stop_new_calls(self) -> None:
-        """Ask no model any more; replies under way are waited for."""
+        """Begin no further call; calls under way go on."""
         self._stopped = True
         if self._model is not None:
             self._model.stop_new_calls()
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Close the model."""
         if self._model is not None:
             await self._model.close()
 
     async def answer(self, operator: Operator, context: Context) -> Answer | None:
-        """Return what an operator makes of its context; a fault of its own is an answer that cannot be used.
+        """Return an operator's answer to its context; for a fault of the operator one that cannot be used.
 
         Raises:
-            BudgetSpent, ModelsUnavailable: it could not be asked to the end; another session may take the step up.
+            BudgetSpent, ModelsUnavailable: no model answered; another session may take the step up.
         """
         began = time.monotonic()
         waits = asks_model(operator)
@@ -111,16 +112,16 @@ class ModelGate:
         return found
 
     def checked(self, found: Answer | None, known: Collection[str], *, language: str) -> Answer | None:
-        """Return what a model's operator answered; a kernel that is known by now is of no use.
+        """Return the answer of an operator that asks a model; a known kernel makes it one that cannot be used.
 
-        After so many answers in a row without a new kernel no model is asked any more, words or not.
+        After `PATIENCE` answers in a row without a new kernel no model is asked any more. Insights are such answers.
         """
         if isinstance(found, Draft):
             name = Candidate(found.source, language).id
             if name in known:
                 found = UnusableReply(f"a kernel that is known already: {name}", found.usage)
-        self._useless = 0 if isinstance(found, Draft) else self._useless + 1
-        if self._useless >= PATIENCE and not self._given_up:
+        self._replies_in_vain = 0 if isinstance(found, Draft) else self._replies_in_vain + 1
+        if self._replies_in_vain >= PATIENCE and not self._given_up:
             self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
             self._notify(_rest_notice(f"models are asked no more: {self._given_up}"))
         return found
@@ -146,14 +147,14 @@ class ModelGate:
     def _rest(self, error: ModelsUnavailable, place: tuple[str, str]) -> None:
         if self._stopped:
             return
-        who = f"to {place[1]} for island {place[0]}"
+        target = f"to {place[1]} for island {place[0]}"
         if error.final:
-            if place not in self._silent:
-                self._notify(_rest_notice(f"models are asked no more {who}: {error}"))
-            self._silent[place] = str(error)
+            if place not in self._lost:
+                self._notify(_rest_notice(f"models are asked no more {target}: {error}"))
+            self._lost[place] = str(error)
         elif self.may_ask(*place):
-            self._awake_at[place] = self._clock() + REST_S
-            self._notify(_rest_notice(f"no model answers; next try {who} in {REST_S:.0f} s: {error}"))
+            self._rest_ends_s[place] = self._clock() + REST_S
+            self._notify(_rest_notice(f"no model answers; next try {target} in {REST_S:.0f} s: {error}"))
 
 
 def _rest_notice(text: str) -> Notice:
@@ -168,7 +169,7 @@ def is_drafter(operator: Operator) -> bool:
 def no_candidate(
     selection: Selection, asked_seq: int, *, reason: str = "", usage: Usage | None = None, exhausted: bool = True
 ) -> NoCandidate:
-    """Return the record of a step that gave no candidate."""
+    """Return the record of a step without a candidate."""
     return NoCandidate(
         step=selection.step,
         operator=selection.operator,
@@ -182,7 +183,7 @@ def no_candidate(
 
 
 def record_answer(log: CallLog, answer: AnsweredPrompt, step: int, *, role: str) -> None:
-    """Write a reply that was given elsewhere down as a call of a step, which cost nothing here."""
+    """Write a reply from elsewhere down as a call of a step, without cost."""
     call = ModelCall(
         origin=answer.origin(step),
         ordinal=0,
@@ -198,20 +199,20 @@ def record_answer(log: CallLog, answer: AnsweredPrompt, step: int, *, role: str)
 
 
 class ModelMissing:
-    """A `LanguageModel` for runs without one: it gives what was answered elsewhere, and says how to get that."""
+    """A `LanguageModel` for runs without one: it returns answers from elsewhere."""
 
     def __init__(self, log: CallLog) -> None:
         self._log = log
 
     async def complete(self, request: ModelRequest) -> Reply:
-        """Return what is written down for this step. Raises `ModelsUnavailable`."""
+        """Return the reply written down for this step. Raises `ModelsUnavailable` where there is none."""
         found = self._log.of_step(request.origin.step, request.ordinal)
         if found is None or found.result is None or found.call.origin != request.origin:
             raise ModelsUnavailable("the config names no models; `evokernel ask` writes prompts as files", final=True)
         return Reply(found.result.text, found.result.usage, found.result.status, reused=True)
 
     def stop_new_calls(self) -> None:
-        """Do nothing: nobody waits."""
+        """Do nothing: no call waits."""
 
     async def close(self) -> None:
         """Do nothing."""

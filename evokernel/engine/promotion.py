@@ -1,4 +1,4 @@
-"""The verdict that counts for a candidate: an earlier one, or quick, and precise where it may be the best so far."""
+"""Promotion: the rule that decides which right candidate is measured longer."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,13 +23,13 @@ FAILURES = 3  # candidates in a row that it failed on, before the search gives u
 
 
 class PromotionPolicy:
-    """Asks the evaluator, once for each program at a time.
+    """Asks the evaluator, once for each program at a time: quick, then precise where it may be the best so far.
 
     Args:
         verdicts: earlier ones and new ones.
-        account: how the run stands.
-        leading: the evaluation by which the best kernel leads.
-        notify: hears of our own faults.
+        account: of the run.
+        leading: finds the evaluation by which the best kernel leads.
+        notify: takes notes on our own faults.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class PromotionPolicy:
         self._failures = 0
 
     async def alone(self, program: str) -> "ProgramLock":
-        """Wait until nobody else has this program judged: that verdict will serve both."""
+        """Wait while another task judges this program, and return a lock on it: one verdict serves both."""
         while program in self._judging:
             await asyncio.wait([self._judging[program]])
         return ProgramLock(self._judging, program)
 
     async def verdict(self, candidate: Candidate, program: str) -> tuple[Evaluation, int | None]:
-        """Return the evaluation that counts, and the seq of the stored one where it was there already.
+        """Return the evaluation that counts, and its seq where it was stored before.
 
         Raises:
             HarnessError: our own machinery failed on several candidates in a row.
@@ -91,7 +91,7 @@ class PromotionPolicy:
 
 
 class ProgramLock:
-    """A context in which a program is judged by its owner only."""
+    """A context in which only its owner judges a program."""
 
     def __init__(self, judging: dict[str, asyncio.Future[None]], program: str) -> None:
         self._judging = judging

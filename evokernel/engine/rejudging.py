@@ -1,7 +1,7 @@
-"""What an earlier version of the evaluator judged, or one under an earlier text of the task, is judged again.
+"""Rejudging of leaders after a change of the evaluator's version or the task's text.
 
-Numbers of two versions do not compare. Before a search goes on, the kernels it would build on are judged anew: those
-that lead, the seed and what is pinned. Other kernels of then stay known, and are neither parents nor reported.
+Numbers of two versions do not compare. Before a search goes on, the kernels that it builds on are judged anew: those
+that lead, the seed and the pinned ones. Other kernels stay known, and are neither parents nor reported.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 
 LEADERS = 32
-"""Fittest kernels that are judged again beside the elites of the islands: so many that operators have partners."""
+"""Fittest kernels that are judged again beside the elites of the islands, so that operators have partners."""
 
 
 async def rejudge_leaders(
@@ -31,19 +31,19 @@ async def rejudge_leaders(
     notify: Callable[[Notice], None],
     at_once: int,
 ) -> None:
-    """Judge again what this search would build on, where another version judged it; nothing where none did.
+    """Judge the leading kernels again where another version judged them.
 
     Args:
-        store: of the run; what is judged is written there at once, so that a killed session loses none of it.
-        fold: with a fresh state, which it leaves as it is.
+        store: of the run; each verdict is written at once, so that a killed session loses none.
+        fold: with a fresh state, which stays as it is.
         evaluator: started already.
-        identity: what it said of itself.
-        notify: hears how many there are.
+        identity: of the evaluator.
+        notify: takes a note on their number.
         at_once: kernels judged at the same time.
     """
     now, written = verdict_filter_of(store.database, identity), f"{identity.evaluator_version} {identity.task_hash}"
     if store.meta(JUDGED_BY) == written:
-        return  # once: what leads now was judged by this evaluator, or beaten by what was
+        return  # once: this evaluator judged the leaders, or a kernel that beat them
     if judged_by_another(store.database, task_hash=now.task_hash, device=now.device, version=now.version):
         kernels = [each for name, each in _leading(store, fold, now).items() if name not in now.again]
         notify(
@@ -66,7 +66,7 @@ async def rejudge_leaders(
 
 
 def _leading(store: Store, fold: FactFold, now: VerdictFilter) -> dict[str, Elite]:
-    """Return the kernels that lead by the verdicts of then, by program: those that a search builds on or reports."""
+    """Return the kernels that a search builds on or reports by the earlier verdicts, by program hash."""
     then = fold.anew(VerdictFilter(now.task_hash, now.device))
     then.replay(store.facts())
     history, seed = then.history, then.state.account.seed

@@ -1,4 +1,4 @@
-"""Listener that stores as remarks what a person may want to read after the run."""
+"""Listener that stores notices as remarks, for people to read after the run."""
 
 from archive.store import Store
 from evokernel.records.events import Event, Notice
@@ -6,9 +6,9 @@ from evokernel.records.remarks import RemarkKind
 
 
 class RemarkListener:
-    """Writes notices with a kind into the store: those from before a session once one is open.
+    """Writes notices with a kind into the store, earlier ones once a session is open.
 
-    A search that is refused leaves the store as it was, and a device is remarked on only where it is another one.
+    A refused search leaves the store as it was. A device gets a remark only where it is another one than before.
     """
 
     def __init__(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Going on with a run: its state, brought to where its store ends."""
+"""Resumption of a run: its state, brought to the end of its store."""
 
 from collections.abc import Callable
 
@@ -20,14 +20,14 @@ def resume(
     *,
     notify: Callable[[Notice], None],
 ) -> Snapshots:
-    """Apply every committed fact that no snapshot holds, and compare with the state the last session ended in.
+    """Apply every committed fact that no snapshot holds, and compare with the state at the last session's end.
 
     Args:
         store: of the run; open for writing.
         fold: with a fresh state.
-        config: all of it but the budget shapes the state.
+        config: shapes the state, except for its budget.
         evaluator: results of another task or device count for nothing.
-        notify: hears of a state that is another one.
+        notify: takes a note where the two states differ.
     """
     fold.verdict_filter = verdict_filter_of(store.database, evaluator)
     snapshots = Snapshots(store, fold, config, evaluator=evaluator)
@@ -42,7 +42,7 @@ def resume(
 
 
 def _ended_elsewhere(store: Store, fingerprint: str, *, fits: str) -> bool:
-    """Say whether the last session, under the same rules and settings, ended in another state of the same facts."""
+    """Say whether the last session ended in another state of the same facts, rules and settings."""
     seq, noted, *under = (store.meta("fingerprint") or "0 none").split()
     comparable = under == [fits] and store.unchanged_since(int(seq)) and not store.open_leases()
     return comparable and noted != fingerprint

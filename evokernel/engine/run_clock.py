@@ -1,4 +1,4 @@
-"""How long a run has lasted over all sessions, noted in the store so that the time of a killed session counts too."""
+"""Clock of a run over all sessions; heartbeats in the store count the time of a killed session too."""
 
 import asyncio
 import time
@@ -20,21 +20,21 @@ class RunClock:
 
     @property
     def seconds(self) -> float:
-        """How long all sessions have lasted, this one among them."""
+        """Time of all sessions, this one included, in s."""
         return self._before_s + self._elapsed_s()
 
     def beat(self) -> None:
-        """Note the time, unless that was done within the last second: a write at every step would be felt."""
+        """Write the time, at most once a second: a write at every step would slow the search."""
         if self._elapsed_s() >= self._noted_s + HEARTBEAT_S:
             self.note()
 
     def note(self) -> None:
-        """Note the time."""
+        """Write the time."""
         self._noted_s = self._elapsed_s()
         self._store.heartbeat(self._noted_s)
 
     async def during(self, work: Coroutine[None, None, None]) -> None:
-        """Wait for something long, with heartbeats."""
+        """Wait for long work, with heartbeats."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
@@ -42,7 +42,7 @@ class RunClock:
                 self.beat()
         finally:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)  # where both fail, one is told
+            await asyncio.gather(task, return_exceptions=True)  # where both fail, one error is raised
         await task
 
     def _elapsed_s(self) -> float:

@@ -1,4 +1,4 @@
-"""What a search turns to next: what was paid for before a kill, what people handed in, and then a step of its own."""
+"""Schedule of steps: replies paid for before a kill, entries handed in, then steps of the search's own."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,35 +19,35 @@ from evokernel.records.step import Selection
 
 
 class ReplayedCalls(Protocol):
-    """What a step of a recorded run was about."""
+    """The origin of the calls of a recorded step."""
 
     @property
     def operator(self) -> str:
-        """Who was asked."""
+        """Name of the operator."""
 
     @property
     def island(self) -> str:
-        """For which island."""
+        """The population that the step was for."""
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The candidates it was about."""
+        """Ids of the candidates that were selected."""
 
     @property
     def insights(self) -> tuple[str, ...]:
-        """The titles of what was taken along."""
+        """Titles of the insights that were used."""
 
 
 class StepScheduler:
-    """Gives out steps, each once: first the numbers that an interrupted session left out, then new ones.
+    """Hands out steps, each once: first the numbers that an interrupted session left out, then new ones.
 
     Args:
-        store: where the numbers and the calls of earlier sessions are.
+        store: with the steps and calls of earlier sessions.
         fold: with the state of the search, replayed.
-        gate: says whether another model may be asked.
-        notify: hears what is left alone.
-        handed_in_only: give out nothing but what others have handed in.
-        replayed: what the steps of a recorded run were about.
+        gate: decides whether a model may be asked.
+        notify: takes notes on answers that are left alone.
+        handed_in_only: hand out nothing but what others have handed in.
+        replayed: origins of a recorded run, by step.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class StepScheduler:
         self._replayed = replayed or {}
         self._steps = deque([*store.missing_steps(), store.next_step()])
         self._interrupted = {origin.step: origin for origin in store.calls.interrupted()}
-        self._told = store.calls.answers()
+        self._answered_entries = store.calls.answers()
 
     def next(self, *, idle: bool) -> Selection | Proposal | None:
-        """Return what to work on: a selection for its operator, a proposal to be judged, or None where nothing is.
+        """Return the next work: a selection for its operator, a proposal to be judged, or None where there is none.
 
-        Unless the search is `idle`, a step of a recorded run waits for the parents it had.
+        Unless the search is `idle`, a step of a recorded run waits for its parents.
         """
         step = self._steps[0]
         found = self._resumed(step) or self._answered(step) or self._handed_in(step) or self._repeated(step)
@@ -87,7 +87,7 @@ class StepScheduler:
         return found
 
     def _resumed(self, step: int) -> Selection | None:
-        """Return what a step was about that an earlier session has paid a reply for."""
+        """Return the selection of a step that an earlier session has paid a reply for."""
         origin = self._interrupted.pop(step, None)
         return self._taken_up(origin) if origin is not None else None
 
@@ -102,11 +102,11 @@ class StepScheduler:
         return now.elite() if now.evaluation.ok else None
 
     def _answered(self, step: int) -> Selection | None:
-        """Give a step to the next answer from elsewhere: its reply is written down as if a model had given it."""
+        """Give a step to the next answer from elsewhere: its reply is stored like a model's."""
         for entry, answer in self._fold.state.answers.items():
-            if entry in self._told:
+            if entry in self._answered_entries:
                 continue
-            self._told.add(entry)
+            self._answered_entries.add(entry)
             operator = self._fold.archipelago.operators.get(answer.operator)
             selection = self._taken_up(answer.origin(step))
             if operator is not None and asks_model(operator) and selection is not None:
@@ -118,7 +118,7 @@ class StepScheduler:
         return None
 
     def _repeated(self, step: int) -> Selection | None:
-        """Return what this step was about when it was recorded, as soon as that is known here, too."""
+        """Return the recorded selection of this step once its insights are known here."""
         recorded = self._replayed.get(step)
         if recorded is None or not self._gate.room:
             return None
@@ -146,7 +146,7 @@ class StepScheduler:
         )
 
     def _proposal(self, handed_in: Submission, step: int) -> Proposal:
-        """Return the proposal of a source that was handed in; of its lineage, what the run knows."""
+        """Return the proposal of a source that was handed in, with the lineage that the run knows."""
         history = self._fold.history
         return Proposal(
             candidate=handed_in.candidate,

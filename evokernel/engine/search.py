@@ -1,7 +1,7 @@
-"""The loop: ask the islands, let an operator propose, judge, commit, tell. Asynchronous and steady-state.
+"""The loop: ask the islands, let an operator propose, judge, commit, apply. Asynchronous and steady-state.
 
-The store is the state. Everything this module holds is a fold over committed facts; what was in flight when the last
-engine ended is found by its lease and judged again.
+The store is the state: this module holds only a fold over committed facts. Proposals that were in flight when the last
+engine ended have leases, and are judged again.
 """
 
 import asyncio
@@ -49,36 +49,42 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The live objects a search is made of.
-
-    `evaluator` is entered when the search begins, and left when it ends. `asking_at_once` is how many operators may
-    wait for a model; `foreign` are kernels in other languages, `replayed` says what the steps of a recorded run were
-    about.
-    """
+    """The live objects of a search."""
 
     task: Task
+    """The task, on the device class of the run."""
     language: Language
+    """The language of the candidates."""
     store: Store
+    """Open for writing."""
     archipelago: Archipelago
+    """The policies of the islands."""
     evaluator: AbstractAsyncContextManager[Evaluator]
+    """Entered when the search begins, left when it ends."""
     stopper: FirstOf
+    """The rules that end the search."""
     listeners: Sequence[Listener]
+    """Receive every event."""
     model: LanguageModel | None = None
+    """Answers operators that ask one; None where prompts are answered elsewhere."""
     asking_at_once: int = 0
+    """The most operators that wait for a model at once."""
     foreign: tuple[Candidate, ...] = ()
+    """Correct kernels for the task in other languages."""
     replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
+    """Origins of a recorded run, by step."""
 
 
 class Search:
     """One engine on one store.
 
     Args:
-        parts: what it works with.
-        config: what this run is, to be compared with what the store says it is.
+        parts: its live objects.
+        config: the settings, to be compared with those in the store.
         seeds: the sources to start from.
-        in_flight: proposals waiting or being judged at once.
+        in_flight: proposals that wait or are judged at once.
         handed_in_only: judge what others have handed in, and end: ask no operator, use up no budget, measure no winner.
-        clock: in s; how long models rest is counted by it.
+        clock: in s; counts the rests of models.
     """
 
     def __init__(
@@ -103,16 +109,16 @@ class Search:
 
     @property
     def state(self) -> SearchState:
-        """The state after the facts so far; only looked at."""
+        """The state after the facts so far; read only."""
         return self.fold.state
 
     @property
     def account(self) -> RunAccount:
-        """How the run stands."""
+        """The account of the run."""
         return self.state.account
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more; what is in flight is finished and committed."""
+        """Ask nothing more; work in flight is finished and committed."""
         self.stop_asked = reason
         self.gate.stop_new_calls()
 
@@ -133,7 +139,7 @@ class Search:
             await self.gate.close()
 
     async def _session(self, evaluator: Evaluator) -> str:
-        """Come to where the last session ended, by the verdicts of this evaluator, and go on from there."""
+        """Restore the state by the verdicts of this evaluator, and go on from there."""
         store = self.parts.store
         store.session_start()
         clock, reason = RunClock(store), "stopped by an error"
@@ -167,7 +173,7 @@ class Search:
         )
 
     def notify(self, event: ProposalCommitted | ResultCommitted | Notice) -> None:
-        """Let everybody hear an event."""
+        """Pass an event to every listener."""
         for listener in self.parts.listeners:
             listener.hear(event)
 
@@ -176,11 +182,11 @@ class SearchSession:
     """A search at work: its evaluator is ready, its state replayed, its store in a session.
 
     Args:
-        search: what it works for, and who asks it to stop.
+        search: its parts and settings, and the wish to stop.
         evaluator: judges candidates.
         clock: of the session of the store.
         snapshots: of the state, restored from already.
-        setting: what operators see beside the state.
+        setting: the part of a context that no step changes.
     """
 
     def __init__(
@@ -213,12 +219,12 @@ class SearchSession:
 
     @property
     def state(self) -> SearchState:
-        """The state after the facts so far; only looked at."""
+        """The state after the facts so far; read only."""
         return self._fold.state
 
     @property
     def account(self) -> RunAccount:
-        """How the run stands."""
+        """The account of the run."""
         return self.state.account
 
     async def run(self) -> str:
@@ -238,7 +244,7 @@ class SearchSession:
 
     async def _loop(self) -> str:
         leases = list(self._parts.store.open_leases())
-        agenda = StepScheduler(
+        scheduler = StepScheduler(
             self._parts.store,
             self._fold,
             self._gate,
@@ -253,20 +259,20 @@ class SearchSession:
             while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
                     self._spawn(self._judge(leases.pop(0)))
-                elif not self._start_step(agenda):
+                elif not self._start_step(scheduler):
                     break
-                await asyncio.sleep(0)  # a rule runs through here, so that the next ask knows its proposal
+                await asyncio.sleep(0)  # lets a rule finish, so that the next ask knows its proposal
                 reason = self._reason()
             if not self._tasks and (reason or not resting):
                 return reason or self._nothing_left()
-            await self._settle()
+            await self._wait()
 
     def _nothing_left(self) -> str:
         if self._handed_in_only:
             return "everything that was handed in is judged"
         if self._parts.model is None and any(map(asks_model, self._fold.archipelago.operators.values())):
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
-        return self._gate.silenced or "every operator has tried everything it can"
+        return self._gate.lost_reason or "every operator has tried everything it can"
 
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
@@ -276,12 +282,12 @@ class SearchSession:
             return self._gate.spent
         reason = self._search.stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
-            self._gate.stop_new_calls()  # it cannot go away again: nothing more is paid for
+            self._gate.stop_new_calls()  # the reason stays: nothing more is paid for
         return reason
 
-    def _start_step(self, agenda: StepScheduler) -> bool:
-        """Start work on the next step; False when nothing is left to ask for."""
-        match agenda.next(idle=not self._tasks):
+    def _start_step(self, scheduler: StepScheduler) -> bool:
+        """Start work on the next step; return False where there is none."""
+        match scheduler.next(idle=not self._tasks):
             case Selection() as selection:
                 self._spawn(self._work(selection, asked_seq=self.state.seq))
             case Proposal() as proposal:
@@ -294,7 +300,7 @@ class SearchSession:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.add(asyncio.create_task(work))
 
-    async def _settle(self) -> None:
+    async def _wait(self) -> None:
         """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
         if not self._tasks:  # every model rests
             await asyncio.sleep(HEARTBEAT_S)
@@ -307,20 +313,20 @@ class SearchSession:
         self._clock.beat()
 
     async def _drop_tasks(self) -> None:
-        """End what is still in flight; its leases stay open."""
+        """Cancel work in flight; its leases stay open."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = set()
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
-        """Let the operator propose and judge what it proposes."""
+        """Ask the operator and judge its proposal."""
         operator = self._fold.archipelago.operators[selection.operator]
         context = context_for(selection, self._fold, setting=self._setting)
         try:
             answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
-            return  # the step is left out, with what was paid for it; a later session takes it up
+            return  # a later session takes the step up, with what was paid for it
         if asks_model(operator):  # looked up now: others may have had the same idea
             known = self._fold.history.proposed
             answer = self._gate.checked(answer, known, language=self._parts.language.name)
@@ -382,7 +388,7 @@ class SearchSession:
             raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
 
     def _can_draft(self) -> bool:
-        """Whether some operator makes a kernel from nothing."""
+        """Say whether some operator makes a kernel without a parent."""
         return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
@@ -394,7 +400,7 @@ class SearchSession:
                 return
             is_seed = elite.candidate.id in {each.candidate.id for each in seed}
             try:
-                # of a seed that is beaten one process tells enough: the winner is compared with it
+                # one process is enough for a beaten seed: the winner is only compared with it
                 evaluation = await finals.measure(elite, processes=1 if is_seed and not unbeaten else 0)
             except HarnessError as error:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
@@ -405,7 +411,7 @@ class SearchSession:
                 return
 
     def _first_seed(self) -> list[Elite]:
-        """Return the first right seed, which the winner is compared with; nothing where there is none."""
+        """Return the first right seed, which the winner is compared with; an empty list without one."""
         seed = self.account.seed
         return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
@@ -420,7 +426,7 @@ class SearchSession:
         self._notes(self._fold.apply_no_candidate(seq, record))
 
     def _fingerprint(self) -> str:
-        """Return the newest fact that the state has taken in, its hash, and what shaped it."""
+        """Return the seq of the newest fact, the fingerprint of the state, and the key of its snapshots."""
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._snapshots.fits}"
 
     def _progress(self, *, ahead: int = 0) -> Progress:

@@ -1,4 +1,4 @@
-"""The beginning of a session: the store is made to hold this run, and what was edited since the last one is noted."""
+"""Beginning of a session: the store is made to hold this run, and edits since the last session are noted."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from evokernel.records.events import Notice
 
 
 def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, notify: Callable[[Notice], None]) -> None:
-    """Make sure the store holds this run, and write down what was edited since its last session.
+    """Make sure the store holds this run, and write down the edits since its last session.
 
     Raises:
         RunMismatch: it holds another one, or an edit would make it one; nothing was written then.

@@ -1,7 +1,7 @@
 """A disposable copy of the state of a search in its store, so that a long run resumes in a second.
 
-The store stays the only truth. A snapshot that does not fit the config, the task or this code is left alone, and so is
-one that cannot be read or that does not give the state it was taken of. Then every fact is replayed.
+The store stays the only truth. A snapshot of another config, task or code is not used, nor one that cannot be read or
+gives another state. Then every fact is replayed.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ SHAPING = (
     "evokernel/records/step",
     "evokernel/source/tunables",
 )
-"""Modules that a state depends on, beside the islands."""
+"""Modules that shape a state, beside the islands."""
 UNLIMITED = BudgetConfig(evaluations=1)
 """In the place of any budget: none of them shapes the state."""
 EVERY = 5000
@@ -47,15 +47,15 @@ EVERY = 5000
 
 
 class Snapshots:
-    """Puts snapshots of a search's state into its store, and restores the state from the latest.
+    """Writes snapshots of a search's state into its store, and restores the state from the latest.
 
     Args:
         store: of the run; open for writing.
-        fold: with the state; fresh, to be restored.
-        config: all of it but the budget shapes the state.
+        fold: with a fresh state.
+        config: shapes the state, except for its budget.
         evaluator: results of another task or device count for nothing.
 
-    `fits` names what shapes a state: the rules, the config, task and device.
+    `fits` is a hash over everything that shapes a state: rules, config, task and device.
     """
 
     def __init__(self, store: Store, fold: FactFold, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
@@ -65,7 +65,7 @@ class Snapshots:
         self._seq = 0
 
     def restore(self) -> None:
-        """Restore the state of the latest snapshot, if there is one that fits; else leave the state as it is."""
+        """Restore the state of the latest snapshot that fits; without one leave the state as it is."""
         found = self._store.snapshot(fits=self.fits)
         if found is None:
             return
@@ -76,13 +76,13 @@ class Snapshots:
         self._seq = self._fold.state.seq
 
     def take(self, *, at_once: bool = False) -> None:
-        """Take a snapshot if enough was committed since the last one; `at_once` if anything much was."""
+        """Take a snapshot after `EVERY` facts since the last one; with `at_once` after a tenth as many."""
         state = self._fold.state
         if state.seq - self._seq >= (EVERY // 10 if at_once else EVERY):
             self._seq = state.seq
             try:
                 self._store.put_snapshot(pack(state), fits=self.fits, seq=state.seq)
-            except StoreError as error:  # facts must be stored, this need not: the next commit tells of a full disk
+            except StoreError as error:  # a snapshot is optional: the next commit reports a full disk
                 logger.info("no snapshot of the state was taken: %s", error)
 
 
@@ -115,7 +115,7 @@ def pack(state: SearchState) -> bytes:
 
 
 def unpack(body: bytes, store: Store, verdict_filter: VerdictFilter = ANY_VERDICT) -> SearchState:
-    """Return the state of a snapshot, by the verdicts that a filter lets count.
+    """Return the state of a snapshot, with the verdicts that count by a filter.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError, ZstdError: it cannot be read, or gives another state.
@@ -136,7 +136,7 @@ def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
 
 @cache
 def _rules() -> str:
-    """Return a hash over the code that makes a state of facts: with another, a snapshot may be of another state."""
+    """Return a hash over the code that makes a state of facts: other code may make another state."""
     root = Path(__file__).parents[2]
     files = [*sorted((root / "islands").glob("*.py")), *(root / f"{name}.py" for name in SHAPING)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]

@@ -21,14 +21,15 @@ class SearchState:
     """The state after a fact."""
 
     archipelago: ArchipelagoState
+    """The islands, and the history of everything that was tried."""
     account: RunAccount = field(default_factory=RunAccount)
-    """How the run stands."""
+    """The account of the run."""
     answers: dict[int, AnsweredPrompt] = field(default_factory=dict)
     """Replies to prompts that were answered elsewhere, by number in the inbox."""
     injected: dict[str, Submission] = field(default_factory=dict)
     """Sources that were handed in and are not judged yet, by id of the candidate."""
     seq: int = field(default=0, compare=False)
-    """The last fact taken in; facts that change nothing may come after it."""
+    """The last fact applied; facts that change nothing may come after it."""
 
     def fingerprint(self) -> str:
         """Return a hash over all fields that are compared: equal after a replay."""
@@ -37,14 +38,14 @@ class SearchState:
 
 
 def to_plain(state: SearchState) -> tuple[dict[str, Any], set[int]]:
-    """Return the fields as values that JSON can spell, and the seqs of the results that these name."""
+    """Return the fields as JSON values, and the seqs of the results that they name."""
     seqs: set[int] = set()
     dumped = _adapter().dump_python(state, context=seqs)
     return {name: _canonical(value) for name, value in dumped.items()}, seqs
 
 
 def from_plain(plain: Any, results: ResultSource) -> SearchState:
-    """Return the state of plain values. Raises `ValueError` or `LookupError` for what is none."""
+    """Return the state of plain values. Raises `ValueError` or `LookupError` for other values."""
     return _adapter().validate_python(plain, context=results)
 
 
@@ -60,7 +61,7 @@ def _adapter() -> TypeAdapter[SearchState]:
 
 
 def _canonical(value: Any) -> Any:
-    """Return one form of what is equal once it is stored.
+    """Return one form for values that are equal once they are stored.
 
     Live, a measured number may be an integer where the store gives a float, and a text may hold lone surrogates.
     """

@@ -1,4 +1,4 @@
-"""When a search is over: one table of the limits of a budget; the first that is reached ends the run."""
+"""Stoppers: one table of the limits of a budget; the first one reached ends the run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class BudgetLimit:
     """One limit that a budget may have, under the name of its setting."""
 
     used: Callable[[Progress], float | None]
-    """Reads what was used of it, in the unit of the setting; None where that is not known."""
+    """Read the amount used, in the unit of the setting; None where it is not known."""
     reason: str
-    """Why to stop, with `{limit}` for the setting and `{used}` for what was used."""
+    """Reason to stop, with `{limit}` for the setting and `{used}` for the amount used."""
     even: bool = True
-    """It is used up evenly, so that what is left of it tells how long the run will last."""
+    """It is used up evenly, so that the share left predicts the end of the run."""
 
 
 LIMITS = {
@@ -59,7 +59,7 @@ class AtLimit:
 
 @dataclass(frozen=True, slots=True)
 class FirstOf:
-    """Stop when any of several rules says so."""
+    """Stop when the first of several rules stops."""
 
     stoppers: Sequence[Stopper]
 

@@ -1,4 +1,4 @@
-"""Verdicts on programs: what was judged once under equal conditions is not judged anew."""
+"""Verdicts on programs: no program is judged twice under equal conditions."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ class Verdicts:
     """The store's verdicts, and the evaluator's where the store has none.
 
     Args:
-        store: where earlier verdicts are.
+        store: with earlier verdicts.
         evaluator: started already.
-        identity: what it said of itself.
+        identity: of the evaluator.
     """
 
     def __init__(self, store: Store, evaluator: Evaluator, identity: EvaluatorIdentity) -> None:
@@ -24,10 +24,10 @@ class Verdicts:
         self._evaluator = evaluator
 
     def stored(self, program_hash: str, fidelity: Fidelity) -> StoredEvaluation | None:
-        """Return the verdict that this evaluator gave on a program, in whichever mode it could be run, or None.
+        """Return this evaluator's verdict on a program, in any of its modes, or None.
 
-        A source that was refused by its text alone says nothing of another that is the same program: tunables, regions
-        and what is forbidden may stand in comments, which the hash leaves out.
+        A refusal of the text alone does not count for another source of the same program: tunables, regions and
+        forbidden words may stand in comments, which the hash leaves out.
         """
         found = map(self._store.find_evaluation, self.identity.keys(program_hash, fidelity))
         usable = (stored for stored in found if stored is not None)
@@ -36,11 +36,11 @@ class Verdicts:
     async def verdict(
         self, request: EvaluationRequest, *, before: Callable[[], None] = lambda: None
     ) -> tuple[Evaluation, int | None]:
-        """Return an evaluation, and the seq of the stored one where it was there already.
+        """Return an evaluation, and its seq where it was stored before.
 
         Args:
-            request: what is to be judged.
-            before: called where the evaluator is asked.
+            request: the candidate to judge.
+            before: called before the evaluator is asked.
 
         Raises:
             HarnessError: our own machinery failed.
@@ -52,12 +52,12 @@ class Verdicts:
         return await self._evaluator.evaluate(request), None
 
     def keep(self, evaluation: Evaluation) -> int:
-        """Write an evaluation down that is no result of a step by itself, and return its seq."""
+        """Write down an evaluation outside any result of a step, and return its seq."""
         return self._store.add_evaluation(evaluation)
 
 
 def only_our_faults(store: Store, candidate: Candidate, program_hash: str) -> bool:
-    """Whether our own machinery failed each time a candidate was to be judged, and nobody is to judge it again."""
+    """Say whether our own machinery failed at every judgement of a candidate, and no lease on it is open."""
     if any(proposal.candidate.id == candidate.id for proposal in store.open_leases()):
         return False
     stored = store.evaluations_of(program_hash)

@@ -1,4 +1,4 @@
-"""Languages candidates are written in. A language's module is imported only when it is asked for."""
+"""Languages of candidates. A language's module is imported only when it is asked for."""
 
 import importlib
 import inspect
@@ -14,7 +14,7 @@ LANGUAGES: Mapping[str, str] = {
     "triton": "evokernel.languages.gpu.triton:TritonLanguage",
     "cuda": "evokernel.languages.gpu.cuda:CudaLanguage",
 }
-"""By name, where the class is: `module:Class`."""
+"""By name, the class as `module:Class`."""
 
 
 def make_language(
@@ -27,12 +27,12 @@ def make_language(
     compile_timeout_s: float = 30.0,
     memory_bytes: int = 2 << 30,
 ) -> Language:
-    """Return a language ready to build; each takes what its constructor names of the following.
+    """Return a language ready to build; each takes those of the arguments that its constructor names.
 
     Args:
         name: one of `LANGUAGES`.
-        run: how compilers are started; the sandbox's runner, or `toolchain.run_plain` for trusted sources.
-        forge: how Python that compiles is run; the sandbox's warm processes, or `toolchain.forge_plain`.
+        run: starts compilers; the sandbox's runner, or `toolchain.run_plain` for trusted sources.
+        forge: runs Python that compiles; the sandbox's warm processes, or `toolchain.forge_plain`.
         device: limits of the GPU that is compiled for; None for an H100.
         threads: threads a candidate may use; above 1 the language enables its threading.
         compile_timeout_s: the longest one compiler call may take, in s.

@@ -1,4 +1,4 @@
-"""Output of a process as it comes: the first part is kept, the rest is read and dropped."""
+"""Output of a process: the first part is kept, the rest is read and dropped."""
 
 import os
 import selectors
@@ -26,7 +26,7 @@ class CappedPipes:
             selector.register(pipe, selectors.EVENT_READ)
 
     def wait(self, deadline: float) -> Sequence[Any] | None:
-        """Read what is there or comes first; return the selector's other files that can be read, None at the deadline.
+        """Read the next output; return the selector's other files that can be read, or None at the deadline.
 
         The deadline is a time of the monotonic clock. A pipe at its end leaves the selector.
         """
@@ -42,14 +42,14 @@ class CappedPipes:
         return others
 
     def texts(self) -> tuple[str, str]:
-        """Return stdout and stderr with what is left in the pipes."""
+        """Return stdout and stderr, the rest of the pipes included."""
         for pipe in self._kept:
             self._drain(pipe)
         stdout, stderr = (kept.decode(errors="replace") for kept in self._kept.values())
         return stdout, stderr
 
     def _drain(self, pipe: int) -> bool:
-        """Read what is there, keep it up to the limit; return False at the end of the pipe."""
+        """Read the output so far, keep it up to the limit; return False at the end of the pipe."""
         kept = self._kept[pipe]
         for _ in range(_BLOCKS_AT_ONCE):
             try:

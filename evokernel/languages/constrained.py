@@ -11,7 +11,7 @@ from evokernel.task import Task
 
 
 class ConstrainedLanguage:
-    """Another language that refuses what breaks a constraint: before a compiler runs, or after it has said its part."""
+    """Another language that also checks constraints: of the text before a build, of the numbers after it."""
 
     def __init__(self, language: Language, constraints: ConstraintsConfig) -> None:
         self._language = language
@@ -21,7 +21,7 @@ class ConstrainedLanguage:
         self.environment = f"{language.environment}; {'; '.join(in_words(constraints))}"
 
     def program_hash(self, source: str) -> str:
-        """Return the hash that the language itself gives; another one where a pattern matches, in a comment even.
+        """Return the language's own hash; another one where a pattern matches, even in a comment.
 
         A verdict on a source that breaks a constraint must not serve one that does not, nor the reverse.
         """
@@ -36,15 +36,15 @@ class ConstrainedLanguage:
     def build(
         self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()
     ) -> Built | BuildFailure:
-        """Compile, and refuse what uses more than is allowed."""
+        """Compile, and refuse a kernel that uses more than is allowed."""
         built = self._language.build(source, task, hidden=hidden)
         if isinstance(built, BuildFailure):
             return built
-        complaint = self._too_much(built.descriptor)
+        complaint = self._excess(built.descriptor)
         return BuildFailure(complaint) if complaint else built
 
     def build_checked(self, source: str, task: Task) -> bytes | BuildFailure | None:
-        """Compile what runs under sanitizers, as the language does."""
+        """Compile for sanitizers, as the language does."""
         return self._language.build_checked(source, task)
 
     def guide(self, task: Task) -> str:
@@ -59,7 +59,7 @@ class ConstrainedLanguage:
                 return f"line {line}: {found.group(0)[:60]!r} is not allowed here (constraint: nothing like {pattern})"
         return None
 
-    def _too_much(self, used: Mapping[str, float]) -> str:
+    def _excess(self, used: Mapping[str, float]) -> str:
         limits = self._constraints
         shared, registers = 1024 * used.get("shared_kib", 0.0), used.get("registers", 0.0)
         if limits.shared_bytes is not None and shared > limits.shared_bytes:
@@ -80,5 +80,5 @@ def in_words(constraints: ConstraintsConfig) -> tuple[str, ...]:
 
 
 def constrained(language: Language, constraints: ConstraintsConfig) -> Language:
-    """Return the language itself where nothing is constrained, else one that refuses what breaks a constraint."""
+    """Return the language itself without constraints, else one that checks them."""
     return ConstrainedLanguage(language, constraints) if in_words(constraints) else language

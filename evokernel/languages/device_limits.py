@@ -1,4 +1,4 @@
-"""What a GPU can hold: the limits a kernel is compiled against, and how many warps of it fit on a multiprocessor."""
+"""Limits of a GPU for the compilation of kernels, and the residency of a kernel on a multiprocessor."""
 
 from dataclasses import dataclass
 
@@ -10,37 +10,44 @@ _RESERVED_SHARED_BYTES = 1024  # taken by the system for each block
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """How many blocks of a kernel a multiprocessor can hold at once, by what each resource allows."""
+    """Blocks of a kernel that a multiprocessor can hold at once, by each resource."""
 
     registers: int
+    """Blocks that the registers allow."""
     shared_memory: int
+    """Blocks that the shared memory allows."""
     warps: int
+    """Blocks that the resident threads allow."""
     slots: int
+    """Blocks that the block slots allow."""
 
     @property
     def blocks(self) -> int:
-        """How many there are room for in all."""
+        """Blocks that all resources together allow."""
         return min(self.registers, self.shared_memory, self.warps, self.slots)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """The limits of one model of GPU; those of an H100 unless told otherwise.
-
-    `capability` is the compute capability times 10. `shared_bytes` is the most one block may use; the other numbers
-    are per multiprocessor.
-    """
+    """The limits of one model of GPU; by default those of an H100."""
 
     capability: int = 90
+    """Compute capability times 10."""
     shared_bytes: int = 232448
+    """The most shared memory that one block may use, in bytes."""
     multiprocessors: int = 132
+    """Number of multiprocessors."""
     multiprocessor_shared_bytes: int = 233472
+    """Shared memory of a multiprocessor, in bytes."""
     multiprocessor_registers: int = 65536
+    """32-bit registers of a multiprocessor."""
     multiprocessor_threads: int = 2048
+    """Resident threads of a multiprocessor."""
     multiprocessor_blocks: int = 32
+    """Resident blocks of a multiprocessor."""
 
     def residency(self, *, num_warps: int, registers: int, shared_bytes: int) -> Residency:
-        """Return how many blocks of a kernel a multiprocessor can hold at once.
+        """Return the blocks of a kernel that a multiprocessor can hold at once.
 
         Args:
             num_warps: warps of one block.

@@ -4,5 +4,5 @@ from evokernel.task import Tensor
 
 
 def range_of(tensor: Tensor) -> str:
-    """Return what a tensor says of its values, as the end of a line on it; nothing where it says nothing."""
+    """Return the range of a tensor's values as the end of a line on it; an empty text without one."""
     return "" if tensor.below is None else f", all values from 0 to {tensor.below} - 1"

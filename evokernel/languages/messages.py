@@ -1,4 +1,4 @@
-"""Messages of compilers, fit to be shown to authors."""
+"""Messages of compilers, fit for authors."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is checked of a source's text in every language: early feedback for authors, not security."""
+"""Checks of a source's text in every language: early feedback for authors, not security."""
 
 from evokernel.source import SIZE_LIMIT_BYTES
 from evokernel.source.expressions import evaluate

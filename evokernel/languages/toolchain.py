@@ -1,4 +1,4 @@
-"""Starting compilers: the seams the sandbox fills, and plain runners for trusted sources."""
+"""Starting compilers: protocols that the sandbox implements, and plain runners for trusted sources."""
 
 import ctypes
 import json
@@ -34,7 +34,7 @@ _LIBC = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may be i
 
 
 class CompilerRunner(Protocol):
-    """Runs one command in a folder that it may read and write, and answers when it and all its children are gone."""
+    """Runs one command in a folder that it may read and write; returns when it and all its children have ended."""
 
     def __call__(self, argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
         """Run `argv` with `workdir` as the current folder. Raises `LanguageError` where it cannot be started."""
@@ -44,7 +44,7 @@ class CompilerRunner(Protocol):
 def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
     """Run a command without a sandbox, in a process group of its own that ends with it.
 
-    Only for trusted sources: tests, and looking at the machine's tools. At the time limit the whole group is killed.
+    Only for trusted sources: tests, and versions of the machine's tools. At the time limit the whole group is killed.
     If this process dies the command gets SIGKILL (its children may finish on their own).
 
     Raises:
@@ -83,16 +83,20 @@ def run_plain(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_by
 
 @dataclass(frozen=True, slots=True)
 class CompileAnswer:
-    """What a warm process answered: a JSON document and bytes, or how it ended instead (`error`, `timed_out`)."""
+    """Answer of a warm process."""
 
     answer: Mapping[str, Any] | None
+    """A JSON document; None where the process gave none."""
     blob: bytes = b""
+    """Bytes beside the document."""
     error: str = ""
+    """The failure of the process, in words; empty after an answer."""
     timed_out: bool = False
+    """The process was killed at its time limit."""
 
 
 class PythonCompiler(Protocol):
-    """Runs a program of `evaluate/inside` in a single-use process that has its modules imported already.
+    """Runs a program of `evaluate/inside` in a single-use process with its modules imported.
 
     The program defines `answer(request, folder)`, which returns a JSON document and bytes; it may write to `folder`.
     """
@@ -139,7 +143,7 @@ def _kill_group(group: int) -> None:
 
 
 def _watch(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[str, str, bool]:
-    """Read both pipes until the process ends, whoever else has them open. Returns stdout, stderr, timed out."""
+    """Read both pipes until the process ends, even if others hold them open; return stdout, stderr, timed out."""
     deadline = time.monotonic() + timeout_s
     end = os.pidfd_open(process.pid)
     try:

@@ -1,4 +1,4 @@
-"""From the settings of a run to models that can be asked."""
+"""Assembly of the models of a run from its settings."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,8 +29,8 @@ def make_models(
 ) -> ModelEnsemble:
     """Return the models of a run, with its budgets.
 
-    `older` are the records that `replies_from` names, opened; `on_close` is called when the models are closed.
-    `tell_of_rests` hears that a model is left alone, for a while or for good; `tell` if left out.
+    `older` are the records that `replies_from` names, opened. `on_close` is called when the models are closed.
+    `notify_of_rests` takes notes on models that are not asked, for a while or for good; `notify` if left out.
 
     Keys are taken from the environment here and kept out of the record, of errors and of logs from now on. Where all
     models are recordings litellm is not imported, and need not be installed.
@@ -41,22 +41,22 @@ def make_models(
     """
     clock = clock or SystemClock()
     redactor = Redactor.of_environment(model.key for model in config.models if model.key)
-    seats = [_seat(model, config, notify=notify, clock=clock) for model in config.models]
+    configured = [_configured_model(model, config, notify=notify, clock=clock) for model in config.models]
     budget, unguard = config.budget, guard_logs(redactor)
 
     def close() -> None:
         unguard()
         on_close()
 
-    rules = EnsembleSettings(
+    settings = EnsembleSettings(
         seed=config.seed,
         limits=SpendingLimits(dollars=budget.dollars, tokens=budget.tokens, calls=budget.calls),
         islands={island.name: island.models for island in config.islands},
     )
     return ModelEnsemble(
-        seats,
+        configured,
         log=log,
-        rules=rules,
+        rules=settings,
         older=older,
         redactor=redactor,
         notify=lambda text: (notify_of_rests or notify)(redactor.text(text)),
@@ -65,11 +65,13 @@ def make_models(
     )
 
 
-def _seat(model: ModelConfig, config: RunConfig, *, notify: Callable[[str], None], clock: Clock) -> ConfiguredModel:
+def _configured_model(
+    model: ModelConfig, config: RunConfig, *, notify: Callable[[str], None], clock: Clock
+) -> ConfiguredModel:
     if model.replay:
         recording = ReplyRecording.load(Path(model.replay))
-        player = RecordedTransport(recording, name=f"model {model.name}", notify=notify)
-        return ConfiguredModel.of(model, player, price=FREE, clock=clock)
+        recorded = RecordedTransport(recording, name=f"model {model.name}", notify=notify)
+        return ConfiguredModel.of(model, recorded, price=FREE, clock=clock)
     transport = LitellmTransport(model)
     price = _price(model)
     if price is None and config.budget.dollars is not None:

@@ -1,4 +1,4 @@
-"""One model of an ensemble: how it is reached, what it may be asked for, and whether it answers at present."""
+"""One model of an ensemble: its transport, its parameters, and its rests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,23 +20,25 @@ _OURS = frozenset(
     | {"timeout", "request_timeout", "num_retries", "max_retries", "fallbacks", "api_key", "api_base", "base_url"}
     | {"mock_response", "caching", "client", "logger_fn"}
 )
-"""Parameters that settings of their own decide, or that would change what a call costs or who hears of it."""
+"""Parameters with settings of their own, or that would change the cost or the receivers of a call."""
 
 
 @dataclass(slots=True, eq=False)
 class ConfiguredModel:
-    """One model with its limits, its price (None: unknown) and its health.
-
-    `out` is why it is never asked again; empty while it may be. `own_price` says that the price was given by hand and
-    counts for more than what the provider reports.
-    """
+    """One model with its limits, its price and its health."""
 
     config: ModelConfig
+    """Its settings."""
     transport: Transport
+    """Carries its attempts."""
     limiter: Limiter
+    """Bounds its calls at once."""
     price: Price | None
+    """Price of its tokens; None where it is not known."""
     own_price: bool = False
-    out: str = ""
+    """The config gives the price, which then counts for more than the provider's report."""
+    lost: str = ""
+    """The reason that it is never asked again; empty while it may be."""
     _rest_until_s: float = field(default=float("-inf"))
     _rests: int = 0
 
@@ -55,15 +57,15 @@ class ConfiguredModel:
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """Its name in the config."""
         return self.config.name
 
     def rest_s(self, now_s: float) -> float:
-        """Return how long the model is left alone."""
+        """Return the rest of its pause, in s."""
         return max(0.0, self._rest_until_s - now_s)
 
     def rest(self, now_s: float, *, at_least_s: float = 0.0) -> float | None:
-        """Leave the model alone, twice as long as the last time, and return for how long; None where it does rest."""
+        """Begin a pause, twice as long as the last one, and return its length in s; None where one is under way."""
         if self.rest_s(now_s) > 0:
             return None
         pause_s = max(at_least_s, min(LONGEST_REST_S, FIRST_REST_S * 2.0**self._rests))
@@ -71,12 +73,12 @@ class ConfiguredModel:
         self._rest_until_s = now_s + pause_s
         return pause_s
 
-    def well(self) -> None:
-        """Take note that the model answered."""
+    def answered(self) -> None:
+        """Note that the model answered."""
         self._rests = 0
 
     def parameters(self, request: ModelRequest) -> dict[str, Any]:
-        """Return what is sent beside the messages. A request cannot ask for more tokens than the model's setting."""
+        """Return the parameters of a call. A request cannot ask for more tokens than the model's setting."""
         longest = self.config.max_tokens
         parameters: dict[str, Any] = {"max_tokens": min(request.max_tokens or longest, longest)}
         temperature = request.temperature if self.config.temperature is None else self.config.temperature
@@ -84,19 +86,16 @@ class ConfiguredModel:
             parameters["temperature"] = temperature
         return {**self.config.parameters, **parameters}
 
-    def worst(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> WorstCase:
-        """Return the most that a call can take."""
-        return _worst(prompt_bound_tokens(messages), parameters["max_tokens"], self.price)
+    def worst_case(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> WorstCase:
+        """Return the most that a call can cost."""
+        prompt, reply = prompt_bound_tokens(messages), parameters["max_tokens"]
+        return WorstCase(prompt + reply, 0.0 if self.price is None else self.price.of(prompt, reply))
 
     def usage(self, answer: TransportReply, messages: Sequence[Message], parameters: Mapping[str, Any]) -> Usage:
-        """Return what a call has taken; what the provider does not say counts with what was reserved for it."""
+        """Return the cost of a call; a number that the provider leaves out counts with its reserve."""
         prompt = prompt_bound_tokens(messages) if answer.prompt_tokens is None else answer.prompt_tokens
         reply = parameters["max_tokens"] if answer.completion_tokens is None else answer.completion_tokens
         cost_usd = 0.0 if self.price is None else self.price.of(prompt, reply)
         if answer.cost_usd and not self.own_price:
             cost_usd = answer.cost_usd
         return Usage(answer.model or self.name, prompt, reply, cost_usd)
-
-
-def _worst(prompt_tokens: int, reply_tokens: int, price: Price | None) -> WorstCase:
-    return WorstCase(prompt_tokens + reply_tokens, 0.0 if price is None else price.of(prompt_tokens, reply_tokens))

@@ -1,4 +1,4 @@
-"""An ensemble of models behind one method: who is asked, what is reused, what is waited for, what is written down."""
+"""An ensemble of models behind one method: choice of a model, reuse of replies, waiting, and the record of calls."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from evokernel.llm.transport import (
     RateLimited,
     TemporaryFailure,
     TransportReply,
-    settled,
+    checked_reply,
 )
 from evokernel.llm.waiting import CallStop, Clock, SystemClock
 from evokernel.protocols import CallLog
@@ -33,43 +33,43 @@ class EarlierReplies(Protocol):
     """The calls of another run, read only."""
 
     def find(self, key: str, sample: int) -> StoredCall | None:
-        """Return a call with a usable reply by what was asked, or None."""
+        """Return a call with a usable reply by its key and sample, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EnsembleSettings:
-    """What an ensemble keeps to.
-
-    `islands` names the models that each island may ask; none, or no entry, for all. `patience_s` is the longest that
-    one request waits for models that do not answer at present, in s.
-    """
+    """Settings of an ensemble."""
 
     seed: int = 0
+    """Seed of the draws of models and of jitter."""
     limits: SpendingLimits = field(default_factory=SpendingLimits)
+    """Limits on the cost of all calls."""
     islands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The models that each island may ask; none, or no entry, for all."""
     patience_s: float = 300.0
+    """The longest that one request waits for models that do not answer at present, in s."""
 
 
-class _TakeOver(Exception):
+class _TryAnother(Exception):
     """This model cannot answer now; another one may. Never leaves this file."""
 
 
-class _Inquiry:
-    """A request on its way: who may still answer it, and which sample of each model it is."""
+class _PendingRequest:
+    """A request on its way: the models that may still answer it, and its sample number at each."""
 
     def __init__(self, request: ModelRequest, rules: EnsembleSettings) -> None:
         self.request = request
         self.rng = stream(rules.seed, request.origin.step, f"model {request.ordinal}")
-        self.seats: list[ConfiguredModel] = []
+        self.models: list[ConfiguredModel] = []
         self.samples: dict[str, int] = {}
         self.refusals: list[str] = []
-        self.too_dear: BudgetSpent | None = None
+        self.over_budget: BudgetSpent | None = None
         self._give_up_s: float | None = None
         self._patience_s = rules.patience_s
 
     def patience_left_s(self, now_s: float) -> float:
-        """Return how much longer to wait; time counts from the first trouble."""
+        """Return the time left to wait, in s; it runs from the first call of this method."""
         if self._give_up_s is None:
             self._give_up_s = now_s + self._patience_s
         return self._give_up_s - now_s
@@ -78,19 +78,19 @@ class _Inquiry:
 class ModelEnsemble:
     """Several models behind budgets, limits and the record of calls. Implements `LanguageModel`.
 
-    A request is drawn a model by weight, the same one however often a run is repeated. What was answered for its step
-    before is given again and costs nothing, nor does what an earlier run was told when it asked the same; such a
-    reply keeps its tokens, so a budget of tokens counts it, and a replay ends where its original did. Every attempt is
-    a call of its own in the log, and all attempts of a request at one model are the same sample.
+    A request draws a model by weight, the same one however often a run is repeated. A reply that was stored for its
+    step is returned again without cost, and so is an earlier run's reply to an equal request. Such a reply keeps its
+    tokens: a budget of tokens counts it, and a replay ends where its original did. Every attempt is a call of its own
+    in the log, and all attempts of a request at one model are the same sample.
 
-    A provider is believed not to charge for an attempt that it answered with an error, or that never reached it. One
-    that ran out of time or broke off, and a reply without usage, count with all that was reserved. Spending can pass a
-    budget only where a provider reports more tokens than it was allowed.
+    An attempt that the provider answered with an error, or that never reached it, counts as free. One that ran out of
+    time or broke off, and a reply without usage, count with all that was reserved. Spending can pass a budget only
+    where a provider reports more tokens than it was allowed.
     """
 
     def __init__(
         self,
-        seats: Sequence[ConfiguredModel],
+        models: Sequence[ConfiguredModel],
         *,
         log: CallLog,
         rules: EnsembleSettings | None = None,
@@ -100,7 +100,7 @@ class ModelEnsemble:
         clock: Clock | None = None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._seats = tuple(seats)
+        self._models = tuple(models)
         self._log = log
         self._rules = rules or EnsembleSettings()
         self._older = tuple(older)
@@ -121,120 +121,124 @@ class ModelEnsemble:
         """
         stored = self._log.of_step(request.origin.step, request.ordinal)
         if stored is not None and stored.result is not None and stored.call.origin == request.origin:
-            return _again(stored.result, stored.result.usage)
-        inquiry = _Inquiry(replace(request, messages=self._redactor.messages(request.messages)), self._rules)
-        inquiry.seats = self._candidates(inquiry)
+            return _reused(stored.result, stored.result.usage)
+        pending = _PendingRequest(replace(request, messages=self._redactor.messages(request.messages)), self._rules)
+        pending.models = self._candidates(pending)
         while True:
-            seat = await self._next(inquiry)
+            model = await self._next(pending)
             try:
-                return await self._ask(seat, inquiry)
-            except _TakeOver:
+                return await self._ask(model, pending)
+            except _TryAnother:
                 continue
 
     def stop_new_calls(self) -> None:
-        """Begin no further attempt: whoever waits for one hears `ModelsUnavailable`; what is under way goes on."""
+        """Begin no further attempt: a waiting request raises `ModelsUnavailable`; an attempt under way goes on."""
         self._stop.stop_new_calls()
-        for seat in self._seats:
-            seat.limiter.send_away(ModelsUnavailable("the search is ending: no call is begun any more"))
+        for model in self._models:
+            model.limiter.end_waiting(ModelsUnavailable("the search is ending: no call is begun any more"))
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self.stop_new_calls()
-        for seat in self._seats:
-            seat.limiter.close()
-            await seat.transport.close()
+        for model in self._models:
+            model.limiter.close()
+            await model.transport.close()
         self._on_close()
 
-    def _candidates(self, inquiry: _Inquiry) -> list[ConfiguredModel]:
-        """Return who may answer, in an order drawn by weight."""
-        request = inquiry.request
+    def _candidates(self, pending: _PendingRequest) -> list[ConfiguredModel]:
+        """Return the models that may answer, in an order drawn by weight."""
+        request = pending.request
         named = self._rules.islands.get(request.origin.island, ())
-        able = [seat for seat in self._seats if request.role in seat.config.roles and (not named or seat.name in named)]
+        able = [
+            model for model in self._models if request.role in model.config.roles and (not named or model.name in named)
+        ]
         if not able:
             where = f" among the models of island {request.origin.island!r}" if named else ""
             raise ModelsUnavailable(f"no model has the role {request.role!r}{where}", final=True)
-        total = sum(seat.config.weight for seat in able)
-        shares = [seat.config.weight / total for seat in able]
-        return [able[index] for index in inquiry.rng.choice(len(able), size=len(able), replace=False, p=shares)]
+        total = sum(model.config.weight for model in able)
+        shares = [model.config.weight / total for model in able]
+        return [able[index] for index in pending.rng.choice(len(able), size=len(able), replace=False, p=shares)]
 
-    async def _next(self, inquiry: _Inquiry) -> ConfiguredModel:
-        """Return the first who can be asked; where all are resting, wait for one."""
+    async def _next(self, pending: _PendingRequest) -> ConfiguredModel:
+        """Return the first model that can be asked; where all rest, wait for one."""
         while True:
             self._stop.check()
-            able = [seat for seat in inquiry.seats if not seat.out]
+            able = [model for model in pending.models if not model.lost]
             if not able:
-                raise inquiry.too_dear or _nobody(inquiry)
+                raise pending.over_budget or _no_model_left(pending)
             now_s = self._clock.now_s()
-            rests = [seat.rest_s(now_s) for seat in able]
+            rests = [model.rest_s(now_s) for model in able]
             shortest_s = min(rests)
             if shortest_s == 0:
                 return able[rests.index(0.0)]
-            if shortest_s > inquiry.patience_left_s(now_s):
-                names = ", ".join(seat.name for seat in able)
+            if shortest_s > pending.patience_left_s(now_s):
+                names = ", ".join(model.name for model in able)
                 raise ModelsUnavailable(
                     f"no model answers at present ({names}); the first one rests {shortest_s:.0f} s"
                 )
-            await self._stop.unless(self._clock.sleep_s(shortest_s))
+            await self._stop.wait_for(self._clock.sleep_s(shortest_s))
 
-    async def _ask(self, seat: ConfiguredModel, inquiry: _Inquiry) -> Reply:
-        """Return a reply of one model after as many attempts as it takes and it is allowed."""
+    async def _ask(self, model: ConfiguredModel, pending: _PendingRequest) -> Reply:
+        """Return a reply of one model, after as many attempts as its settings allow."""
         failed = 0
         while True:
             try:
-                return await self._attempt(seat, inquiry)
+                return await self._attempt(model, pending)
             except BudgetSpent as error:
-                inquiry.too_dear = error  # another model may be cheaper
-                inquiry.seats.remove(seat)
-                raise _TakeOver from None
+                pending.over_budget = error  # another model may be cheaper
+                pending.models.remove(model)
+                raise _TryAnother from None
             except HopelessRequest as error:
-                inquiry.refusals.append(f"{seat.name}: {error}")
-                inquiry.seats.remove(seat)
-                raise _TakeOver from None
+                pending.refusals.append(f"{model.name}: {error}")
+                pending.models.remove(model)
+                raise _TryAnother from None
             except (HopelessModel, TooLong, RateLimited, TemporaryFailure) as error:
-                failed += isinstance(error, TemporaryFailure)
-                self._judge(seat, inquiry, error=error, failed=failed)
-                passing = isinstance(error, TemporaryFailure)
-            if self._silent(seat):
-                raise _TakeOver
-            if passing:
-                await self._back_off(failed, inquiry)
+                temporary = isinstance(error, TemporaryFailure)
+                failed += temporary
+                self._after_failure(model, pending, error=error, failed=failed)
+            if self._unavailable(model):
+                raise _TryAnother
+            if temporary:
+                await self._back_off(failed, pending)
 
-    def _judge(self, seat: ConfiguredModel, inquiry: _Inquiry, *, error: ModelError, failed: int) -> None:
-        """Decide whether a model is to be asked again, now or ever, after an attempt that gave nothing."""
-        left_s = inquiry.patience_left_s(self._clock.now_s())
+    def _after_failure(
+        self, model: ConfiguredModel, pending: _PendingRequest, *, error: ModelError, failed: int
+    ) -> None:
+        """Decide whether a model is asked again, now or ever, after an attempt without a reply."""
+        left_s = pending.patience_left_s(self._clock.now_s())
         if isinstance(error, HopelessModel):
-            self._out(seat, str(error))
-        elif isinstance(error, TooLong) and not self._silent(seat):
-            self._rest(seat, "it asked for a long pause", at_least_s=seat.limiter.pause_s())
+            self._lose(model, str(error))
+        elif isinstance(error, TooLong) and not self._unavailable(model):
+            self._rest(model, "it asked for a long pause", at_least_s=model.limiter.pause_s())
         elif isinstance(error, RateLimited) and left_s <= 0:
-            self._rest(seat, str(error))
-        elif failed > seat.config.retries:
-            self._rest(seat, f"failed {failed} times in a row, last with: {error}")
+            self._rest(model, str(error))
+        elif failed > model.config.retries:
+            self._rest(model, f"failed {failed} times in a row, last with: {error}")
 
-    def _silent(self, seat: ConfiguredModel) -> bool:
-        return bool(seat.out) or seat.rest_s(self._clock.now_s()) > 0
+    def _unavailable(self, model: ConfiguredModel) -> bool:
+        return bool(model.lost) or model.rest_s(self._clock.now_s()) > 0
 
-    async def _attempt(self, seat: ConfiguredModel, inquiry: _Inquiry) -> Reply:
+    async def _attempt(self, model: ConfiguredModel, pending: _PendingRequest) -> Reply:
         self._stop.check()
-        call = self._call(seat, inquiry)
-        if (known := self._known(call, inquiry)) is not None:
+        call = self._call(model, pending)
+        if (known := self._known(call, pending)) is not None:
             return known
-        async with seat.limiter.turn() as ticket:
+        async with model.limiter.turn() as ticket:
             worst = WorstCase(call.reserved_tokens, call.reserved_usd)
             while not self._ledger.fits(worst):
-                await self._stop.unless(self._ledger.next_end())
+                await self._stop.wait_for(self._ledger.next_end())
             self._stop.check()
-            if self._silent(seat):
-                raise _TakeOver  # found out by others while this one waited
-            call = self._call(seat, inquiry)  # others may have begun the same: it is another sample now
-            if (known := self._known(call, inquiry)) is not None:
+            if self._unavailable(model):
+                raise _TryAnother  # another request found out while this one waited
+            call = self._call(model, pending)  # another request may have begun the same sample
+            if (known := self._known(call, pending)) is not None:
                 return known
             number = self._ledger.begin(call)
-            inquiry.samples[seat.name] = call.sample
-            return await self._send(seat, inquiry, number=number, call=call, ticket=ticket)
+            pending.samples[model.name] = call.sample
+            return await self._send(model, pending, number=number, call=call, ticket=ticket)
 
     async def _send(
-        self, seat: ConfiguredModel, inquiry: _Inquiry, *, number: int, call: ModelCall, ticket: Ticket
+        self, model: ConfiguredModel, pending: _PendingRequest, *, number: int, call: ModelCall, ticket: Ticket
     ) -> Reply:
         began_s = self._clock.now_s()
 
@@ -244,45 +248,45 @@ class ModelEnsemble:
             return usage
 
         try:
-            answer = await seat.transport.send(inquiry.request, call.parameters)
+            answer = await model.transport.send(pending.request, call.parameters)
         except BaseException as error:
             billed = error.billed if isinstance(error, TemporaryFailure) else not isinstance(error, ModelError)
             text = "given up" if isinstance(error, asyncio.CancelledError) else self._shown(error)
-            taken = seat.usage(TransportReply(""), call.messages, call.parameters) if billed else Usage(seat.name)
+            taken = model.usage(TransportReply(""), call.messages, call.parameters) if billed else Usage(model.name)
             close(CallStatus.FAILED, text, taken)
             if isinstance(error, RateLimited):
-                jitter = float(inquiry.rng.random())
-                seat.limiter.refused(ticket, retry_after_s=error.retry_after_s, jitter=jitter)
+                jitter = float(pending.rng.random())
+                model.limiter.refused(ticket, retry_after_s=error.retry_after_s, jitter=jitter)
             if isinstance(error, ModelError):
                 error.args = (text,)
             raise
-        answer = settled(answer, self._redactor.text(answer.text))
-        usage = close(answer.status, answer.text, seat.usage(answer, call.messages, call.parameters))
-        seat.well()
-        seat.limiter.succeeded()
+        answer = checked_reply(answer, self._redactor.text(answer.text))
+        usage = close(answer.status, answer.text, model.usage(answer, call.messages, call.parameters))
+        model.answered()
+        model.limiter.succeeded()
         return Reply(answer.text, usage, answer.status)
 
-    def _call(self, seat: ConfiguredModel, inquiry: _Inquiry) -> ModelCall:
-        request = inquiry.request
-        parameters: dict[str, Any] = self._redactor.value(seat.parameters(request))
-        worst = seat.worst(request.messages, parameters)
+    def _call(self, model: ConfiguredModel, pending: _PendingRequest) -> ModelCall:
+        request = pending.request
+        parameters: dict[str, Any] = self._redactor.value(model.parameters(request))
+        worst = model.worst_case(request.messages, parameters)
         call = ModelCall(
             origin=request.origin,
             ordinal=request.ordinal,
             role=request.role,
-            model=seat.name,
+            model=model.name,
             messages=request.messages,
             parameters=parameters,
             sample=0,
             reserved_tokens=worst.tokens,
             reserved_usd=worst.usd,
         )
-        sample = inquiry.samples.get(seat.name)
+        sample = pending.samples.get(model.name)
         return replace(call, sample=self._log.samples(call.key) if sample is None else sample)
 
-    def _known(self, call: ModelCall, inquiry: _Inquiry) -> Reply | None:
-        """Return what an earlier run was told, written down as a call of this run that cost nothing, or None."""
-        if call.model in inquiry.samples:
+    def _known(self, call: ModelCall, pending: _PendingRequest) -> Reply | None:
+        """Return an earlier run's reply, written down as a call of this run without cost, or None."""
+        if call.model in pending.samples:
             return None  # looked for before the first attempt
         found = next((each for log in self._older if (each := log.find(call.key, call.sample)) is not None), None)
         if found is None or found.result is None:
@@ -290,39 +294,39 @@ class ModelEnsemble:
         usage = replace(found.result.usage, cost_usd=0.0, duration_s=0.0)
         tokens = usage.prompt_tokens + usage.completion_tokens
         if not self._ledger.fits(WorstCase(tokens, 0.0)):
-            return None  # asked for anew once others have ended
+            return None  # asked for again once other calls have ended
         number = self._ledger.begin(replace(call, reserved_tokens=tokens, reserved_usd=0.0))
         self._ledger.end(number, ModelCallResult(found.result.status, found.result.text, usage))
-        return _again(found.result, usage)
+        return _reused(found.result, usage)
 
-    async def _back_off(self, failed: int, inquiry: _Inquiry) -> None:
-        pause_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1)) * (0.5 + float(inquiry.rng.random()))
-        await self._stop.unless(self._clock.sleep_s(pause_s))
+    async def _back_off(self, failed: int, pending: _PendingRequest) -> None:
+        pause_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1)) * (0.5 + float(pending.rng.random()))
+        await self._stop.wait_for(self._clock.sleep_s(pause_s))
 
-    def _out(self, seat: ConfiguredModel, reason: str) -> None:
-        if not seat.out:
-            seat.out = reason
-            self._notify(f"model {seat.name} is not asked any more: {reason}")
-            seat.limiter.send_away(TooLong("will never answer"))
+    def _lose(self, model: ConfiguredModel, reason: str) -> None:
+        if not model.lost:
+            model.lost = reason
+            self._notify(f"model {model.name} is not asked any more: {reason}")
+            model.limiter.end_waiting(TooLong("will never answer"))
 
-    def _rest(self, seat: ConfiguredModel, reason: str, *, at_least_s: float = 0.0) -> None:
-        rest_s = seat.rest(self._clock.now_s(), at_least_s=at_least_s)
+    def _rest(self, model: ConfiguredModel, reason: str, *, at_least_s: float = 0.0) -> None:
+        rest_s = model.rest(self._clock.now_s(), at_least_s=at_least_s)
         if rest_s is not None:
-            self._notify(f"model {seat.name} is left alone for {rest_s:.0f} s: {reason}")
-            seat.limiter.send_away(TooLong("rests"))
+            self._notify(f"model {model.name} is left alone for {rest_s:.0f} s: {reason}")
+            model.limiter.end_waiting(TooLong("rests"))
 
     def _shown(self, error: BaseException) -> str:
         text = self._redactor.text(f"{error}" or type(error).__name__)
         return text if len(text) <= LONGEST_ERROR_CHARACTERS else text[:LONGEST_ERROR_CHARACTERS] + " ..."
 
 
-def _again(result: ModelCallResult, usage: Usage) -> Reply:
+def _reused(result: ModelCallResult, usage: Usage) -> Reply:
     return Reply(result.text, usage, result.status, reused=True)
 
 
-def _nobody(inquiry: _Inquiry) -> ModelError:
-    """Return what to say where nobody is left who could answer."""
-    reasons = "; ".join(inquiry.refusals + [f"{seat.name}: {seat.out}" for seat in inquiry.seats])
-    if inquiry.refusals:
+def _no_model_left(pending: _PendingRequest) -> ModelError:
+    """Return the error of a request that no model can answer."""
+    reasons = "; ".join(pending.refusals + [f"{model.name}: {model.lost}" for model in pending.models])
+    if pending.refusals:
         return ModelError(f"no model can answer this request: {reasons}")
     return ModelsUnavailable(f"no model is left: {reasons}", final=True)

@@ -1,4 +1,4 @@
-"""Budgets of models: no call is begun that could cost more than is left, and every call is written down first."""
+"""Budgets of models: no call begins that could cost more than is left, and every call is written down first."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ from evokernel.records.llm import ModelCall, ModelCallResult
 
 @dataclass(frozen=True, slots=True)
 class SpendingLimits:
-    """The most that all calls of a run may come to; None where there is no limit."""
+    """The most that all calls of a run may cost; None where there is no limit."""
 
     dollars: float | None = None
     tokens: int | None = None
@@ -20,7 +20,7 @@ class SpendingLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """The most that one call can take."""
+    """The most that one call can cost."""
 
     tokens: int
     usd: float
@@ -29,9 +29,8 @@ class WorstCase:
 class Ledger:
     """Opens and closes calls in a log, within limits.
 
-    The log counts an open call with what was reserved for it, so that what was under way when an engine was killed
-    stays paid for. What this process has under way is known beside it: where only that is in the way, a call waits
-    for the others instead of ending the run early.
+    The log counts an open call with what was reserved for it, also after a kill. The ledger also knows the open calls
+    of this process: where only they are in the way, a call waits for them instead of ending the run early.
     """
 
     def __init__(self, log: CallLog, limits: SpendingLimits) -> None:
@@ -41,7 +40,7 @@ class Ledger:
         self._waiting: list[asyncio.Future[None]] = []
 
     def fits(self, worst: WorstCase) -> bool:
-        """Say whether a call can be begun now; where not, the end of another may make room.
+        """Say whether a call can begin now; where not, the end of another may make room.
 
         Raises:
             BudgetSpent: it will never fit; the message is a reason to stop.
@@ -72,19 +71,19 @@ class Ledger:
         return True
 
     def next_end(self) -> asyncio.Future[None]:
-        """Return what is done when the next call of this process ends."""
+        """Return a future that is done when the next call of this process ends."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         return future
 
     def begin(self, call: ModelCall) -> int:
-        """Write down a call that is about to be made and return its number."""
+        """Write down a call before it is made and return its number."""
         number = self._log.begin(call)
         self._open[number] = WorstCase(call.reserved_tokens, call.reserved_usd)
         return number
 
     def end(self, number: int, result: ModelCallResult) -> None:
-        """Write down what came of it, and let those who wait look again."""
+        """Write down the end of a call, and wake the calls that wait."""
         try:
             self._log.end(number, result)
         finally:

@@ -1,4 +1,4 @@
-"""How many calls a model gets at once: found out by trying, halved when the provider says it is too many."""
+"""Adaptive concurrency of one model: raised by success, halved when the provider wants fewer calls."""
 
 import asyncio
 import contextlib
@@ -13,27 +13,27 @@ FIRST_LIMIT = 2
 SHORTEST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 TOO_LONG_S = 120.0
-"""A longer pause, asked for by the provider, is not waited for here: another model may take the call."""
+"""The longest pause for a provider that a call waits for, in s: another model may take the call."""
 
 
 class TooLong(ModelError):
-    """A model asked for a pause that is not worth waiting for where another one may answer."""
+    """A model asked for a pause that is too long to wait for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Leave to make one call, given in the episode of that number."""
+    """Permission to make one call, given in the episode of that number."""
 
     episode: int
 
 
 class Limiter:
-    """Adaptive concurrency of one model, fair to those who wait.
+    """Adaptive concurrency of one model, first come first served.
 
     Slow start, additive increase, multiplicative decrease (Jacobson, Congestion Avoidance and Control, 1988): from 2
     calls at once, one more for each success until the provider first objects; then half as many, and one more for each
-    full round of successes. Calls that were under way when the limit was cut tell nothing new when they fail, so a
-    burst of refusals is one episode and cuts once. A pause holds for all callers.
+    full round of successes. Refusals of calls from before a cut count for nothing: a burst of refusals is one episode
+    and cuts once. A pause holds for all callers.
     """
 
     def __init__(self, most: int, clock: Clock) -> None:
@@ -51,24 +51,24 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """How many calls may run at present."""
+        """Calls that may run at present."""
         return int(self._limit)
 
     @property
     def running(self) -> int:
-        """How many calls run at present."""
+        """Calls that run at present."""
         return self._running
 
     def pause_s(self) -> float:
-        """Return how long nobody may begin a call."""
+        """Return the time until the next call may begin, in s."""
         return max(0.0, self._paused_until_s - self._clock.now_s())
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[Ticket]:
-        """Wait for one's turn, first come first served, and hold it for the block.
+        """Wait for a turn, first come first served, and hold it for the block.
 
         Raises:
-            TooLong: the provider asked for a longer pause than is worth waiting for.
+            TooLong: the provider asked for a pause of more than `TOO_LONG_S`.
         """
         await self._acquire()
         try:
@@ -78,14 +78,14 @@ class Limiter:
             self._admit()
 
     def succeeded(self) -> None:
-        """Take note that a call was answered: one more may fit."""
+        """Note that a call was answered: one more may fit."""
         self._in_a_row = 0
-        if 2 * self._running > self._limit:  # a limit that nobody comes near has not been tried
+        if 2 * self._running > self._limit:  # a limit that calls do not come near is untried
             grown = self._limit + (1.0 if self._slow_start else 1.0 / self._limit)
             self._limit = min(float(self._most), grown)
 
     def refused(self, ticket: Ticket, *, retry_after_s: float | None, jitter: float) -> bool:
-        """Take note that the provider wants fewer calls; say whether that begins an episode.
+        """Note that the provider wants fewer calls; say whether that begins an episode.
 
         Without a time from the provider the pause doubles with each episode in a row. `jitter`, 0 to 1, lengthens it by
         up to a quarter, so that processes that share a key do not come back together.
@@ -100,18 +100,18 @@ class Limiter:
         if new or retry_after_s is not None:
             self._paused_until_s = max(self._paused_until_s, self._clock.now_s() + max(own, retry_after_s or 0.0))
         if self.pause_s() > TOO_LONG_S:
-            self.send_away(TooLong(self._too_long()))
+            self.end_waiting(TooLong(self._too_long()))
         return new
 
-    def send_away(self, error: ModelError) -> None:
-        """Let everybody who waits hear an error in place of their turn."""
+    def end_waiting(self, error: ModelError) -> None:
+        """Raise an error in every call that waits for a turn."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
                 turn.set_exception(type(error)(*error.args))
 
     def close(self) -> None:
-        """Stop waiting for the end of a pause."""
+        """Stop the wait for the end of a pause."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -126,31 +126,31 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._running -= 1  # it came in the same moment as the cancellation
+                self._running -= 1  # the turn came together with the cancellation
             elif turn in self._queue:
                 self._queue.remove(turn)
             self._admit()
             raise
 
     def _admit(self) -> None:
-        """Let in who may run now; where a pause forbids it, come back at its end.
+        """Admit the next call; during a pause, at its end.
 
-        One for each turn of the event loop: beginning a call takes a millisecond or two, and a hundred at once would
-        keep everything else waiting.
+        One call for each turn of the event loop: to begin one takes a millisecond or two, and a hundred at once would
+        block everything else.
         """
         pause_s = self.pause_s()
         if pause_s > 0:
             if self._queue and (self._alarm is None or self._alarm.done()):
                 self._alarm = asyncio.get_running_loop().create_task(self._wake())
         elif self._admitting is None and self._queue and self._running < self.limit:
-            self._let_in()
+            self._admit_first()
             self._admitting = asyncio.get_running_loop().call_soon(self._admit_next)
 
     def _admit_next(self) -> None:
         self._admitting = None
         self._admit()
 
-    def _let_in(self) -> None:
+    def _admit_first(self) -> None:
         turn = self._queue.popleft()
         if not turn.done():
             self._running += 1

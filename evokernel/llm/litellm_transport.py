@@ -1,4 +1,4 @@
-"""Attempts through litellm: the only place that imports it, and its many ways to fail made into four."""
+"""Attempts through litellm: the only module that imports it, and maps its failures to four errors."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _REPLY_PRICES = ("output_cost_per_token", "output_cost_per_reasoning_token")
 
 
 def load_litellm() -> Any:
-    """Import litellm, quiet and without habits of its own, and return it. Takes 2 to 3 s the first time.
+    """Import litellm without its output, retries and callbacks, and return it. Takes 2 to 3 s the first time.
 
     Raises:
         ConfigError: it is not installed.
@@ -55,7 +55,7 @@ def load_litellm() -> Any:
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # it prints what we report ourselves
     logging.getLogger("httpx").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
-    # it makes a coroutine in a thread, and forgets it where the call is given up meanwhile
+    # it makes a coroutine in a thread, and drops it where the call is cancelled meanwhile
     warnings.filterwarnings("ignore", message=".*completion' was never awaited", category=RuntimeWarning)
     _send_once()
     return litellm
@@ -64,17 +64,17 @@ def load_litellm() -> Any:
 def _send_once() -> None:
     """Keep litellm from sending a request again after its connection broke, which would be paid for twice.
 
-    Its client does so for every provider but openai, and knows no setting against it; what is replaced is the method
-    that serves nothing else.
+    Its client does so for every provider but openai, without a setting against it. The method that is replaced serves
+    nothing else.
     """
     from litellm.llms.custom_httpx import http_handler
 
     handler: Any = http_handler.AsyncHTTPHandler
 
-    async def give_up(*_: Any, **__: Any) -> NoReturn:
+    async def no_retry(*_: Any, **__: Any) -> NoReturn:
         raise sys.exc_info()[1] or ConnectionError("the connection broke")
 
-    handler.single_connection_post_request = give_up
+    handler.single_connection_post_request = no_retry
 
 
 def listed_price(model: str) -> Price | None:
@@ -88,8 +88,8 @@ def listed_price(model: str) -> Price | None:
         listed: Mapping[str, Any] = litellm.get_model_info(model)
     except Exception:  # noqa: BLE001 -- the edge to litellm, which raises a plain Exception for an unknown model
         return None
-    prompt = _dearest(listed, (_PROMPT_PRICE,))
-    reply = _dearest(listed, _REPLY_PRICES)
+    prompt = _highest(listed, (_PROMPT_PRICE,))
+    reply = _highest(listed, _REPLY_PRICES)
     return None if prompt is None or reply is None else Price(prompt, reply)
 
 
@@ -105,32 +105,33 @@ class LitellmTransport:
         self._config = config
         self._provider = _provider(self._litellm, config)
         self._key = _key(self._litellm, config)
-        self._cool = False
+        self._without_temperature = False
         self._closed = False
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         """Make one attempt within the model's time-out. Raises as `Transport` says.
 
-        A model that has no temperature to set is asked without one. litellm's own way to leave out what a model does
-        not know is not used: it sends a request again that was refused with 422.
+        A model without a temperature is asked without one. litellm's own way to drop unknown parameters is not used: it
+        sends a request again that was refused with 422.
         """
         failure: ModelError
-        warm = "temperature" in parameters and not self._cool
+        with_temperature = "temperature" in parameters and not self._without_temperature
         try:
             async with asyncio.timeout(self._config.timeout_s):
                 try:
                     return _answer(await self._ask(request, parameters))
                 except self._litellm.UnsupportedParamsError:
-                    if not warm:
+                    if not with_temperature:
                         raise
-                    self._cool = True  # nothing was sent yet: litellm knows the model
+                    self._without_temperature = True  # nothing was sent yet: litellm knows the model
                     return _answer(await self._ask(request, parameters))
-        except Exception as error:  # noqa: BLE001 -- the edge to litellm: it lets through whatever its parts raise
+        except Exception as error:  # noqa: BLE001 -- the edge to litellm: it passes on any error of its parts
             failure = _failure(error, self._config.timeout_s)
-        raise failure  # out of the handler, so that no traceback carries what litellm's error holds
+        raise failure  # outside the handler, so that no traceback holds litellm's error
 
     async def _ask(self, request: ModelRequest, parameters: Mapping[str, Any]) -> Any:
-        sent = {name: value for name, value in parameters.items() if not (self._cool and name == "temperature")}
+        left_out = "temperature" if self._without_temperature else None
+        sent = {name: value for name, value in parameters.items() if name != left_out}
         return await self._litellm.acompletion(
             model=self._config.model,
             messages=[{"role": message.role, "content": message.text} for message in request.messages],
@@ -143,13 +144,13 @@ class LitellmTransport:
         )
 
     async def close(self) -> None:
-        """Let go of the connections of every model: litellm keeps them in one place."""
+        """Close the connections of every model: litellm keeps them in one place."""
         if not self._closed:
             self._closed = True
             await self._litellm.close_litellm_async_clients()
 
 
-def _dearest(listed: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+def _highest(listed: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     prices = [
         float(price)
         for name, price in listed.items()
@@ -186,7 +187,7 @@ def _key(litellm: Any, config: ModelConfig) -> str | None:
 
 
 def _answer(response: Any) -> TransportReply:
-    """Return what a response says; whatever has not the shape of a reply is a failure that was paid for."""
+    """Return the reply in a response; any other response is a failure that was paid for."""
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise TemporaryFailure("the reply has no choices", billed=True)
@@ -211,7 +212,7 @@ def _refusal(message: Any) -> str:
 
 
 def _failure(error: Exception, timeout_s: float) -> ModelError:
-    """Return one of our own errors for one of litellm's."""
+    """Return our own error for one of litellm's."""
     if isinstance(error, ModelError):
         return error
     text, headers = _said(error), getattr(error, "litellm_response_headers", None)
@@ -236,7 +237,7 @@ def _whole(error: Exception) -> str:
 
 
 def _never_sent(error: Exception) -> bool:
-    """Whether no connection came about, so that nothing can have been charged."""
+    """Say whether no connection was made, so that nothing can have been charged."""
     return any(
         isinstance(each, ConnectionRefusedError | socket.gaierror) or type(each).__name__ == "ConnectTimeout"
         for each in _chain(error)

@@ -1,4 +1,4 @@
-"""Recordings: replies of a run kept as a file, which answers in place of a model, without key or network."""
+"""Recordings: replies of a run in a file that answers in place of a model, without key or network."""
 
 import hashlib
 import json
@@ -21,33 +21,43 @@ Place = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """One reply. `prompt` is a hash of the messages it answered; tokens are those it took when it was recorded.
-
-    `operator`, `island`, `parents` and `insights` (by title) are what its step was about.
-    """
+    """One reply, with the origin of its step."""
 
     step: int
+    """Number of the step."""
     role: str
+    """The role that was asked."""
     sample: int
+    """Number of the call in its step."""
     prompt: str
+    """16 hex digits over the messages that it answered."""
     model: str
+    """Name of the model that answered."""
     text: str
+    """The reply."""
     status: CallStatus = CallStatus.OK
+    """State of its call."""
     prompt_tokens: int = 0
+    """Tokens of the prompt when it was recorded."""
     completion_tokens: int = 0
+    """Tokens of the reply when it was recorded."""
     operator: str = ""
+    """Name of the operator."""
     island: str = ""
+    """The population that the step was for."""
     parents: tuple[str, ...] = ()
+    """Ids of the candidates that were selected."""
     insights: tuple[str, ...] = ()
+    """Titles of the insights that were used."""
 
     @property
     def place(self) -> Place:
-        """Where in a run it belongs."""
+        """Its place in a run."""
         return (self.step, self.role, self.sample)
 
 
 def prompt_hash(messages: Iterable[Message]) -> str:
-    """Return 16 hex digits over what was said; model and parameters are left out, for a recording replaces them."""
+    """Return 16 hex digits over the messages; a recording replaces model and parameters."""
     text = json.dumps([[message.role, message.text] for message in messages])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -66,7 +76,7 @@ class ReplyRecording:
         return {reply.step: reply for reply in reversed(self._replies.values()) if reply.operator}
 
     def at(self, place: Place) -> RecordedReply | None:
-        """Return the reply that belongs there, or None."""
+        """Return the reply at a place, or None."""
         return self._replies.get(place)
 
     @classmethod
@@ -74,7 +84,7 @@ class ReplyRecording:
         """Read a recording.
 
         Raises:
-            ConfigError: the file cannot be read or is no recording; the message names the line.
+            ConfigError: the file cannot be read or is not a recording; the message names the line.
         """
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
@@ -82,7 +92,7 @@ class ReplyRecording:
             raise ConfigError(f"cannot read the recording {path}: {error}") from None
         head = _object(path, 1, lines[0] if lines else "")
         if head.get("format") != FORMAT:
-            raise ConfigError(f"{path} is no recording: its first line should name the format {FORMAT}")
+            raise ConfigError(f"{path} is not a recording: its first line should name the format {FORMAT}")
         if head.get("version") != VERSION:
             raise ConfigError(f"{path}: recordings of version {head.get('version')!r} cannot be read, only {VERSION}")
         return cls(_reply(path, number, line) for number, line in enumerate(lines[1:], start=2) if line.strip())
@@ -91,7 +101,7 @@ class ReplyRecording:
 def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[int, str] | None = None) -> int:
     """Write every call that was answered, one JSON line each, and return how many. Of several in one place the newest.
 
-    `titles` are those of the insights of the run by seq, which another run will not have the same.
+    `titles` are those of the run's insights by seq; another run has other seqs.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -114,8 +124,8 @@ def write_recording(path: Path, calls: Iterable[StoredCall], *, titles: Mapping[
 class RecordedTransport:
     """Answers from a recording. Implements `Transport`.
 
-    A reply costs no money now and keeps its tokens. It is given even where the prompt is another than when it was
-    recorded, for prompts change with every release; how many did, and at which steps, is told on closing.
+    A reply costs no money now and keeps its tokens. It also answers a prompt that differs from the recorded one, since
+    prompts change with every release; `close` reports the number and the steps of such prompts.
     """
 
     def __init__(self, recording: ReplyRecording, *, name: str, notify: Callable[[str], None]) -> None:
@@ -123,12 +133,12 @@ class RecordedTransport:
         self._name = name
         self._notify = notify
         self._asked: set[Place] = set()
-        self._drifted: set[Place] = set()
+        self._differing: set[Place] = set()
 
     @property
     def drifted(self) -> tuple[int, ...]:
         """Steps whose prompts differ from the recorded ones, ascending."""
-        return tuple(sorted({step for step, _, _ in self._drifted}))
+        return tuple(sorted({step for step, _, _ in self._differing}))
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         """Return the recorded reply.
@@ -142,18 +152,18 @@ class RecordedTransport:
             raise HopelessRequest(f"the recording has no reply for step {place[0]}, role {place[1]}, call {place[2]}")
         self._asked.add(place)
         if reply.prompt != prompt_hash(request.messages):
-            self._drifted.add(place)
+            self._differing.add(place)
         return TransportReply(reply.text, reply.status, reply.prompt_tokens, reply.completion_tokens, 0.0, reply.model)
 
     async def close(self) -> None:
-        """Tell how many prompts differed."""
-        if self._drifted:
+        """Report the prompts that differed."""
+        if self._differing:
             steps = ", ".join(map(str, self.drifted))
             self._notify(
-                f"{self._name}: {len(self._drifted)} of {len(self._asked)} prompts differ from the recorded ones, "
+                f"{self._name}: {len(self._differing)} of {len(self._asked)} prompts differ from the recorded ones, "
                 f"at steps {steps}"
             )
-            self._drifted.clear()
+            self._differing.clear()
 
 
 def _recorded(call: ModelCall, result: ModelCallResult, titles: Mapping[int, str]) -> RecordedReply:

@@ -1,4 +1,4 @@
-"""Keys of providers stay where they are: they are taken out of every text before it is kept or shown."""
+"""Redaction of providers' keys from every text before it is kept or shown."""
 
 import logging
 import os
@@ -9,7 +9,7 @@ from evokernel.records.llm import Message
 
 MARK = "[key]"
 SHORTEST_KEY = 8
-"""Shorter values are no keys, and replacing them would spoil ordinary words."""
+"""Shorter values are not keys: to replace them would spoil ordinary words."""
 _ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET_ACCESS_KEY")
 _LOGGERS = (
     "LiteLLM",
@@ -35,7 +35,7 @@ class Redactor:
 
     @classmethod
     def of_environment(cls, names: Iterable[str] = (), *, environment: Mapping[str, str] | None = None) -> "Redactor":
-        """Return one that knows the values of the named variables and of all that are called like keys."""
+        """Return one for the values of the named variables, and of all variables with a name like a key's."""
         variables = os.environ if environment is None else environment
         called = {name for name in variables if name.upper().endswith(_ENDINGS)}
         return cls(variables[name] for name in called | {name for name in names if name in variables})
@@ -79,7 +79,7 @@ class RedactingFilter(logging.Filter):
 
 
 def guard_logs(redactor: Redactor) -> Callable[[], None]:
-    """Keep secrets out of what the root handlers and the libraries that talk to providers log; return the undoing."""
+    """Keep secrets out of the logs of root handlers and of libraries for providers; return the function to undo it."""
     guard = RedactingFilter(redactor)
     guarded: list[logging.Filterer] = [*logging.getLogger().handlers, *map(logging.getLogger, _LOGGERS)]
     for each in guarded:

@@ -1,4 +1,4 @@
-"""What carries one attempt to a model: the seam, what comes back, the ways to fail, and the most it can cost."""
+"""The transport of one attempt to a model: its protocol, its reply, its errors, and the most it can cost."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ from evokernel.errors import ModelError
 from evokernel.records.llm import CallStatus, Message, ModelRequest
 
 LONGEST_REPLY_BYTES = 2_000_000
-"""What is kept of a reply; a longer one counts as truncated."""
+"""The most that is kept of a reply, in bytes; a longer one counts as truncated."""
 _TOKENS_PER_MESSAGE = 16
 _TOKENS_PER_PROMPT = 64
 
 
 class RateLimited(ModelError):
-    """The model wants fewer calls; `retry_after_s` is how long it asked everybody to wait, where it said so."""
+    """The model wants fewer calls; `retry_after_s` is the wait that it asks for in s, or None."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class RateLimited(ModelError):
 
 
 class TemporaryFailure(ModelError):
-    """An attempt failed for a reason that may pass; `billed` says that the provider may ask money for it."""
+    """An attempt failed for a reason that may pass; `billed`: the provider may charge for it."""
 
     def __init__(self, message: str, billed: bool = False) -> None:
         super().__init__(message)
@@ -46,41 +46,46 @@ class HopelessRequest(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class TransportReply:
-    """What came back from one attempt. Tokens and cost are None where the provider did not say.
-
-    `model` is who answered, where that is not the model that was asked: a recording has it.
-    """
+    """Reply to one attempt."""
 
     text: str
+    """The text."""
     status: CallStatus = CallStatus.OK
+    """State of the call."""
     prompt_tokens: int | None = None
+    """Tokens of the prompt; None where the provider does not say."""
     completion_tokens: int | None = None
+    """Tokens of the reply; None where the provider does not say."""
     cost_usd: float | None = None
+    """Price in dollars; None where the provider does not say."""
     model: str = ""
+    """Name of the model of a recorded reply; empty where the asked model answered."""
 
 
 class Transport(Protocol):
     """Makes one attempt at one model."""
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
-        """Return what the model said.
+        """Return the reply of the model.
 
         Raises:
-            RateLimited, Passing, HopelessModel, HopelessRequest: it said nothing that can be used.
+            RateLimited, TemporaryFailure, HopelessModel, HopelessRequest: there is no usable reply.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one token of the prompt and one of the reply cost at most, in dollars."""
+    """The highest price of one token, in dollars."""
 
     prompt_usd: float
+    """Of the prompt."""
     completion_usd: float
+    """Of the reply."""
 
     def of(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Return the price of a call, in dollars."""
@@ -91,17 +96,17 @@ FREE = Price(0.0, 0.0)
 
 
 def prompt_bound_tokens(messages: Sequence[Message]) -> int:
-    """Return more tokens than the messages can have.
+    """Return an upper bound on the tokens of the messages.
 
-    No tokeniser in use makes more than one token of a byte, and what a template adds to a message is a few; the bound
-    is three to four times what code and English take. It decides only what is reserved, not what is paid.
+    No tokeniser in use makes more than one token of a byte, and a template adds a few to a message. The bound is three
+    to four times the tokens of code and English. It decides only what is reserved, not what is paid.
     """
     said = sum(len(message.text.encode("utf-8", "replace")) + _TOKENS_PER_MESSAGE for message in messages)
     return said + _TOKENS_PER_PROMPT
 
 
-def settled(answer: TransportReply, text: str) -> TransportReply:
-    """Return the answer with a text in place of its own, cut to what is kept, and the status that the text asks for."""
+def checked_reply(answer: TransportReply, text: str) -> TransportReply:
+    """Return a reply with another text, cut to the longest that is kept, with checked numbers and status."""
     kept = text.encode("utf-8", "replace")
     status = answer.status
     if len(kept) > LONGEST_REPLY_BYTES:
@@ -120,7 +125,7 @@ def settled(answer: TransportReply, text: str) -> TransportReply:
 
 
 def _count(tokens: Any) -> int | None:
-    """Return a number of tokens, or None for what cannot be one: providers send anything."""
+    """Return a number of tokens, or None for any other value: providers send anything."""
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Waiting that a search may cut short: the clock as a seam, and the word that nothing more is to begin."""
+"""Waiting that the end of a search cuts short, by a clock that tests replace."""
 
 import asyncio
 import time
@@ -35,25 +35,25 @@ class SystemClock:
 
 
 class CallStop:
-    """Ends all waiting once nothing more is to begin."""
+    """Ends all waiting once no further call may begin."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def stop_new_calls(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waiting."""
         self._event.set()
 
     def check(self) -> None:
-        """Raise `ModelsUnavailable` where nothing more is to begin."""
+        """Raise `ModelsUnavailable` where no further call may begin."""
         if self._event.is_set():
             raise ModelsUnavailable("the search is ending: no call is begun any more")
 
-    async def unless(self, waiting: Awaitable[_T]) -> _T:
-        """Wait for something and return what it gives.
+    async def wait_for(self, waiting: Awaitable[_T]) -> _T:
+        """Wait for a result and return it.
 
         Raises:
-            ModelsUnavailable: nothing more is to begin; what was waited for is given up.
+            ModelsUnavailable: no further call may begin; the wait is cancelled.
         """
         task = asyncio.ensure_future(waiting)
         stopped = asyncio.ensure_future(self._event.wait())

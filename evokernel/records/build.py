@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a compiler made of a source.
-
-    `artifact` is loadable code; `hash` is taken over what was compiled, for finding compiled duplicates;
-    `descriptor` is behaviour read from it; `metrics` are numbers with their unit in the name.
-    """
+    """Result of a successful compilation."""
 
     artifact: bytes
+    """Loadable code."""
     hash: str
+    """Hash over what was compiled; equal for compiled duplicates."""
     descriptor: Mapping[str, float]
+    """Behaviour read from the code, by name."""
     metrics: Mapping[str, float]
+    """Numbers by name, with their unit in the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildFailure:
-    """Why a source did not compile; `message` is fit to act on, at most about 40 lines.
-
-    `timed_out` after a limit; `raised` where it is the source's own host code that ended with an exception.
-    """
+    """Result of a failed compilation."""
 
     message: str
+    """Feedback that an author can act on, at most about 40 lines."""
     timed_out: bool = False
+    """The compiler was stopped at its time limit."""
     raised: bool = False
+    """The source's own host code ended with an exception."""

@@ -1,4 +1,4 @@
-"""Candidates and proposals: what is tried, and where it came from."""
+"""Candidates, and proposals with their lineage and cost."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -28,8 +28,11 @@ class Candidate:
     """One source in a language; immutable, knows nothing of its score."""
 
     source: str
+    """The text, normalised."""
     language: str
+    """Name of its language."""
     id: str = field(init=False)
+    """16 hex digits over language and source."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", normalise(self.source))
@@ -39,31 +42,43 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What making a proposal cost. Rules leave the model empty and cost only seconds."""
+    """Cost of a proposal or of a call. Rules leave the model empty and cost only seconds."""
 
     model: str = ""
+    """Name of the model that answered; empty for a rule."""
     prompt_tokens: int = 0
+    """Tokens of the prompt, >= 0."""
     completion_tokens: int = 0
+    """Tokens of the reply, >= 0."""
     cost_usd: float = 0.0
+    """Price in dollars, >= 0."""
     duration_s: float = 0.0
+    """Wall-clock time in s, >= 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A candidate with its lineage: parents, operator, island, step, the reason given, and what it cost.
-
-    `asked_seq` is the seq of the last fact known when it was asked for; `predicted_speedup` is the gain over the
-    first parent that the operator expected, where it said so; `insights` are the seqs of what it was made with.
-    """
+    """A candidate with its lineage and its cost."""
 
     candidate: Candidate
+    """The source."""
     step: int
+    """Number of its step."""
     island: str
+    """The population that it is for; `*` for all."""
     operator: str
+    """Name of the operator that made it."""
     asked_seq: int
+    """Seq of the last fact known when it was asked for."""
     parents: tuple[str, ...] = ()
+    """Ids of its parents; gains are counted over the first."""
     inspirations: tuple[str, ...] = ()
+    """Ids of kernels that were shown as ideas."""
     rationale: str = ""
+    """The operator's reason."""
     predicted_speedup: float | None = None
+    """Speed-up over the first parent that the operator expects; None where it does not say."""
     usage: Usage = Usage()
+    """Its cost."""
     insights: tuple[int, ...] = ()
+    """Seqs of the insights that went into it."""

@@ -1,4 +1,4 @@
-"""Verdicts. An evaluation is a value: a failing candidate gets a status, a stage and feedback, never an exception."""
+"""Evaluations: verdicts as values. A failing candidate gets a status, a stage and feedback, never an exception."""
 
 import hashlib
 import math
@@ -12,89 +12,128 @@ Z95 = 1.96
 
 
 class Mode(StrEnum):
-    """How a candidate was run; shown wherever a score is."""
+    """Way in which a candidate runs; shown wherever a score is."""
 
     WORKER = "worker"
+    """A sandboxed worker runs its host code."""
     ARTIFACT = "artifact"
+    """Its launches are recorded, and the trusted runner repeats them."""
 
 
 class Fidelity(StrEnum):
-    """How much time a measurement may take; a larger one is a different evaluation."""
+    """Cost of a measurement; one at a larger fidelity is a different evaluation."""
 
     QUICK = "quick"
+    """Short, for every right candidate."""
     PRECISE = "precise"
+    """Longer, for a candidate that may be the best."""
     FINAL = "final"
+    """In fresh processes, after the held-out workloads; for winners."""
 
 
 class Stage(StrEnum):
-    """The steps of the cascade, cheapest first; an evaluation names the last one it reached."""
+    """Stages of the cascade, cheapest first; an evaluation names the last one reached."""
 
     STATIC = "static"
+    """The text is checked."""
     COMPILE = "compile"
+    """The source is built."""
     SMOKE = "smoke"
+    """Its outputs are compared on one hidden workload."""
     CORRECTNESS = "correctness"
+    """Its outputs are compared on every workload and distribution."""
     SANITIZER = "sanitizer"
+    """It runs under sanitizers."""
     QUICK = "quick timing"
+    """It is timed at fidelity `quick`."""
     PRECISE = "precise timing"
+    """It is timed at fidelity `precise`."""
     FINAL = "final timing"
+    """It is timed at fidelity `final`."""
 
 
 class Status(StrEnum):
-    """What became of a candidate. Only `OK` carries timings that count."""
+    """Verdict on a candidate. Only `OK` carries timings that count."""
 
     OK = "ok"
+    """Right and measured."""
     STATIC_REJECT = "static_reject"
+    """Its text is refused."""
     COMPILE_ERROR = "compile_error"
+    """It does not compile."""
     COMPILE_TIMEOUT = "compile_timeout"
+    """Its build ran into the time limit."""
     LOAD_ERROR = "load_error"
+    """The compiled kernel cannot be loaded."""
     WORKER_DIED = "worker_died"
+    """Its process ended."""
     HOST_EXCEPTION = "host_exception"
+    """Its host code raised an exception."""
     DEVICE_FAULT = "device_fault"
+    """A kernel failed on the GPU."""
     TIMEOUT = "timeout"
+    """It ran into the time limit."""
     OUT_OF_MEMORY = "out_of_memory"
+    """Memory could not be allocated."""
     UNWRITTEN_OUTPUT = "unwritten_output"
+    """Elements of an output were never written."""
     NONFINITE = "nonfinite"
+    """An output is NaN or infinite where it must not be, or the reverse."""
     NUMERICAL = "numerical"
+    """An output is wrong."""
     NONDETERMINISTIC = "nondeterministic"
+    """Equal inputs gave different outputs."""
     OUT_OF_BOUNDS = "out_of_bounds"
+    """It wrote outside its buffers."""
     SANITIZER = "sanitizer"
+    """A sanitizer found a fault."""
     CHEAT_SUSPECT = "cheat_suspect"
+    """It behaved under the clock as no honest kernel does."""
     IMPOSSIBLE_SPEED = "impossible_speed"
+    """It is faster than the device allows."""
     HOLDOUT_FAILED = "holdout_failed"
+    """It failed on a workload that the search does not see."""
     HARNESS_ERROR = "harness_error"
+    """Our own machinery failed: no verdict."""
 
 
 class Verdict(StrEnum):
-    """How a candidate's time compares with its baseline's; within 0.5 % is the same."""
+    """Comparison of a candidate's time with its baseline's."""
 
     FASTER = "faster"
+    """The candidate takes less time."""
     SLOWER = "slower"
+    """The candidate takes more time."""
     SAME = "same"
+    """Within 0.5 %."""
     AMBIGUOUS = "ambiguous"
+    """The 95 % interval crosses a border of 0.5 %."""
 
 
 class Limit(StrEnum):
-    """What keeps a piece of work from taking less time on a device, whoever writes the kernel."""
+    """The resource that bounds the least time of a piece of work on a device."""
 
     MEMORY = "memory"
+    """Memory bandwidth."""
     ARITHMETIC = "arithmetic"
+    """Peak arithmetic rate."""
     LAUNCH = "launch"
+    """Cost of one launch: memory and arithmetic would take less."""
 
     @property
     def bound(self) -> str:
-        """How work with this limit is called."""
+        """The name of work with this limit."""
         return {Limit.MEMORY: "memory-bound", Limit.ARITHMETIC: "compute-bound", Limit.LAUNCH: "latency-bound"}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The least time a device could need for a piece of work, in us, and which of its limits decides.
-
-    With `Limit.LAUNCH` memory and arithmetic would take `us`, which is less than a launch costs.
-    """
+    """The least time that a device could need for a piece of work."""
 
     us: float
+    """That time in us; with `Limit.LAUNCH` the time of memory and arithmetic, which is less than a launch costs."""
     limit: Limit
+    """The limit that decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +141,11 @@ class Speedup:
     """Baseline time / candidate time with its 95 % confidence interval."""
 
     value: float
+    """The estimate, > 0."""
     low: float
+    """Low end of the interval."""
     high: float
+    """High end of the interval."""
 
     @classmethod
     def from_log(cls, mean: float, error: float) -> "Speedup":
@@ -113,24 +155,30 @@ class Speedup:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Paired timing on one workload against one baseline.
-
-    `log_speedup` is the 20 %-trimmed mean of the paired log ratios baseline / candidate, `log_error` its standard
-    error, `pairs` their number. `floor_us` is the least time the device could need and `limit` what decides it, where
-    they are known; evaluations of older releases have no `limit`.
-    """
+    """Paired timing on one workload against one baseline."""
 
     workload: str
+    """Name of the workload."""
     baseline: str
+    """Name of the baseline."""
     weight: float
+    """Weight of the workload in the mean, > 0."""
     candidate_us: float
+    """Time of one call of the candidate, in us."""
     baseline_us: float
+    """Time of one call of the baseline, in us."""
     log_speedup: float
+    """20 %-trimmed mean of the paired natural logarithms of baseline / candidate."""
     log_error: float
+    """Standard error of `log_speedup`."""
     pairs: int
+    """Number of pairs."""
     verdict: Verdict
+    """Comparison of the two times."""
     floor_us: float | None = None
+    """The least time that the device could need, in us; None where it is not known."""
     limit: Limit | None = None
+    """The limit that decides the floor; None where it is not known, as in evaluations of older releases."""
 
     def __post_init__(self) -> None:
         if not (self.candidate_us > 0 and self.baseline_us > 0 and math.isfinite(self.log_speedup)):
@@ -148,7 +196,7 @@ class Timing:
 
     @property
     def to_gain(self) -> float:
-        """What the weighted logarithm of the speed-up can still gain here: up to the floor, else to the baseline."""
+        """The gain left for the weighted logarithm of the speed-up: up to the floor, else to the baseline."""
         return self.weight * math.log(self.candidate_us / (self.floor_us or self.baseline_us))
 
 
@@ -157,12 +205,19 @@ class EvaluationKey:
     """Everything that must be equal for a stored evaluation to be used again."""
 
     program_hash: str
+    """Hash of the source without comments and layout."""
     task_hash: str
+    """Hash of the task's text and the evaluation settings."""
     device: str
+    """Name of the device."""
     environment: str
+    """Compiler, version and flags."""
     evaluator_version: str
+    """Version of the evaluator's rules."""
     mode: Mode
+    """Way in which the candidate runs."""
     budget: Fidelity
+    """Fidelity of the measurement."""
 
     @property
     def digest(self) -> str:
@@ -185,28 +240,34 @@ class EvaluationKey:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One verdict on a program.
-
-    `timings` are against the anchor baseline of each search workload (for budget `final` in fresh processes, after the
-    held-out workloads were judged right; how fast those ran is in `metrics` as `holdout_speedup`);
-    `panel` holds the speed-up against each baseline, for a final measurement. `metrics` are numbers with their unit in
-    the name; `descriptor` is behaviour measured from what was compiled and run. `stopped_early` marks a candidate
-    that was clearly slower than the incumbent before the budget was used.
-    """
+    """One verdict on a program."""
 
     key: EvaluationKey
+    """Everything that must be equal for it to be used again."""
     candidate_id: str
+    """Id of the candidate that was judged."""
     status: Status
+    """The verdict."""
     stage: Stage
+    """The last stage reached."""
     timings: tuple[Timing, ...] = ()
+    """Against the anchor baseline of each search workload; empty unless the status is `OK`."""
     panel: Mapping[str, Speedup] = field(default_factory=dict)
+    """Speed-up against each baseline, by name, for a final measurement."""
     descriptor: Mapping[str, float] = field(default_factory=dict)
+    """Behaviour measured from what was compiled and run, by name."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Numbers by name, with their unit in the name."""
     feedback: str = ""
+    """Text for the author."""
     artifact_hash: str = ""
+    """Hash over what was compiled; empty where there is none."""
     stopped_early: bool = False
+    """Clearly slower than the incumbent before the budget was used."""
     duration_s: float = 0.0
+    """Time from request to verdict, in s."""
     sandbox: str = ""
+    """Confinement of the candidate, one line."""
 
     def __post_init__(self) -> None:
         if (self.status is Status.OK) != bool(self.timings):
@@ -219,7 +280,7 @@ class Evaluation:
 
     @property
     def remarks(self) -> str:
-        """What the feedback says beside the timings: how it was run, what a profile shows."""
+        """The lines of the feedback beside the timings: the way it was run, findings of a profile."""
         known = ("all:", *(f"{timing.workload}:" for timing in self.timings))
         return "\n".join(line for line in self.feedback.split("\n") if line.strip() and not line.startswith(known))
 
@@ -251,7 +312,7 @@ def floor_share(timings: tuple[Timing, ...]) -> float | None:
 
 
 def bounds(timings: tuple[Timing, ...]) -> str:
-    """Return how the workloads are called by their limits, such as `memory-bound`; nothing where none is known."""
+    """Return the names of the workloads' limits, such as `memory-bound`; nothing where none is known."""
     return ", ".join(dict.fromkeys(timing.limit.bound for timing in timings if timing.limit))
 
 
@@ -262,37 +323,42 @@ def harness_failure(key: EvaluationKey, candidate_id: str, reason: str) -> Evalu
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """One candidate to judge. Timing may stop early below half of the `incumbent` speed-up of a workload, by name.
-
-    `processes` is how many fresh processes measure it for the budget `final`; 0 for as many as the settings say.
-    """
+    """One candidate to judge."""
 
     candidate: Candidate
+    """The source."""
     program_hash: str
+    """Hash of the source without comments and layout."""
     budget: Fidelity
+    """Fidelity of the measurement."""
     incumbent: Mapping[str, float] = field(default_factory=dict)
+    """By workload, the speed-up of the incumbent; below half of it timing may stop early."""
     processes: int = 0
+    """Fresh processes of a final measurement; 0 for as many as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
-    """The parts of an evaluation's key that the evaluator knows, and what it measured of the device at start.
-
-    `mode` is how candidates are run unless one cannot be: what cannot be recorded is run in worker mode.
-    `device_sheet` holds peak rates in GFLOP/s and bandwidths in GB/s by name; `sandbox` is one line for people;
-    `baseline_us` is the time of each baseline by workload and name, in us. With `earlier_task_hashes` results mean the
-    same, too: stores that hold them are gone on with.
-    """
+    """The evaluator's part of an evaluation's key, and its measurements of the device."""
 
     task_hash: str
+    """Hash of the task's text and the evaluation settings."""
     device: str
+    """Name of the device."""
     environment: str
+    """Compiler, version and flags."""
     evaluator_version: str
+    """Version of the evaluator's rules."""
     mode: Mode
+    """Way in which candidates run; worker mode takes those that cannot be recorded."""
     device_sheet: Mapping[str, float]
+    """Measured peak rates in GFLOP/s and bandwidths in GB/s, by name."""
     sandbox: str
+    """Confinement of candidates, one line."""
     baseline_us: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Time of each baseline by workload and name, in us."""
     earlier_task_hashes: frozenset[str] = frozenset()
+    """Task hashes under which results mean the same; stores that hold them go on."""
 
     def key(self, program_hash: str, budget: Fidelity, *, mode: Mode | None = None) -> EvaluationKey:
         """Return the key of an evaluation made by this evaluator; `mode` where it is not the evaluator's own."""

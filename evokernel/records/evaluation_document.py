@@ -1,4 +1,4 @@
-"""An evaluation as JSON: the one document that every command selects its fields from; docs/json.md describes them."""
+"""An evaluation as JSON: the one document from which every command selects fields; docs/json.md describes them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -13,6 +13,7 @@ class ProposalCommitted:
     """A proposal was stored and waits for its evaluation."""
 
     proposal: Proposal
+    """The proposal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class Notice:
     text: str
     """One line."""
     warning: bool = False
-    """Whether something is wrong."""
+    """Something is wrong."""
     kind: RemarkKind | None = None
-    """The kind of remark under which the store keeps it; None for what is told and forgotten."""
+    """The kind of remark under which the store keeps it; None for a notice that is not kept."""
     step: int | None = None
     """The step that it is about; None where it is about none."""
     candidate: str = ""

@@ -12,13 +12,12 @@ _RANK = {Fidelity.QUICK: 0, Fidelity.PRECISE: 1, Fidelity.FINAL: 2}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fitness:
-    """`value` is compared: the natural logarithm of the low end of the 95 % interval of the speed-up.
-
-    The low end, so that a lucky short measurement does not beat a well-measured one (the winner's curse).
-    """
+    """Worth of a program, compared by `value`."""
 
     value: float
+    """Natural logarithm of the low end of the speed-up's 95 % interval: a lucky short measurement wins nothing."""
     log_speedup: float
+    """Natural logarithm of the speed-up."""
 
 
 def fitness_of(evaluations: Sequence[Evaluation]) -> Fitness | None:
@@ -37,19 +36,22 @@ def fitness_of(evaluations: Sequence[Evaluation]) -> Fitness | None:
 
 @dataclass(frozen=True, slots=True)
 class Elite:
-    """A candidate with what is known of it: what archives hold and operators see.
-
-    `seq` is the fact that brought it in, `skeleton` the hash of its source with tunables masked, `program_hash` the
-    hash of its source without comments and layout.
-    """
+    """A right candidate with its measured properties: archives hold it, operators see it."""
 
     candidate: Candidate
+    """The source."""
     fitness: Fitness
+    """Its worth."""
     descriptor: Mapping[str, float]
+    """Measured behaviour, by name."""
     seq: int
+    """The fact that brought it in."""
     program_hash: str
+    """Hash of its source without comments and layout."""
     skeleton: str
+    """Hash of its source with tunables masked."""
     feedback: str = ""
+    """Text of its evaluation for the author."""
 
 
 def elite_of(

@@ -26,9 +26,9 @@ class LeaderChange:
     rationale: str
     """The reason that its operator gave."""
     mode: Mode
-    """How it was run."""
+    """Way in which it ran."""
     fidelity: Fidelity
-    """How much time its measurement took; never `final`."""
+    """Fidelity of its measurement; never `final`."""
     fitness: Fitness
     """The lead goes to the highest."""
     evaluation_seq: int

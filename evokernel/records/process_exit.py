@@ -1,11 +1,11 @@
-"""How a process ended: a compiler, a test executable, a tool."""
+"""Exit of a process: a compiler, a test executable, a tool."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended, in a sandbox or outside. What was not measured is 0."""
+    """Exit of a process, in a sandbox or outside. Numbers that were not measured are 0."""
 
     exit_code: int | None
     """None where a signal ended it."""

@@ -1,4 +1,4 @@
-"""Remarks on a run: what a person wants to read later, and no replay depends on."""
+"""Remarks on a run: notes for people, on which no replay depends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,21 @@ class RemarkKind(StrEnum):
     """The subject of a remark."""
 
     MIGRATION = "migration"
+    """Elites went to other islands."""
     RESET = "reset"
+    """An island started again."""
     FAULT = "fault"
+    """Our own machinery, or an operator, failed."""
     MODEL_REST = "model_rest"
+    """A model is not asked, for a while or for good."""
     DEVICE_CHANGE = "device_change"
+    """The run goes on with another choice of devices."""
     FINAL_REFUSED = "final_refused"
+    """A winner did not hold in its final measurement."""
     AGENT_EVENT = "agent_event"
+    """An agent reports its work."""
     NOTE = "note"
+    """A person or a program writes a note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The records of one step of a search: what was selected, what an operator sees of it, what it answers, what came."""
+"""The records of one step of a search: selection, context, answer and result."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -13,108 +13,138 @@ from evokernel.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """A measured point of a skeleton: tunable values and fitness value (None where it failed)."""
+    """A measured point of a skeleton."""
 
     values: Mapping[str, int]
+    """Values of the tunables, by name."""
     fitness: float | None
+    """Value of its fitness; None where it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the archipelago picked for one step: an island, an operator and what it works on.
-
-    `broken` is the id of a failed candidate to mend; `insights` are the seqs of what earlier replies left.
-    """
+    """The archipelago's choice for one step."""
 
     step: int
+    """Number of the step."""
     island: str
+    """The population that it is for."""
     operator: str
+    """Name of the operator."""
     parents: tuple[Elite, ...]
+    """The kernels to work on."""
     broken: str = ""
+    """Id of a failed candidate to mend; empty for none."""
     insights: tuple[int, ...] = ()
+    """Seqs of insights from earlier replies to use."""
 
     @property
     def origin(self) -> Origin:
-        """What is written down with the calls of this step."""
+        """The origin of the calls of this step."""
         named = tuple(elite.candidate.id for elite in self.parents) + ((self.broken,) if self.broken else ())
         return Origin(self.step, self.island, self.operator, named, self.insights)
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One committed result, as the search state takes it in. No evaluation: the operator had nothing to offer.
-
-    `program_hash` and `skeleton` are those of the candidate; empty where there is none. `elite` is what the result
-    has made; None where the candidate is not right. `exhausted`: without an evaluation, whether asking this operator
-    for these parents again is of no use. `insight` is what came instead, and `usage` what finding out has cost.
-    """
+    """One committed result, as the search state takes it in."""
 
     seq: int
+    """The fact that holds it."""
     proposal: Proposal | None
+    """The proposal that was judged; None where there was no candidate."""
     step: int
+    """Number of the step."""
     island: str
+    """The population that the step was for."""
     operator: str
+    """Name of the operator."""
     parents: tuple[str, ...]
+    """Ids of the parents."""
     evaluation: Evaluation | None
+    """The verdict; None where there was no candidate."""
     program_hash: str = ""
+    """Hash of the candidate's source without comments and layout; empty without a candidate."""
     skeleton: str = ""
+    """Hash of the candidate's source with tunables masked; empty without a candidate."""
     elite: Elite | None = None
+    """The elite that it made; None where the candidate is not right."""
     exhausted: bool = True
+    """Without an evaluation: asking this operator for these parents again is of no use."""
     insight: Insight | None = None
+    """The insight that came in place of a candidate, or None."""
     usage: Usage = field(default_factory=Usage)
+    """The cost of a step without a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A candidate that was wrong. `tries` is how many repairs it and what it was mended from have had."""
+    """A candidate that was wrong."""
 
     candidate: Candidate
+    """The source."""
     evaluation: Evaluation
+    """The verdict."""
     operator: str
+    """Name of the operator that made it."""
     rationale: str
+    """The operator's reason."""
     parents: tuple[str, ...]
+    """Ids of its parents."""
     tries: int = 0
+    """Repairs so far, those of the candidates it was mended from included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A change that was made and measured. `gain` is the natural logarithm of the speed-up over `parent`.
-
-    Without a gain `status` says what was wrong. `log_speedup` is that over the baseline.
-    """
+    """A change that was made and measured."""
 
     rationale: str
+    """The operator's reason."""
     parent: str
+    """Id of the first parent."""
     gain: float | None
+    """Natural logarithm of the speed-up over the parent; None where the candidate was wrong."""
     status: Status
+    """The verdict."""
     log_speedup: float | None = None
+    """Natural logarithm of the speed-up over the baseline; None where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All an operator sees; frozen, built by the loop. `seed` makes its random choices repeatable."""
+    """Everything that an operator sees for one step; frozen, built by the engine."""
 
     step: int
+    """Number of the step."""
     seed: int
+    """Makes the operator's random choices repeatable."""
     island: str
+    """The population that the step is for."""
     task: Task
+    """The task, on the device class of the run."""
     language: str
+    """Name of the candidates' language."""
     threads: int
+    """Threads that a candidate may use."""
     parents: tuple[Elite, ...]
+    """The kernels to work on."""
     siblings: tuple[Sibling, ...]
+    """Measured points of the first parent's skeleton."""
     known: Set[str]
     """Every candidate proposed so far, by id; it goes on growing while an operator waits for a model."""
-    """Ids of candidates already tried."""
     tried: frozenset[str]
     """Rationales already used on the first parent."""
     credit: Mapping[str, float]
     """By first word of a rationale: how often such a change gave a better kernel in this run, 0 to 1."""
     device_sheet: Mapping[str, float]
+    """Measured peak rates in GFLOP/s and bandwidths in GB/s, by name."""
     selection: Selection | None = None
-    """What was selected, for operators that ask a model."""
+    """The selection, for operators that ask a model."""
     device: str = ""
+    """Name of the device."""
     environment: str = ""
-    """What compiles kernels here, in words."""
+    """Compiler, version and flags, in words."""
     guide: str = ""
     """The language's guide for authors of kernels for this task."""
     verdicts: Mapping[str, Evaluation] = field(default_factory=dict)
@@ -122,24 +152,26 @@ class Context:
     inspirations: tuple[Elite, ...] = ()
     """Good kernels of other niches and islands."""
     broken: Failure | None = None
+    """The failed candidate to mend, or None."""
     failures: tuple[Failure, ...] = ()
-    """What was wrong of late, oldest first, with that of these parents last."""
+    """Recent failures, oldest first, with those of these parents last."""
     attempts: tuple[Attempt, ...] = ()
-    """What was tried of late, oldest first, on the first parent and elsewhere."""
+    """Recent attempts, oldest first, on the first parent and elsewhere."""
     best: Elite | None = None
+    """The fittest kernel of the run, or None."""
     insights: tuple[KnownInsight, ...] = ()
-    """Those selected, then what is known of the first parent and this island, lessons that have paid."""
+    """Those selected, then those on the first parent and this island, lessons that have paid."""
     hints: tuple[str, ...] = ()
-    """What people have said, oldest first."""
+    """Words of people, oldest first."""
     constraints: tuple[str, ...] = ()
-    """What every kernel must keep to, in words."""
+    """Limits that every kernel must keep, in words."""
     foreign: tuple[Candidate, ...] = ()
     """Correct kernels for this task in other languages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """All that a model is told in one step, with what its reply may refer to: reading it renders nothing again."""
+    """The messages of one step for a model, with what its reply may refer to: reading it renders nothing again."""
 
     messages: tuple[Message, ...]
     """The turns, in order."""
@@ -155,31 +187,42 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An operator's answer, before it becomes a `Proposal` with its lineage."""
+    """An operator's new source, before it becomes a `Proposal` with its lineage."""
 
     source: str
+    """The text."""
     parents: tuple[str, ...]
+    """Ids of its parents; gains are counted over the first."""
     rationale: str
+    """The operator's reason."""
     predicted_speedup: float | None = None
+    """Speed-up over the first parent that the operator expects; None where it does not say."""
     inspirations: tuple[str, ...] = ()
+    """Ids of kernels that were shown as ideas."""
     insights: tuple[int, ...] = ()
+    """Seqs of the insights that went into it."""
     usage: Usage = field(default_factory=Usage)
+    """Its cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsightReply:
-    """An answer that is no kernel but words to keep."""
+    """An answer of words to keep, without a kernel."""
 
     insight: Insight
+    """The words."""
     usage: Usage = field(default_factory=Usage)
+    """Their cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableReply:
-    """An answer that cannot be used, and why. Another one may be."""
+    """An answer that cannot be used; another one may be."""
 
     reason: str
+    """The fault, in words."""
     usage: Usage = field(default_factory=Usage)
+    """Its cost."""
 
 
 Answer = Draft | InsightReply | UnusableReply
@@ -187,31 +230,41 @@ Answer = Draft | InsightReply | UnusableReply
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """The account of an operator on an island."""
+    """The record of an operator on an island."""
 
     count: int = 0
     """Answers so far."""
     gain: float = 0.0
     """Sum of the gains over the parent, as natural logarithms of speed-ups."""
     cost_usd: float = 0.0
-    """What its answers and their evaluations have cost."""
+    """Cost of its answers and their evaluations, in dollars."""
 
 
 class OperatorKind(StrEnum):
     """The sort of an operator, which decides how its parents are chosen."""
 
-    RULE = "rule"  # changes one structure
-    TUNER = "tuner"  # searches the tunables of one skeleton
-    CROSSOVER = "crossover"  # joins two structures, from any island
-    MODEL = "model"  # asks a language model
+    RULE = "rule"
+    """It changes one structure."""
+    TUNER = "tuner"
+    """It searches the tunables of one skeleton."""
+    CROSSOVER = "crossover"
+    """It joins two structures, from any island."""
+    MODEL = "model"
+    """It asks a language model."""
 
 
 class ContextNeed(StrEnum):
     """A condition on the context of a model operator, beside the number of parents."""
 
-    BROKEN = "broken"  # a failed candidate with tries left, in place of parents
-    STRANGERS = "strangers"  # parents of different skeletons, from any island
-    LADDER = "ladder"  # parents in ascending order, each clearly faster than the one before
-    STRATEGY = "strategy"  # a strategy that was not implemented well yet
-    STRATEGIES = "strategies"  # two strategies to be crossed, where there are two
-    FOREIGN = "foreign"  # a kernel in another language
+    BROKEN = "broken"
+    """A failed candidate with tries left, in place of parents."""
+    STRANGERS = "strangers"
+    """Parents of different skeletons, from any island."""
+    LADDER = "ladder"
+    """Parents in ascending order, each clearly faster than the one before."""
+    STRATEGY = "strategy"
+    """A strategy that was not implemented well yet."""
+    STRATEGIES = "strategies"
+    """Two strategies to be crossed, where there are two."""
+    FOREIGN = "foreign"
+    """A kernel in another language."""

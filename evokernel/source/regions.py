@@ -25,16 +25,18 @@ _NAME = re.compile(r"[A-Za-z_][\w -]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A named part: `text` holds the whole lines between its marks, from offset `start` to `end` of the source.
-
-    `indent` is the white space in front of its first mark.
-    """
+    """A named part of a source."""
 
     name: str
+    """Its name, unique in the source."""
     indent: str
+    """White space before its first mark."""
     start: int
+    """Offset of the first character after its first mark's line."""
     end: int
+    """Offset of its last mark."""
     text: str
+    """The whole lines between its marks."""
 
 
 @lru_cache(maxsize=512)
@@ -52,7 +54,7 @@ def read_regions(source: str) -> tuple[Region, ...]:
         name = mark["name"]
         if name is None:
             if opened is None:
-                continue  # editors fold what stands between other marks that end in the same word
+                continue  # an editor's folding mark that ends in the same word
             region = _between(source, opened, mark)
             if mark["closed"] not in (None, "", region.name):
                 raise ValueError(f"line {line}: endregion {mark['closed']} closes the region {region.name!r}")
@@ -92,7 +94,7 @@ def with_regions(source: str, taken: Mapping[str, Region]) -> str:
 
 
 def outside(source: str) -> str:
-    """Return what is in no region, marks included. Raises `ValueError` as `read_regions` does."""
+    """Return the text outside all regions, marks included. Raises `ValueError` as `read_regions` does."""
     for region in reversed(read_regions(source)):
         source = source[: region.start] + source[region.end :]
     return source
@@ -101,8 +103,8 @@ def outside(source: str) -> str:
 def only_whole(source: str) -> str:
     """Return the source without the marks of regions that are no longer whole, or that are there a second time.
 
-    What changes a source by its structure may move, copy or drop a mark like any comment. A region that opens a bracket
-    and does not close it is not whole.
+    A change of the source by its structure may move, copy or drop a mark like any comment. A region that opens a
+    bracket and does not close it is not whole.
     """
     keep: set[int] = set()
     seen: set[str] = set()
@@ -132,7 +134,7 @@ def _between(source: str, opened: re.Match[str], closed: re.Match[str]) -> Regio
 
 
 def _indented(region: Region, indent: str) -> str:
-    """Return the lines of a region with another indent; a line that stands further left stays where it is."""
+    """Return the lines of a region with another indent; a line with less indent keeps its own."""
     if region.indent == indent:
         return region.text
     lines = region.text.split("\n")

@@ -24,11 +24,14 @@ _WHERE = re.compile(r"^\s*(?://|\#)\s*tune-where:\s*(?P<text>.+?)\s*$", re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """One named number: its value in this source and the values it may take, ascending."""
+    """One named number of a source."""
 
     name: str
+    """Its name, unique in the source."""
     value: int
+    """Its value in this source."""
     choices: tuple[int, ...]
+    """The values that it may take, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,13 @@ class TunableSpace:
     """The tunables of a source and the constraints between them."""
 
     tunables: tuple[Tunable, ...]
+    """In the order of the source."""
     constraints: tuple[str, ...]
+    """Integer expressions over the names; each must be nonzero."""
 
     @property
     def values(self) -> dict[str, int]:
-        """The point this source stands at."""
+        """The values in this source, by name."""
         return {tunable.name: tunable.value for tunable in self.tunables}
 
     def allows(self, values: Mapping[str, int]) -> bool:
@@ -67,7 +72,7 @@ def read_tunables(source: str) -> TunableSpace:
     """Return the tunable space of a source.
 
     Raises:
-        ValueError: a name is declared twice, or a constraint is malformed or names something that is no tunable.
+        ValueError: a name is declared twice, or a constraint is malformed or names something else than a tunable.
     """
     if "tune" not in source:  # most sources of models have none, and this is asked often
         return _NOTHING
@@ -105,6 +110,6 @@ def skeleton_of(source: str) -> str:
 
 
 def skeleton_hash(source: str) -> str:
-    """Return 16 hex digits that are equal for sources that differ only in the values of tunables."""
+    """Return 16 hex digits, equal for sources that differ only in the values of tunables."""
     text = skeleton_of(source) if len(source) <= SIZE_LIMIT_BYTES else source
     return hashlib.sha256(text.encode()).hexdigest()[:16]

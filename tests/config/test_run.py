@@ -196,8 +196,8 @@ def test_who_sends_to_whom_is_a_name_lists_or_a_function() -> None:
 @pytest.mark.parametrize(
     ("topology", "said"),
     [
-        ({"one": ["too"]}, "topology: 'too' is no island; there are one, two, three"),
-        ({"zero": ["one"]}, "topology: 'zero' is no island"),
+        ({"one": ["too"]}, "topology: 'too' is not an island; there are one, two, three"),
+        ({"zero": ["one"]}, "topology: 'zero' is not an island"),
         ({"one": ["two", "one"]}, "topology: one cannot send to itself"),
         ({"one": "two"}, r"topology: expected ring, star, full, .* given \{'one': 'two'\}"),
         ([["one", "two"]], "topology: expected ring"),
@@ -205,7 +205,7 @@ def test_who_sends_to_whom_is_a_name_lists_or_a_function() -> None:
         (None, "topology: expected ring"),
         ("moebius", "unknown topology 'moebius': expected one of ring, star, full, or package.module:Class"),
         (f"{__name__}:missing", "cannot be imported"),
-        (f"{__name__}:strange", "'nobody' is no island"),
+        (f"{__name__}:strange", "'nobody' is not an island"),
         (f"{__name__}:nothing", "returned 3; expected lists of islands"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_pattern_that_is_none_is_a_clear_error() -> None:
         "islands": [{"name": "one", "operators": {"tune": 1}}],
         "constraints": {"forbid": ["(unclosed"]},
     }
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="is not a regular expression"):
         parse_config(raw, "x.yaml")
 
 

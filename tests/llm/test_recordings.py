@@ -100,7 +100,7 @@ GOOD = '{"step": 1, "role": "code", "sample": 0, "prompt": "p", "model": "m", "t
     [
         ("", "line 1: expected a JSON object"),
         ("not json\n", "line 1: expected a JSON object"),
-        ('{"step": 1}\n', "is no recording"),
+        ('{"step": 1}\n', "is not a recording"),
         ('{"format": "evokernel-recording", "version": 2}\n', "version 2 cannot be read"),
         (HEAD + GOOD + "[1]\n", "line 3: expected a JSON object"),
         (HEAD + '{"step": 1}\n', "line 2: .*missing"),

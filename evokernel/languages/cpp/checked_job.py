@@ -1,4 +1,4 @@
-"""One call under sanitizers: the job an executable of `build_checked` reads, and what it reports.
+"""One call under sanitizers: the job that an executable of `build_checked` reads, and its report.
 
 A job, on standard input, little-endian:
 
@@ -6,8 +6,8 @@ A job, on standard input, little-endian:
     8 bytes   for each scalar in calling order: int64, or float64 for floating-point scalars
     8 + n     for each tensor in calling order: n as uint64, then its n bytes
 
-Each tensor is put into a block of exactly its size, aligned to 64 bytes, so one byte too far is seen. The executable
-calls `run` once and says how it went by its exit status: 0 clean, `EXIT_FOUND` a finding (described on standard error),
+Each tensor gets a block of exactly its size, aligned to 64 bytes, so that one byte too far is seen. The executable
+calls `run` once and ends with an exit status: 0 clean, `EXIT_FOUND` a finding (described on standard error),
 `EXIT_BAD_JOB` a job that does not fit. It writes no results. AddressSanitizer reserves terabytes of addresses, so the
 executable must run without a limit on its address space (RLIMIT_AS); limit its time.
 """
@@ -66,7 +66,7 @@ def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapp
 
 
 def read_sanitizer_report(stderr: str) -> str:
-    """Return what a sanitizer found in at most 12 lines: the error, the argument overrun and by how much, the lines."""
+    """Return a sanitizer's finding in at most 12 lines: the error, the argument with the overrun, the source lines."""
     lines = [*_undefined(stderr), *_overrun(stderr), *_places(stderr)]
     if not lines:
         lines = [line for line in stderr.splitlines() if line.strip() and set(line) != {"="}]
@@ -108,7 +108,7 @@ def _overrun(stderr: str) -> Iterable[str]:
 
 
 def _places(stderr: str) -> Iterable[str]:
-    """Yield the source lines on the stack of the error itself; later stacks tell where memory came from."""
+    """Yield the source lines on the stack of the error itself; later stacks show the origin of memory."""
     report = re.split(
         r"^(?:freed|previously|allocated) |^0x[0-9a-f]+ is located", stderr, maxsplit=1, flags=re.MULTILINE
     )[0]

@@ -1,4 +1,4 @@
-"""The trusted main around a candidate under sanitizers: made from a task's signature alone."""
+"""The trusted main around a candidate under sanitizers, made from a task's signature alone."""
 
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, MAGIC
 from evokernel.languages.cpp.guide import C_TYPES, entry_signature

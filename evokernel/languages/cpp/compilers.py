@@ -1,4 +1,4 @@
-"""The system's C++ compiler and disassembler: found once, named clearly when missing."""
+"""The system's C++ compiler and disassembler: found once; a message names a missing one."""
 
 import hashlib
 import os
@@ -20,11 +20,14 @@ _HINT = "install g++ (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C++ compiler: how to call it, its family (`gcc` or `clang`) and version."""
+    """A C++ compiler."""
 
     argv: tuple[str, ...]
+    """Its path, with the arguments that CXX names."""
     family: str
+    """`gcc` or `clang`."""
     version: str
+    """Its version number."""
 
     @property
     def label(self) -> str:
@@ -32,14 +35,14 @@ class Compiler:
         return f"{'g++' if self.family == 'gcc' else 'clang++'} {self.version}"
 
     def diagnostics(self) -> tuple[str, ...]:
-        """Flags that keep messages short and plain: errors only, at most three."""
+        """Return flags that keep messages short and plain: errors only, at most three."""
         common = ("-w", "-ftemplate-backtrace-limit=4")
         if self.family == "clang":
             return (*common, "-ferror-limit=3", "-fno-color-diagnostics")
         return (*common, "-fmax-errors=3", "-fdiagnostics-color=never", "-fdiagnostics-urls=never")
 
     def static_sanitizers(self) -> tuple[str, ...]:
-        """Flags that put the sanitizer runtimes into the executable."""
+        """Return flags that put the sanitizer runtimes into the executable."""
         return ("-static-libsan",) if self.family == "clang" else ("-static-libasan", "-static-libubsan")
 
 
@@ -47,7 +50,7 @@ def find_compiler() -> Compiler:
     """Return the compiler named by the environment variable CXX, else g++, else clang++.
 
     Raises:
-        LanguageError: there is none, or CXX names something that is no C++ compiler.
+        LanguageError: there is none, or CXX names something else than a C++ compiler.
     """
     wanted = os.environ.get("CXX", "").strip()
     choices = [shlex.split(wanted)] if wanted else [["g++"], ["clang++"]]
@@ -61,7 +64,7 @@ def find_compiler() -> Compiler:
 
 
 def find_objdump() -> str:
-    """Return the path of objdump, which reads what a compiler made.
+    """Return the path of objdump, which disassembles machine code.
 
     Raises:
         LanguageError: it is missing.

@@ -12,21 +12,24 @@ _REFERENCE = re.compile(r"<(?P<name>[^>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: its address, mnemonic without prefixes, and operands as printed."""
+    """One instruction."""
 
     address: int
+    """Its address."""
     mnemonic: str
+    """Its name without prefixes."""
     operands: str
+    """Its operands as printed."""
 
     @property
     def target(self) -> int | None:
-        """The address a direct jump or call goes to."""
+        """The target address of a direct jump or call, or None."""
         match = _TARGET.search(self.operands)
         return int(match["address"], 16) if match else None
 
     @property
     def reference(self) -> str | None:
-        """The function or object that the operands name."""
+        """The function or object that the operands name, or None."""
         match = _REFERENCE.search(self.operands)
         return match["name"] if match else None
 

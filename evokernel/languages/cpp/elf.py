@@ -1,4 +1,4 @@
-"""Reading a compiled shared object: what is loaded, what it exports, how large its functions are."""
+"""Compiled shared objects in the ELF format: loaded content, exports, sizes of functions."""
 
 import hashlib
 import struct
@@ -15,23 +15,32 @@ _FUNCTION, _UNDEFINED = 2, 0
 
 @dataclass(frozen=True, slots=True)
 class ElfSection:
-    """One section: `data` is empty where the file holds none (.bss); `link` is the index of its string table."""
+    """One section."""
 
     name: str
+    """Its name."""
     kind: int
+    """Its type, as `sh_type`."""
     flags: int
+    """Its flags, as `sh_flags`."""
     link: int
+    """Index of its string table."""
     size: int
+    """Its size in memory, in bytes."""
     data: bytes
+    """Its content; empty where the file holds none (.bss)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSymbol:
-    """A function that a symbol table defines; `size_bytes` is 0 for the linker's own start-up code."""
+    """A function that a symbol table defines."""
 
     name: str
+    """Its name."""
     size_bytes: int
+    """Size of its code; 0 for the linker's own start-up code."""
     exported: bool
+    """It stands in the dynamic symbol table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ def read_shared_object(image: bytes) -> SharedObject:
     """Parse an ELF file.
 
     Raises:
-        ValueError: it is not a 64-bit little-endian ELF file, or its tables point outside of it.
+        ValueError: it is not a 64-bit little-endian ELF file, or its tables point outside the file.
     """
     if len(image) < _HEADER.size or image[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")

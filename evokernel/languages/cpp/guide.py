@@ -1,4 +1,4 @@
-"""What an author of a C++ kernel must know: the signature of `run` in C++ and the contract around it."""
+"""The guide for authors of a C++ kernel: the signature of `run` in C++ and the contract around it."""
 
 from evokernel.errors import LanguageError
 from evokernel.languages.guide_text import range_of

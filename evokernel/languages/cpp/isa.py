@@ -1,4 +1,4 @@
-"""What single instructions do, per processor family: x86-64 as objdump prints it (AT&T), and AArch64."""
+"""Meaning of single instructions by processor family: x86-64 as objdump prints it (AT&T), and AArch64."""
 
 import re
 from dataclasses import dataclass
@@ -29,33 +29,35 @@ _SCALAR_BITS = {"s": 32, "d": 64, "h": 16}
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What one instruction computes: vector width in bits (0 for one number at a time) and results at once."""
+    """The arithmetic of one instruction."""
 
     vector_bits: int
+    """Vector width in bits; 0 for one number at a time."""
     lanes: int
+    """Results at once."""
 
 
 class X86:
     """x86-64."""
 
     def is_jump(self, instruction: Instruction) -> bool:
-        """A direct or indirect jump, conditional or not."""
+        """Say whether it is a jump: direct or indirect, conditional or not."""
         return instruction.mnemonic.startswith("j") or instruction.mnemonic.startswith("loop")
 
     def ends_block(self, instruction: Instruction) -> bool:
-        """Control never goes on to the next instruction."""
+        """Say whether control never goes on to the next instruction."""
         return instruction.mnemonic in ("jmp", "jmpq", "ret", "retq", "ud2", "hlt")
 
     def is_call(self, instruction: Instruction) -> bool:
-        """A call."""
+        """Say whether it is a call."""
         return instruction.mnemonic in ("call", "callq")
 
     def is_indirect(self, instruction: Instruction) -> bool:
-        """A call or jump to an address that is computed."""
+        """Say whether it is a call or jump to a computed address."""
         return "*" in instruction.operands and (self.is_call(instruction) or self.is_jump(instruction))
 
     def float_work(self, instruction: Instruction) -> Arithmetic | None:
-        """Floating-point arithmetic, or None."""
+        """Return its floating-point arithmetic, or None."""
         match = _X86_FLOAT.match(instruction.mnemonic)
         if match is None:
             return None
@@ -65,31 +67,31 @@ class X86:
         return Arithmetic(bits, max(1, bits // _SCALAR_BITS[match["kind"][1]]))
 
     def integer_work(self, instruction: Instruction) -> Arithmetic | None:
-        """Integer arithmetic on vectors, or None."""
+        """Return its integer arithmetic on vectors, or None."""
         bits = self._width(instruction) if _X86_INTEGER.match(instruction.mnemonic) else 0
         return Arithmetic(bits, bits // 32) if bits else None
 
     def is_fma(self, instruction: Instruction) -> bool:
-        """A fused multiply-add."""
+        """Say whether it is a fused multiply-add."""
         return bool(re.match(r"^vfn?m(?:add|sub)", instruction.mnemonic))
 
     def is_gather(self, instruction: Instruction) -> bool:
-        """A gathering load or a scattering store."""
+        """Say whether it is a gathering load or a scattering store."""
         return "gather" in instruction.mnemonic or "scatter" in instruction.mnemonic
 
     def touches_stack(self, instruction: Instruction, *, frame_pointer: bool) -> bool:
-        """A load from or a store to a fixed place on the stack."""
+        """Say whether it loads from or stores to a fixed place on the stack."""
         if instruction.mnemonic.startswith("lea"):
             return False
         match = _X86_STACK.search(instruction.operands)
         return match is not None and (match["base"] == "rsp" or frame_pointer)
 
     def sets_frame_pointer(self, instruction: Instruction) -> bool:
-        """The frame pointer is set up."""
+        """Say whether it sets up the frame pointer."""
         return instruction.mnemonic.startswith("mov") and instruction.operands == "%rsp,%rbp"
 
     def frame_bytes(self, instruction: Instruction) -> int:
-        """Bytes of stack this instruction reserves."""
+        """Return the bytes of stack that it reserves."""
         match = re.match(r"^\$0x([0-9a-f]+),%rsp$", instruction.operands)
         if match is None or not instruction.mnemonic.startswith(("sub", "add")):
             return 0
@@ -110,51 +112,51 @@ class Arm64:
         self.sve_bits = sve_bits
 
     def is_jump(self, instruction: Instruction) -> bool:
-        """A direct or indirect jump, conditional or not."""
+        """Say whether it is a jump: direct or indirect, conditional or not."""
         return bool(re.match(r"^(?:b|br|b\.\w+|cbn?z|tbn?z)$", instruction.mnemonic))
 
     def ends_block(self, instruction: Instruction) -> bool:
-        """Control never goes on to the next instruction."""
+        """Say whether control never goes on to the next instruction."""
         return instruction.mnemonic in ("b", "br", "ret", "udf", "brk")
 
     def is_call(self, instruction: Instruction) -> bool:
-        """A call."""
+        """Say whether it is a call."""
         return instruction.mnemonic in ("bl", "blr")
 
     def is_indirect(self, instruction: Instruction) -> bool:
-        """A call or jump to an address that is computed."""
+        """Say whether it is a call or jump to a computed address."""
         return instruction.mnemonic in ("blr", "br")
 
     def float_work(self, instruction: Instruction) -> Arithmetic | None:
-        """Floating-point arithmetic, or None."""
+        """Return its floating-point arithmetic, or None."""
         if not _ARM_FLOAT.match(instruction.mnemonic):
             return None
         return self._vector(instruction) or Arithmetic(0, 1)
 
     def integer_work(self, instruction: Instruction) -> Arithmetic | None:
-        """Integer arithmetic on vectors, or None."""
+        """Return its integer arithmetic on vectors, or None."""
         return self._vector(instruction) if _ARM_INTEGER.match(instruction.mnemonic) else None
 
     def is_fma(self, instruction: Instruction) -> bool:
-        """A fused multiply-add."""
+        """Say whether it is a fused multiply-add."""
         return bool(re.match(r"^f(?:n?ml[as]|n?madd|n?msub|n?mad|n?msb)$", instruction.mnemonic))
 
     def is_gather(self, instruction: Instruction) -> bool:
-        """A gathering load or a scattering store: scalable, with a vector among its addresses."""
+        """Say whether it is a scalable gathering load or scattering store: a vector is among its addresses."""
         memory = instruction.operands.partition("[")[2]
         return bool(re.match(r"^(?:ld|st)", instruction.mnemonic) and re.search(r"\bz\d+\.", memory))
 
     def touches_stack(self, instruction: Instruction, *, frame_pointer: bool) -> bool:
-        """A load from or a store to a fixed place on the stack."""
+        """Say whether it loads from or stores to a fixed place on the stack."""
         pattern = r"\[(?:sp|x29)(?:, #-?\w+)?\]" if frame_pointer else r"\[sp(?:, #-?\w+)?\]"
         return bool(re.match(r"^(?:ld|st)", instruction.mnemonic) and re.search(pattern, instruction.operands))
 
     def sets_frame_pointer(self, instruction: Instruction) -> bool:
-        """The frame pointer is set up."""
+        """Say whether it sets up the frame pointer."""
         return instruction.mnemonic == "mov" and instruction.operands == "x29, sp"
 
     def frame_bytes(self, instruction: Instruction) -> int:
-        """Bytes of stack this instruction reserves."""
+        """Return the bytes of stack that it reserves."""
         match = re.search(r"^sp, sp, #(0x[0-9a-f]+|\d+)|\[sp, #-(\d+)\]!$", instruction.operands)
         if match is None or (match[1] and instruction.mnemonic != "sub"):
             return 0
@@ -172,7 +174,7 @@ Isa = X86 | Arm64
 
 
 def isa_of(machine: str) -> Isa:
-    """Return what is known about a processor family, by the name `platform.machine()` gives.
+    """Return the instruction set of a processor family, by its name from `platform.machine()`.
 
     Raises:
         LanguageError: it is neither x86-64 nor AArch64.

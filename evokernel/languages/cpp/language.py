@@ -29,9 +29,9 @@ _FLAGS = ("-std=c++20", "-O3", "-march=native", "-fno-semantic-interposition", "
 _REPEATABLE = ("-frandom-seed=evokernel", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-z,now")
 _ENTRY = "run"
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+GCC[ \t]+unroll\b[^\n]*", re.MULTILINE)
-# through a file: a listing is often longer than the output a runner keeps; without one the build fails later
+# through a file: a listing is often longer than the output that a runner keeps; without a listing the build fails
 _LISTING = '"$@" || exit; "$0" -d -w -j .text --no-show-raw-insn kernel.so > kernel.lst; exit 0'
-# the same messages and temporary files everywhere; the dates that a source can ask for are those of 1970
+# the same messages and temporary files everywhere; a source that asks for dates gets those of 1970
 _ENVIRONMENT = ("/usr/bin/env", "LC_ALL=C", "TMPDIR=.", "SOURCE_DATE_EPOCH=0")
 
 
@@ -47,7 +47,7 @@ class CppLanguage:
         """Find the tools.
 
         Args:
-            run: how compilers are started.
+            run: starts compilers.
             threads: threads a kernel may use; above 1 OpenMP is on.
             compile_timeout_s: the longest one compiler call may take, in s.
             memory_bytes: address space of one compiler process.
@@ -95,7 +95,7 @@ class CppLanguage:
 
     @property
     def sanitizers(self) -> bool:
-        """Whether the compiler can link the sanitizers; tried once."""
+        """Say whether the compiler can link the sanitizers; tried once."""
         with self._lock:
             if self._sanitizers is None:
                 with _workdir({"kernel.cpp": "int main() { return 0; }\n"}) as folder:
@@ -112,7 +112,7 @@ class CppLanguage:
         """
         if not self.sanitizers:
             return None
-        # Unrolling changes nothing that a sanitizer looks for and multiplies what it instruments, to tens of seconds.
+        # Unrolling hides nothing from a sanitizer, and multiplies the instrumented code: builds take tens of seconds.
         files = {"kernel.cpp": _UNROLL.sub("", source), "main.cpp": checked_main(task.signature)}
         with _workdir(files) as folder:
             return self._compile(folder, self._checked_flags(), list(files), "checked")

@@ -1,4 +1,4 @@
-"""Compiler output made fit to act on: the first errors with their lines, no paths of this machine."""
+"""Compiler output as messages to authors: the first errors with their lines, without paths of this machine."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Natural loops of a disassembled function: what is executed again and again, and how deep."""
+"""Natural loops of a disassembled function, with their depths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +11,19 @@ _LOOP_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class InstructionLoop:
-    """The instructions of a function that share their innermost loop; `depth` 0 is outside of every loop."""
+    """The instructions of a function that share their innermost loop."""
 
     depth: int
+    """Loops around them; 0 outside every loop."""
     instructions: tuple[Instruction, ...]
+    """In the order of their blocks."""
 
 
 def regions(code: Sequence[Instruction], isa: Isa) -> list[InstructionLoop]:
-    """Return the regions of a function, one for each loop and one for what is outside.
+    """Return the regions of a function, one for each loop and one for the rest.
 
     A loop is a natural loop: a jump back to a block that dominates it, and all blocks from which that jump is reached
-    without passing the head. At most 500 loops of a function are told apart.
+    without passing the head. At most 500 loops of a function are distinguished.
     """
     blocks, successors = _blocks(code, isa)
     dominators = _immediate_dominators(successors)
@@ -39,7 +41,7 @@ def regions(code: Sequence[Instruction], isa: Isa) -> list[InstructionLoop]:
 
 
 def _blocks(code: Sequence[Instruction], isa: Isa) -> tuple[list[Sequence[Instruction]], list[list[int]]]:
-    """Cut a function into basic blocks; return them and, for each, the numbers of the blocks it may go on to."""
+    """Cut a function into basic blocks; return them and the numbers of the successors of each."""
     index = {instruction.address: place for place, instruction in enumerate(code)}
     starts = {0}
     for place, instruction in enumerate(code):
@@ -86,7 +88,7 @@ def _postorder(successors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _immediate_dominators(successors: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return for each reachable block the nearest one on all ways to it (Cooper, Harvey, Kennedy 2001)."""
+    """Return the immediate dominator of each reachable block (Cooper, Harvey, Kennedy 2001)."""
     order = _postorder(successors)
     rank = {block: place for place, block in enumerate(order)}
     before = _predecessors(successors)

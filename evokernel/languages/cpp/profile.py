@@ -1,4 +1,4 @@
-"""What a kernel became: width of its vectors, spills, calls and more in the loop where it works most.
+"""Profile of a compiled kernel: vector width, spills, calls and more in its hot loop.
 
 Measured on machine code. The hot loop is the one with the most estimated work: results computed per pass, times 8 for
 each loop around it, loops of callers included. So a vectorised copy outside the loop that matters counts for nothing.
@@ -24,20 +24,24 @@ _MATH_BITS = {"b": 128, "c": 256, "d": 256, "e": 512, "n": 128}
 
 @dataclass(frozen=True, slots=True)
 class HotLoopProfile:
-    """Numbers about the hot loop.
-
-    `vector_bits` is the widest vector where at least half of the arithmetic is on vectors, else 0; `spills` are loads
-    and stores at fixed places of the stack; `frame_bytes` is the largest stack frame of the functions `run` reaches.
-    """
+    """Numbers about the hot loop."""
 
     vector_bits: int
+    """Widest vector where at least half of the arithmetic is on vectors, else 0."""
     spills: int
+    """Loads and stores at fixed places of the stack."""
     loop_depth: int
+    """Loops around it, those of callers included."""
     loop_instructions: int
+    """Its instructions."""
     loop_fma: int
+    """Its fused multiply-adds."""
     loop_gathers: int
+    """Its gathering loads and scattering stores."""
     loop_calls: int
+    """Its calls."""
     frame_bytes: int
+    """Largest stack frame of the functions that `run` reaches, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def _reached(functions: Mapping[str, list[Instruction]], isa: Isa, entry: str) -
 
 
 def _call_depths(split: Mapping[str, list[InstructionLoop]], entry: str) -> dict[str, int]:
-    """Return for each function how many loops lie around its calls, along the deepest way from the entry."""
+    """Return for each function the loops around its calls, along the deepest path from the entry."""
     uses = [
         (caller, one.reference, region.depth)
         for caller, found in split.items()

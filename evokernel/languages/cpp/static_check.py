@@ -1,6 +1,6 @@
-"""What can be said about a C++ source without a compiler: early feedback for authors, not security.
+"""Checks of a C++ source without a compiler: early feedback for authors, not security.
 
-A hostile source gets past any reading of its text; what keeps it harmless is the sandbox.
+A hostile source passes any check of its text; the sandbox keeps it harmless.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-r"""C++ as tokens: comments and layout gone, everything that means something kept.
+r"""C++ as tokens, without comments and layout.
 
 Follows the phases of translation: a backslash at the end of a line joins it to the next one everywhere except inside a
 raw string; a comment is one space; a directive ends with its line. Two sources with equal tokens are the same program,
@@ -34,13 +34,13 @@ _TOKEN = re.compile(
 )
 _HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
 _UNUSUAL = ('R"', "/*", "%:")
-"""Beside joined lines, what is not read line by line: raw strings, long comments, and a spelling of `#`."""
+"""Marks of text that is not read line by line: raw strings, long comments, and a spelling of `#`."""
 _LENGTH_KEPT = 200
 _COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
 _PIECE = re.compile(
     rf"[^\S\n]*+(?: //[^\n]* | \n | ( {_COMMON} | {re.sub(r'[(][?]P<[a-z]+>', '(?:', _TOKEN.pattern)} ))", re.VERBOSE
 )
-"""A token, or what stands between tokens, which is an empty group."""
+"""A token, or the space between tokens, with an empty group."""
 DIRECTIVE = "\n#"
 """The token that begins a directive; the token `"\\n"` ends it."""
 
@@ -49,13 +49,13 @@ def tokens(source: str) -> tuple[str, ...]:
     """Return the tokens of a C++ source.
 
     Never fails, and takes time in proportion to the text: a literal that is not closed ends with its line (a raw one
-    with the source), any other character that begins no token is one by itself.
+    with the source). Any other character that begins no token is one by itself.
     """
     lines = _code_lines(source)
-    return tokens_with_care(source) if lines is None else tuple(chain.from_iterable(each for each, _ in _read(lines)))
+    return tokens_one_by_one(source) if lines is None else tuple(chain.from_iterable(each for each, _ in _read(lines)))
 
 
-def tokens_with_care(source: str) -> tuple[str, ...]:
+def tokens_one_by_one(source: str) -> tuple[str, ...]:
     """Return the tokens as `tokens` does, one after the other; several times slower."""
     return tuple(_Lexer(_lines(source)).run())
 
@@ -68,7 +68,7 @@ def _code_lines(source: str) -> list[str] | None:
     """Return the lines without layout and most comments, or None where a line cannot be read by itself.
 
     A line with a quote or a `#` before its first `//` is left as it is: in quotes, closed or not, blanks count, and
-    there and in the name of a header `//` is no comment.
+    there and in the name of a header `//` begins no comment.
     """
     text = _lines(source)
     if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
@@ -76,13 +76,13 @@ def _code_lines(source: str) -> list[str] | None:
     lines: list[str] = []
     for line in text.split("\n"):  # in place: a call for each line would take as long as all of this
         code = line.partition("//")[0]
-        to_the_letter = '"' in code or "'" in code or "#" in code
-        lines.append(line if to_the_letter else code.strip())
+        verbatim = '"' in code or "'" in code or "#" in code
+        lines.append(line if verbatim else code.strip())
     return lines
 
 
 def _read(lines: list[str]) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Return the tokens of each line and how they enter a hash."""
+    """Return the tokens of each line, and their bytes for a hash."""
     return map(_line_kept if max(map(len, lines)) <= _LENGTH_KEPT else _line, lines)
 
 
@@ -103,12 +103,12 @@ _line_kept = lru_cache(maxsize=8192)(_line_read)
 def program_hash(source: str) -> str:
     """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it.
 
-    Of a source that is too long to be tried all text counts: it need not be read for that.
+    Of a source that is too long to be tried all text counts, so that it is not tokenised.
     """
     if len(source) > SIZE_LIMIT_BYTES:
         text = _coded((source,))
     elif (lines := _code_lines(source)) is None:
-        text = _coded(tokens_with_care(source))
+        text = _coded(tokens_one_by_one(source))
     else:
         text = b"".join([coded for _, coded in _read(lines)])
     return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]

@@ -26,7 +26,7 @@ class CudaLanguage(GpuPythonLanguage):
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
     ) -> None:
-        """Ask what there is to compile with. Raises `LanguageError` where something is missing."""
+        """Ask for the versions of the tools. Raises `LanguageError` where one is missing."""
         super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
         tools = self._tools()
         self._target, self._headers = str(tools["target"]), bool(tools["headers"])
@@ -47,11 +47,11 @@ class CudaLanguage(GpuPythonLanguage):
         return cuda_guide.guide(task, device=self._device, target=self._target, headers=self._headers)
 
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
-        """Return a failure of the build as a message to the author. Raises `ValueError` where it is none."""
+        """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""
         return cuda_messages.digest_failure(failure, source)
 
     def _tools(self) -> Mapping[str, Any]:
-        """Return what the forge finds: it may see less of the machine than we do."""
+        """Return the tools that the forge finds: it may see less of the machine than we do."""
         asked = self._forge(self.program, {"tools_for": self._device.capability}, timeout_s=_ASK_LIMIT_S)
         if asked.answer is None:
             raise LanguageError(f"the forge does not work: {asked.error[:500]}")

@@ -1,4 +1,4 @@
-"""What an author of a kernel in the language `cuda` must know: the signature of `run` and the contract around it."""
+"""The guide for authors of a kernel in the language `cuda`: the signature of `run` and the contract around it."""
 
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.triton_guide import ALIGNMENT_BYTES, describe_argument, entry_signature

@@ -1,4 +1,4 @@
-"""Failures of a build in the language `cuda` made fit to act on."""
+"""Messages to authors on failures of a build in the language `cuda`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def digest_failure(failure: Mapping[str, Any], source: str) -> str:
     """Return the message of a failure as `evaluate/inside/untrusted/cuda_faults` describes one.
 
     Raises:
-        ValueError: it is not such a failure.
+        ValueError: it is another document.
     """
     try:
         if failure["hidden"] or failure["stage"] != "resources":

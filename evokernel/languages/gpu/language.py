@@ -1,4 +1,4 @@
-"""What languages for NVIDIA GPUs share whose sources are Python: `run` is recorded and what it launches is compiled."""
+"""The common part of Python languages for NVIDIA GPUs: `run` is recorded, and the kernels it launches are compiled."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ Dims = Mapping[str, int | float]
 
 
 class GpuPythonLanguage(ABC):
-    """Compiles without a GPU: `run` is called on stand-ins for tensors, and what it launches is compiled.
+    """Compiles without a GPU: `run` is called on stand-ins for tensors, and the kernels that it launches are compiled.
 
-    An artifact is a bundle (see `inside/process/bundle`) of `kernel.py`, `plans.json` (what it does on each shape, see
+    An artifact is a bundle (see `inside/process/bundle`) of `kernel.py`, `plans.json` (the launches for each shape, see
     `inside/untrusted/recording`) and `cache/`, the compiled kernels. A subclass names the program of the compile pool
     that builds, and digests its failures.
     """
@@ -30,10 +30,10 @@ class GpuPythonLanguage(ABC):
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
     ) -> None:
-        """Take what builds.
+        """Take the tools that build.
 
         Args:
-            forge: how Python that compiles is run.
+            forge: runs Python that compiles.
             device: limits of the GPU that is compiled for; None for an H100.
             compile_timeout_s: the longest a build for all shapes together may take, in s.
 
@@ -50,10 +50,10 @@ class GpuPythonLanguage(ABC):
 
     @abstractmethod
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
-        """Return a failure of the program as a message to the author. Raises `ValueError` where it is none."""
+        """Return a failure of the program as a message to the author. Raises `ValueError` for another document."""
 
     def build(self, source: str, task: Task, *, hidden: Sequence[Dims] = ()) -> Built | BuildFailure:
-        """Compile what `run` launches for the search workloads and for `hidden` dimensions.
+        """Compile the kernels that `run` launches for the search workloads and for `hidden` dimensions.
 
         Args:
             source: the candidate.
@@ -70,18 +70,18 @@ class GpuPythonLanguage(ABC):
         others = [_arguments(task.signature, dims) for dims in hidden]
         request = {
             "source": source,
-            "environment": self.environment,  # part of what compiled kernels are kept under
+            "environment": self.environment,  # part of the key of compiled kernels
             "capability": self._device.capability,
             "properties": self._properties(),
             "shapes": [*measured, *others],
             "measured": len(measured),
         }
-        forged = self._forge(self.program, request, timeout_s=self._timeout_s)
-        if forged.timed_out:
+        answered = self._forge(self.program, request, timeout_s=self._timeout_s)
+        if answered.timed_out:
             return BuildFailure(f"compiling took more than {self._timeout_s:g} s and was stopped", timed_out=True)
-        if forged.answer is None:
-            return BuildFailure(f"the compiler crashed on this source: {forged.error[:2000]}")
-        return self._read(forged.answer, forged.blob, source)
+        if answered.answer is None:
+            return BuildFailure(f"the compiler crashed on this source: {answered.error[:2000]}")
+        return self._read(answered.answer, answered.blob, source)
 
     def build_checked(self, source: str, task: Task) -> None:
         """Return None: there are no sanitizers for a build without a GPU."""
@@ -100,7 +100,7 @@ class GpuPythonLanguage(ABC):
         return Built(artifact=blob, hash=found.hash, descriptor=found.descriptor, metrics=metrics)
 
     def _properties(self) -> dict[str, int]:
-        """Return what Triton and torch say about the device."""
+        """Return the properties of the device by the names of Triton and torch."""
         return {
             "max_shared_mem": self._device.shared_bytes,
             "max_num_regs": self._device.multiprocessor_registers,

@@ -1,4 +1,4 @@
-"""What a source for a GPU became: numbers about the kernels it launches, from the answer of its build.
+"""Profile of a source for a GPU: numbers about the kernels that it launches, from the answer of its build.
 
 The answer comes from a process that ran the candidate's code, so every number is checked before it is used.
 """
@@ -18,16 +18,19 @@ _THREAD_LIMIT = 1024
 
 @dataclass(frozen=True, slots=True)
 class GpuProfile:
-    """The identity of what is launched for the measured shapes, and behaviour and numbers read from it."""
+    """Identity, behaviour and numbers of the launches for the measured shapes."""
 
     hash: str
+    """Hash over the plans; equal for compiled duplicates."""
     descriptor: Mapping[str, float]
+    """Behaviour, by name."""
     metrics: Mapping[str, float]
+    """Numbers by name, with their unit in the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """One launch: its machine code, warps of a block, all shared memory of one, and how many fit beside each other."""
+    """One launch: digest of its machine code, warps and shared memory of a block, and its residency."""
 
     cubin: str
     warps: int
@@ -36,7 +39,7 @@ class _Launch:
 
 
 def read_answer(answer: Mapping[str, Any], device: DeviceLimits) -> GpuProfile:
-    """Measure what `triton_build` or `cuda_build` in `evaluate/inside` answered.
+    """Measure an answer of `triton_build` or `cuda_build` in `evaluate/inside`.
 
     Where kernels differ the worst one counts: the most registers, spills and shared memory, the lowest occupancy;
     `tensor_cores` is 0 none, 1 one warp at a time, 2 warp groups, the best of all kernels. `blocks_by_...` are the

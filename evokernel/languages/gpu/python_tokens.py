@@ -1,4 +1,4 @@
-"""Python as tokens: comments, layout and docstrings gone, everything that means something kept."""
+"""Python as tokens, without comments, layout and docstrings."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ _NOTHING = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER})
 def program_hash(source: str, *, language: str = "triton") -> str:
     """Return 16 hex digits over the tokens of a Python source; comments, layout and docstrings do not change it.
 
-    Of a source that is too long to be tried all text counts: it need not be read for that.
+    Of a source that is too long to be tried all text counts, so that it is not tokenised.
     """
     digest = hashlib.sha256(f"{language}\0".encode())
     for token in _tokens(source) if len(source) <= SIZE_LIMIT_BYTES else (source,):
@@ -28,13 +28,13 @@ def _tokens(source: str) -> list[str]:
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     try:
         found = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in _NOTHING]
-    except (tokenize.TokenError, SyntaxError):  # no program; equal only to itself
+    except (tokenize.TokenError, SyntaxError):  # not a program; equal only to itself
         return [text]
     return [_LAYOUT.get(token.type, token.string) for token in _without_docstrings(found)]
 
 
 def _without_docstrings(found: list[tokenize.TokenInfo]) -> Iterator[tokenize.TokenInfo]:
-    """Leave out statements that are nothing but strings."""
+    """Yield the tokens but for statements of strings alone."""
     line: list[tokenize.TokenInfo] = []
     for token in found:
         line.append(token)

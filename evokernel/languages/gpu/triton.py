@@ -48,12 +48,12 @@ class TritonLanguage(GpuPythonLanguage):
         return triton_guide.guide(task, device=self._device)
 
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
-        """Return a failure of the build as a message to the author. Raises `ValueError` where it is none."""
+        """Return a failure of the build as a message to the author. Raises `ValueError` for another document."""
         return digest_failure(failure, source)
 
 
 def _versions() -> str:
-    """Return the versions of what compiles, without importing it. Raises `LanguageError` where it is missing."""
+    """Return the versions of the compilers, without importing them. Raises `LanguageError` where one is missing."""
     found = [f"{package} {_version(package)}" for package in ("triton", "torch")]
     spec = importlib.util.find_spec("triton")
     folders = [] if spec is None or spec.submodule_search_locations is None else spec.submodule_search_locations
@@ -68,7 +68,7 @@ def _version(package: str) -> str:
 
 
 def _assemblers(folders: Iterable[str]) -> list[str]:
-    """Return the versions of the assemblers that come with Triton; which one is used depends on the target."""
+    """Return the versions of the assemblers that come with Triton; the target decides which one is used."""
     tools = [Path(folder, "backends", "nvidia", "bin", tool) for folder in folders for tool in _ASSEMBLERS]
     versions = []
     with tempfile.TemporaryDirectory(prefix="evokernel-") as name:

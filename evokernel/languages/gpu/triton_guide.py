@@ -1,4 +1,4 @@
-"""What an author of a Triton kernel must know: the signature of `run` and the contract around it."""
+"""The guide for authors of a Triton kernel: the signature of `run` and the contract around it."""
 
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.guide_text import range_of

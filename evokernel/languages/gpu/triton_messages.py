@@ -1,4 +1,4 @@
-"""Failures of a Triton build made fit to act on: at most 40 lines, with the line of the source and what to change."""
+"""Messages to authors on failures of a Triton build: at most 40 lines, with the source line and the change to make."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def digest_failure(failure: Mapping[str, Any], source: str) -> str:
     """Return the message of a failure as `evaluate/inside/untrusted/triton_faults` describes one.
 
     Raises:
-        ValueError: it is not such a failure.
+        ValueError: it is another document.
     """
     try:
         if failure["hidden"]:
@@ -35,10 +35,10 @@ def digest_failure(failure: Mapping[str, Any], source: str) -> str:
 
 
 def on_hidden_shape(failure: Mapping[str, Any]) -> str:
-    """Return all that may be told of a failure on a hidden shape.
+    """Return the message on a failure on a hidden shape.
 
-    The candidate chooses the message, the type of the exception, the line, and how much of a resource it asks for: each
-    of these could tell the shape. Raises `KeyError` for what is no failure.
+    The candidate chooses the message, the type of the exception, the line and the amount of a resource. Each of these
+    could reveal the shape. Raises `KeyError` for another document.
     """
     if failure["stage"] == "resources":
         return "on a hidden shape, the kernel needs more of something than the device has (shared memory, threads)"
@@ -46,7 +46,7 @@ def on_hidden_shape(failure: Mapping[str, Any]) -> str:
 
 
 def _place(line: int | None, source: str) -> list[str]:
-    """Return the lines of the source up to the one at fault, which is marked."""
+    """Return the lines of the source before the faulty one, and that one with a mark."""
     text = source.splitlines()
     if not isinstance(line, int) or not 1 <= line <= len(text):
         return []

@@ -1,6 +1,6 @@
-"""What can be said about a Python source for a GPU without running it: early feedback for authors, not security.
+"""Checks of a Python source for a GPU without running it: early feedback for authors, not security.
 
-A hostile source gets past any reading of its text; what keeps it harmless is the sandbox.
+A hostile source passes any check of its text; the sandbox keeps it harmless.
 """
 
 import ast
@@ -25,7 +25,7 @@ _TORCH = frozenset(
         *("empty", "empty_like", "empty_strided", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     }
 )
-"""What host code may take from torch: dtypes, scratch, and what describes them. Kernels do the computing."""
+"""The names that host code may take from torch: dtypes, scratch and descriptions. Kernels do the computing."""
 _TORCH_CUDA = frozenset({"current_device", "device", "get_device_capability", "get_device_properties"})
 _AUTOTUNE = (
     "triton.autotune is not allowed: declare each choice as a tunable (NUM_WARPS = 4  # tune: 2 4 8) and pass it to "
@@ -35,13 +35,16 @@ _AUTOTUNE = (
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What differs between the languages whose sources are Python: modules to import, decorators of functions."""
+    """The rules that differ between the languages whose sources are Python."""
 
     modules: frozenset[str]
+    """Modules that may be imported."""
     parents: tuple[str, ...] = ()
     """Beginnings of the names of further modules."""
     decorators: frozenset[str] = frozenset()
+    """Decorators that a function may have."""
     decorators_meant: str = "none are"
+    """The end of a message on another decorator."""
 
 
 TRITON = Dialect(
@@ -135,7 +138,7 @@ def _names_of_torch(tree: ast.Module) -> Iterator[str]:
 
 
 def _check_torch(node: ast.AST, torch_names: set[str]) -> str | None:
-    """Refuse what of torch computes, waits or reaches elsewhere, and any change of somebody else's attributes."""
+    """Refuse names of torch that compute, wait or reach elsewhere, and any assignment to an attribute."""
     match node:
         case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
             return f"assigning to .{name} is not allowed: run() changes nothing but its outputs"
