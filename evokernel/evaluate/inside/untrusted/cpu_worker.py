@@ -1,6 +1,6 @@
-"""Holds one candidate: seals itself, loads it, and calls it when told. Everything here may be overwritten by it.
+"""Holds one candidate: seals itself, loads it, and calls it on request. The candidate may overwrite everything here.
 
-So nothing that this process says is believed beyond "I am done": the judge reads the clock and checks the buffers.
+So the judge believes nothing but "I am done": it reads the clock and checks the buffers itself.
 """
 
 import ctypes
@@ -73,7 +73,7 @@ class _Worker:
         except (OSError, AttributeError) as error:
             self.channel.send(json.dumps({"error": str(error).replace(path, "the candidate")}).encode())
             return False
-        prctl(PR_SET_DUMPABLE, 0)  # no other worker of the same user may look into this one
+        prctl(PR_SET_DUMPABLE, 0)  # other workers of the same user must not read this one's memory
         os.close(ARTIFACT)
         self.channel.send(b"loaded")
         return True
@@ -101,7 +101,7 @@ class _Worker:
 
 
 def _map(descriptor: int, *, write: bool) -> int:
-    """Map a whole memory file, all pages at once so that no timed call pays for a page fault; returns its address."""
+    """Map a whole memory file and populate it, so that no timed call pays for a page fault; return its address."""
     size = os.fstat(descriptor).st_size
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
     LIBC.mmap.restype = ctypes.c_void_p
