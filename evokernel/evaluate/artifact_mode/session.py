@@ -1,4 +1,4 @@
-"""A recorded candidate under judgement: its kernels in the runner, its host code nowhere."""
+"""A recorded candidate under judgement: the runner has its kernels, and its host code does not run."""
 
 import math
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from evokernel.records.evaluation import Mode, Stage, Timing
 
 _MAX_WORD = 1 << 32
 _RACECHECKED = 2
-"""Calls that are run under racecheck, which takes longer: a search workload, and a hidden shape."""
+"""Calls under racecheck, which takes longer: one on a search workload, one on a hidden shape."""
 _HANDED_OVER = 2 << 30
-"""The largest buffers of one call, in bytes, that are handed to another process."""
+"""Largest total of one call's buffers, in bytes, that is handed to another process."""
 _TOO_LARGE = "the workloads are too large to be handed to another process"
 
 
@@ -44,7 +44,7 @@ class ArtifactSession:
         self.artifact = checked.digest(len(bench.task.workloads[bench.device.device_class].search))
 
     def compare(self, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
-        """Run a call on the first distribution, then one on each of the others and a repetition, all in a batch."""
+        """Run one call on the first distribution, then the others and a repetition in one batch."""
         ground.poison_all(ground.sets)  # answers of an earlier candidate to the same inputs lie in other copies
         fired = self._run(ground, {0: distributions[0]})
         found = compare_set(ground, 0, distributions[0], stage)
@@ -60,7 +60,7 @@ class ArtifactSession:
         return found or compare_runs(ground, ground.outputs(0), ground.outputs(len(cases)), stage)
 
     def clock(self, ground: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> ArtifactClock:
-        """Return what times it on the runner's buffers."""
+        """Return the clock that times it on the runner's buffers."""
         self._attach(ground)
         return ArtifactClock(
             self.bench,
@@ -73,7 +73,7 @@ class ArtifactSession:
         )
 
     def remark(self) -> str:
-        """Return nothing: this is how candidates should be timed."""
+        """Return nothing: this is the usual mode."""
         return ""
 
     def sanitize(self) -> Inspection:
@@ -88,7 +88,7 @@ class ArtifactSession:
         return self._tools.sanitizer.check(work)
 
     def profile(self, timings: Sequence[Timing]) -> Inspection:
-        """Read hardware counters on the search workload with most to gain, of those that can be handed over."""
+        """Read hardware counters on the search workload with most to gain, among those small enough to hand over."""
         grounds = [ground for ground in self._search if _bytes(ground) <= _HANDED_OVER]
         if not grounds:
             return Inspection(remarks=f"not profiled: {_TOO_LARGE}")
@@ -117,7 +117,7 @@ class ArtifactSession:
         return RecordedCall(ground.label, plan.as_message(), cubins, buffers, hidden=ground.hidden)
 
     def close(self) -> None:
-        """Unload the kernels; a runner that cannot do that any more ends."""
+        """Unload the kernels; end a runner that fails to."""
         if self._runner.alive:
             try:
                 self._runner.drop()
@@ -128,7 +128,7 @@ class ArtifactSession:
         ground.attach(self._runner, self._runner.known)
 
     def _run(self, ground: BoundWorkload, cases: dict[int, str]) -> BatchTimes:
-        """Run one call on each of some copies, filled with the cases of distributions."""
+        """Run one call on each of some copies, each filled with the case of a distribution."""
         limit, poison = self.bench.settings.timeout_s, int(self.bench.rng.integers(_MAX_WORD))
         self._attach(ground)
         self._runner.arm(Batch(ground.name, self._shapes[ground], list(cases), poison))
@@ -144,7 +144,7 @@ def _bytes(ground: BoundWorkload) -> int:
 
 
 def shape_numbers(grounds: Sequence[BoundWorkload]) -> dict[BoundWorkload, int]:
-    """Return, for each workload, which of the shapes of a build it is: those of the search first, then hidden ones."""
+    """Return the number of each workload's shape in a build: search workloads first, then hidden ones."""
     search = [ground for ground in grounds if ground.kind is WorkloadPurpose.SEARCH]
     hidden = [ground for ground in grounds if ground.kind is not WorkloadPurpose.SEARCH]
     return {ground: number for number, ground in enumerate((*search, *hidden))}

@@ -1,8 +1,8 @@
-"""Compares all that a batch wrote with what a baseline wrote on the same inputs, without a word from the host.
+"""Compares all outputs of a batch with a baseline's on the same inputs, on the device.
 
 The comparison is captured once for a workload's buffers and replayed for each batch: queued one by one, its operations
 would cost the host more time than the device. Every output of every call is compared, from the first element to the
-last; of the copies that no call was for some are looked at, drawn anew each time.
+last. Of the copies without a call some are checked too, drawn anew each time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,13 @@ from evokernel.evaluate.numerics.arrays import Array, bits
 from evokernel.evaluate.numerics.correctness import rows_alike, rows_right, timed_limits
 
 _SPARED = 4
-"""Copies that were left out of a batch and are looked at, at most."""
+"""Most copies outside a batch that are checked."""
 
 Work = Callable[[], Array]
 
 
 class Verifier:
-    """For the buffers that a workload has now. `comparers` are by dtype; without one torch compares."""
+    """The comparison over a workload's current buffers. `comparers` are by dtype; without one torch compares."""
 
     def __init__(
         self,
@@ -42,24 +42,25 @@ class Verifier:
         self._replays: dict[str, Callable[[], Array]] = {}
 
     def draw(self, spared: Sequence[int]) -> None:
-        """Choose which of the copies are looked at that the coming batch does not call for."""
+        """Choose the copies outside the coming batch that are checked after it."""
         self._spared.copy_(torch.from_numpy(self._rng.choice(spared, _SPARED)), non_blocking=True)
 
     def keep(self) -> None:
-        """Queue copying all outputs to private memory, where they stay until the next time."""
+        """Queue a copy of all outputs to private memory, which the next call overwrites."""
         for kept, out in zip(self.kept, self._wrote, strict=True):
             kept.copy_(out)
 
     def alike(self, *, candidate_kept: bool) -> Array:
-        """Queue the comparison; returns one truth value for each copy, on the device, good until the next time.
+        """Queue the comparison; return one truth value for each copy, on the device, valid until the next call.
 
-        `candidate_kept` says whose outputs were kept; those of the other lie in the buffers.
+        `candidate_kept`: the kept outputs are the candidate's; the baseline's lie in the buffers. Otherwise the
+        reverse.
         """
         mine, theirs = (self.kept, self._wrote) if candidate_kept else (self._wrote, self.kept)
         return self._replayed("kept" if candidate_kept else "written", lambda: self._compare(mine, theirs))
 
     def left_alone(self) -> Array:
-        """Queue a look at copies that no call was for: one truth value, good until the next time."""
+        """Queue the check of copies without a call: one truth value, valid until the next call."""
         return self._replayed("alone", self._untouched)
 
     def _replayed(self, name: str, work: Work) -> Array:
@@ -100,7 +101,7 @@ class Verifiers:
         self._known: dict[BoundWorkload, tuple[str, Verifier]] = {}
 
     def of(self, ground: BoundWorkload) -> Verifier:
-        """Return what compares outputs on a workload."""
+        """Return the verifier of a workload."""
         known = self._known.get(ground)
         if known is None or known[0] != ground.name:
             verifier = Verifier(ground, rng=self._rng, comparers=self._comparers)
@@ -109,10 +110,10 @@ class Verifiers:
 
 
 def _captured(work: Work) -> Callable[[], Array]:
-    """Return what replays some work of fixed operations; it always answers in the same memory."""
+    """Return a function that replays fixed operations; its result is always in the same memory."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what a first call sets up cannot be captured
+    with torch.cuda.stream(stream):  # the set-up of a first call cannot be captured
         work()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()

@@ -1,4 +1,4 @@
-"""The trusted half of worker mode: the baseline process, what waking a process costs, and batch sizes from both."""
+"""Baselines of worker mode: their process, the cost of waking a process, and batch sizes from both."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -12,18 +12,18 @@ _ANCHOR_BATCHES = 5
 _WAKE_BATCHES = 21
 _WAKE_BATCHES_IN_PLACE = 11
 _LONG_NS = 20e6
-"""A batch of this length is long beside any waking."""
+"""A batch this long makes the cost of waking negligible."""
 
 
 class BaselineTimer:
     """Runs baselines in their process and times them as candidates are timed.
 
-    What waking a process costs is measured on the trusted one: a candidate could make its own look dear.
+    The cost of waking is measured on the trusted process, since a candidate could inflate its own.
 
     Args:
         process: the baseline process.
         batch_s: how long a batch of the fastest baseline should last, in s.
-        first_call_s: what a baseline's first call may take, in s, since it may compile.
+        first_call_s: limit of a baseline's first call, which may compile, in s.
         after_batch: called after each batch that is timed here.
     """
 
@@ -45,13 +45,13 @@ class BaselineTimer:
         self._called: set[tuple[str, BoundWorkload]] = set()
 
     def attach(self, ground: BoundWorkload) -> None:
-        """Let the process know the current buffers of a workload."""
+        """Map the current buffers of a workload into the process."""
         ground.attach(self.process, self._known)
 
     def choose(self, name: str, ground: BoundWorkload) -> None:
-        """Let the next batches on a workload be those of a baseline. Raises `HarnessError` where it fails there.
+        """Choose the baseline of the next batches on a workload. Raises `HarnessError` where it fails there.
 
-        Its first call there is made here and now, since it may compile: no batch has the time for that.
+        Its first call runs here, since it may compile and no batch has the time for that.
         """
         self.process.select(name)
         if (name, ground) in self._called:
@@ -64,15 +64,15 @@ class BaselineTimer:
         self._called.add((name, ground))
 
     def measure_wake(self, ground: BoundWorkload) -> None:
-        """Measure what waking the process costs at least; a workload must have been attached."""
+        """Measure the least cost of waking the process; a workload must have been attached."""
         self._least_wake_ns = self._batch_ns(ground, calls=0, batches=_WAKE_BATCHES)
 
     def wake_ns(self, ground: BoundWorkload) -> float:
-        """Return what waking a process costs in batches on a workload, in ns."""
+        """Return the cost of waking a process in batches on a workload, in ns."""
         return self._wake_ns.get(ground, self._least_wake_ns)
 
     def measure_wake_in_place(self, ground: BoundWorkload, fresh: FreshInputs) -> None:
-        """Measure what waking the process costs where batches are timed, if the scheduler keeps an account of it.
+        """Measure the cost of waking the process between timed batches, where the scheduler keeps an account.
 
         After all buffers were filled the caches are cold and the core has slept: the first of a pair pays several times
         as much as the second one, and each runner is first as often as second.
@@ -94,7 +94,7 @@ class BaselineTimer:
     def anchor(
         self, ground: BoundWorkload, fresh: FreshInputs, *, panel: Sequence[str], most_calls: int, room_bytes: int
     ) -> None:
-        """Time the baselines on a workload, choose the batch size, and make room for that many calls and one more."""
+        """Time the baselines on a workload, choose the batch size, and allocate copies for that many calls plus one."""
         self._fill(ground, fresh)
         if not self._least_wake_ns:
             self.measure_wake(ground)
@@ -114,7 +114,7 @@ class BaselineTimer:
         self.attach(ground)
 
     def _call_ns(self, ground: BoundWorkload, name: str, calls: int) -> float:
-        """Return the least time of one call in ns: a busy machine can only make it look slower."""
+        """Return the least time of one call in ns, since a busy machine only makes it longer."""
         self.choose(name, ground)
         return max(self._batch_ns(ground, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
 

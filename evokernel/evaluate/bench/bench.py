@@ -1,4 +1,4 @@
-"""All a judge works with: task, workloads with their buffers, baselines, and what runs candidates."""
+"""The bench of a judge: task, workloads with their buffers, baselines, and the parts that run candidates."""
 
 from collections.abc import Iterable
 
@@ -13,14 +13,14 @@ from evokernel.task import Workload
 
 
 class Bench:
-    """Set up once per judge process, by a context that ends what it started.
+    """Set up once per judge process, by a context that ends the processes it started.
 
     Args:
-        setup: what the engine asked for.
+        setup: the engine's request.
         groundwork: task, sandbox and secrets.
-        device: what candidates run on.
-        workers: what runs candidates in workers.
-        anchors: what times baselines; the workloads have been timed by it.
+        device: the device that candidates run on.
+        workers: runs candidates in workers.
+        anchors: times baselines; it has timed the workloads.
         grounds: all workloads, hidden ones first.
         baselines: their names, that of a user's kernel among them.
         sheet: the device sheet.
@@ -65,7 +65,7 @@ class Bench:
 
     @property
     def hidden_shapes(self) -> list[dict[str, int | float]]:
-        """What kernels will be called with beside the search workloads, for languages that compile for shapes."""
+        """Shapes beside the search workloads that kernels are called with; empty unless kernels compile for shapes."""
         if not self.device.compiles_for_shapes:
             return []
         return [dict(ground.workload.dims) for ground in self.grounds if ground.kind is not WorkloadPurpose.SEARCH]
@@ -75,17 +75,17 @@ class Bench:
         return self.device.floor(self.task, workload, self.sheet)
 
     def hire(self, expert: str) -> None:
-        """Make a user's kernel one of the baselines, and time them all anew. Raises `HarnessError`."""
+        """Make a user's kernel one of the baselines, and time all of them again. Raises `HarnessError`."""
         self._anchors.load_expert(expert)
         self.panel = tuple(dict.fromkeys((*self.panel, EXPERT)))
         self._anchors.anchor(self.timed, self._groundwork.fresh_inputs, panel=self.panel)
 
     def repair(self) -> None:
-        """Put up new guard bars where a candidate that failed has broken them, so that the next one is not blamed."""
+        """Renew guard bars that a failed candidate has broken, so that the next one is not blamed."""
         for ground in self.grounds:
             if ground.broken_guards():
                 ground.resize(ground.sets)
 
     def look_again(self) -> None:
-        """Measure the device once more: before calling a candidate impossible, doubt the sheet."""
+        """Measure the device once more, before a candidate is called impossible."""
         self.sheet = best_of(self.sheet, self.device.measure())

@@ -22,19 +22,19 @@ from evokernel.task import Task, Workload
 
 @dataclass(frozen=True, slots=True)
 class Groundwork:
-    """What a judge of any device class begins with."""
+    """Parts of a bench that every device class has."""
 
     task: Task
     """For the device class."""
     device_class: str
     """`cpu` or `cuda`."""
     sandbox: Sandbox
-    """What candidates are confined in."""
+    """Confinement of candidates."""
     rng: np.random.Generator
-    """Drawn anew in each process; a secret of the judge."""
+    """The judge's secret, seeded anew in each process."""
 
     def fresh_inputs(self, ground: BoundWorkload) -> FreshInputs:
-        """Return what fills the buffers of a workload anew."""
+        """Return the source of new contents for a workload's buffers."""
         return FreshInputs(self.task, ground.workload, self.rng, device=self.device_class)
 
 
@@ -47,8 +47,8 @@ def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_cl
 
 
 def keep_to(cores: Iterable[int]) -> None:
-    """Keep this thread, and those that it starts, on some cores. Raises `HarnessError` where there are none such."""
-    torch.set_num_threads(1)  # more would disturb the timed cores, or wait for each other on the one that is left
+    """Pin this thread, and those that it starts, to some cores. Raises `HarnessError` where none can be used."""
+    torch.set_num_threads(1)  # more would disturb the timed cores, or compete for one core
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
@@ -63,9 +63,9 @@ def bind_workloads(
     sets: int,
     stack: ExitStack,
 ) -> tuple[BoundWorkload, ...]:
-    """Return all workloads with their buffers, hidden ones first; the stack gives the buffers back.
+    """Return all workloads with their buffers, hidden ones first; the stack frees the buffers.
 
-    `make_arena` returns the buffers of a workload, so many sets of them.
+    `make_arena` returns the buffers of a workload for a number of sets.
     """
     task, rng = groundwork.task, groundwork.rng
     workloads = task.workloads[groundwork.device_class]
@@ -86,5 +86,5 @@ def bind_workloads(
 
 
 def timed(grounds: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
-    """Return the workloads that are timed: search ones, and held-out ones for a winner."""
+    """Return the timed workloads: search ones, and held-out ones for a winner."""
     return tuple(ground for ground in grounds if ground.kind is not WorkloadPurpose.PROBE)

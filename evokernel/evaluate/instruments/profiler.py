@@ -17,8 +17,8 @@ TIMEOUT_S = 30.0
 PREFIX = "profiled_"
 """Begins the names of the counters among an evaluation's metrics."""
 _LAUNCHES, _KERNELS = 16, 6
-_FAILURES = 3  # before it has ever worked; then it is left alone
-_REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # a kernel may have that name, too
+_FAILURES = 3  # failed attempts before the first success, after which none follows
+_REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # anchored, since a kernel may have that name
 _ERROR = re.compile(r"^==ERROR== (?P<text>.*)$", re.MULTILINE)
 _NOT_ALLOWED = "the driver keeps hardware counters for the administrator (evokernel doctor says how to open them)"
 _OPTIONS = (
@@ -28,9 +28,9 @@ _OPTIONS = (
 
 
 class Profiler:
-    """Profiles recorded calls on a device with so many multiprocessors; one for each judge.
+    """Profiles recorded calls on a device; one for each judge.
 
-    What keeps it from doing so on this machine is found out once, and said in one line for each candidate.
+    An obstacle on this machine is found once, and reported in one line for each candidate.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Profiler:
         began = time.monotonic()
         try:
             done = self._run(self._tool, call)
-            if unknown := _unknown(done) & set(self._asked):  # what this device or version does not have
+            if unknown := _unknown(done) & set(self._asked):  # counters that this device or version lacks
                 self._asked = tuple(name for name in self._asked if name not in unknown)
                 done = self._run(self._tool, call)
-        except (HarnessError, OSError) as error:  # what was timed before counts all the same
+        except (HarnessError, OSError) as error:  # a failure leaves the timings valid
             return Inspection(remarks=f"not profiled: {self._failed(one_line(str(error)))}")
         spent = {"profile_s": time.monotonic() - began}
         launches = read_counters(done.stdout)
@@ -90,7 +90,7 @@ class Profiler:
         return self._toolbox.run(tool, options, call, answers=_answers, timeout_s=self._timeout_s)
 
     def _failed(self, reason: str, *, for_good: bool = False) -> str:
-        """Return the reason; it is not tried again where the machine seems to be it, and not one candidate."""
+        """Return the reason; stop profiling where the machine, not one candidate, seems to cause it."""
         self._failures += 1
         if for_good:
             self._hindrance = reason
@@ -100,7 +100,7 @@ class Profiler:
 
 
 def _answers(done: ProcessExit) -> bool:
-    """Say whether the profiler could do its work, or said what it will do nowhere."""
+    """Say whether the profiler worked, or gave a reason that holds in every environment."""
     return _is_refused(done) or bool(read_counters(done.stdout) or _unknown(done))
 
 
@@ -109,7 +109,7 @@ def _is_refused(done: ProcessExit) -> bool:
 
 
 def _unknown(done: ProcessExit) -> set[str]:
-    """Return the counters that are named in a message of an error, where there are no counters."""
+    """Return the counters named in an error message, where there are no counters."""
     if read_counters(done.stdout):
         return set()
     errors = " ".join(match["text"] for match in _ERROR.finditer(f"{done.stdout}\n{done.stderr}"))
@@ -144,7 +144,7 @@ def _told(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> li
 
 
 def _each_kernel(launches: Sequence[ProfiledLaunch]) -> list[str]:
-    """Return a line on what each of several kernels took: whoever would fuse two must know what there is to gain."""
+    """Return a line on the time of each of several kernels: it shows the gain of fusing two."""
     found: dict[str, list[ProfiledLaunch]] = {}
     for launch in launches:
         found.setdefault(launch.kernel, []).append(launch)

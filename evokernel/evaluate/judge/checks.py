@@ -22,9 +22,9 @@ _CHECKS_PER_TIMEOUT = 3.0
 
 
 def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bool) -> PhaseVerdict:
-    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`.
+    """Return the verdict of the first failed check, or one without status; `metrics` has seconds by stage.
 
-    An `executable` is what was built with sanitizers; `thoroughly` runs what the session can run under others.
+    `executable` is the build with sanitizers; `thoroughly` also runs the session's own sanitizers.
     """
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
@@ -35,7 +35,7 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
-    for ground in bench.grounds:  # a kernel may reach the buffers of other workloads than the one it was called on
+    for ground in bench.grounds:  # a kernel may reach the buffers of other workloads, too
         found = found or out_of_bounds(ground, Stage.CORRECTNESS)
     checked = time.monotonic()
     sanitized, remarks = False, ""
@@ -108,5 +108,5 @@ def _run_job(bench: Bench, executable: bytes, job: bytes) -> ProcessExit:
 
 
 def _memory(bench: Bench) -> int:
-    """Return what may be in use under the sanitizers, in bytes: they keep a shadow of all, and what was freed."""
+    """Return the limit of memory in use under the sanitizers, in bytes: they keep shadow memory and freed blocks."""
     return 2 * bench.settings.memory_mib << 20

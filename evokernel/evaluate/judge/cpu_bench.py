@@ -30,7 +30,7 @@ from evokernel.tasks import load_task
 
 _SETS_BYTES = 64 << 20
 _SETS = 2
-"""Copies of its buffers that every workload has at least."""
+"""Least number of buffer copies of a workload."""
 _BATCH_S, _FIRST_CALL_S = 0.003, 120.0
 _MOST_CALLS = 512
 
@@ -40,7 +40,7 @@ class CpuBench:
     """A bench on the processor."""
 
     bench: Bench
-    """What candidates are judged with."""
+    """Workloads, baselines and device."""
 
     def open_session(self, artifact: bytes, source: str) -> WorkerSession:
         """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
@@ -58,7 +58,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
     """
     keep_to(setup.cores.judge)
     with ExitStack() as stack:
-        with ThreadPoolExecutor(2) as helpers:  # they import torch, too: all at once
+        with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
             sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cpu")
             opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
@@ -108,14 +108,14 @@ def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitSt
 
 
 def _cache_folder() -> Path:
-    """Return where compiled trampolines are kept: small, few, and the same for every run."""
+    """Return the folder of compiled trampolines: small, few, and the same for every run."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "evokernel"
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """The processor as a bench sees it; see `BenchDevice`."""
+    """The processor as a device of a bench; see `BenchDevice`."""
 
     device_class: ClassVar[str] = "cpu"
     timed_share: ClassVar[float] = 1.0
@@ -138,15 +138,15 @@ class Processor:
         return floor_of(0 if narrow else task.flops_at(workload), task.bytes_at(workload), sheet)
 
     def quiet(self) -> str:
-        """Say nothing: here the engine keeps its compilers from running beside a clock."""
+        """Return nothing: the engine keeps compilers away from a running clock."""
         return ""
 
     def lease(self) -> AbstractContextManager[object]:
-        """Keep nobody off."""
+        """Return a context that does nothing."""
         return nullcontext()
 
     def left_running(self) -> bool:
-        """Say no: a stopped process does nothing here."""
+        """Return False: a stopped process cannot run on a processor."""
         return False
 
     def conditions(self) -> dict[str, float]:
@@ -159,11 +159,11 @@ class CpuWorkers:
     """Workers of compiled C++; see `WorkerHost`."""
 
     pool: WorkerPool
-    """What starts workers."""
+    """Starts workers."""
     baselines: BaselineTimer
     """The baseline process."""
     timeout_s: float
-    """What loading a candidate may take, in s."""
+    """Limit of loading a candidate, in s."""
 
     def load(self, artifact: bytes, source: str) -> Worker:
         """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
@@ -177,7 +177,7 @@ class ProcessAnchors:
     baselines: BaselineTimer
     """The baseline process."""
     pool: WorkerPool
-    """Whose trampoline calls a user's kernel."""
+    """Its trampoline calls a user's kernel."""
 
     def load_expert(self, expert: str) -> None:
         """Load a shared object into the baseline process."""

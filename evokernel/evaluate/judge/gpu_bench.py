@@ -33,8 +33,8 @@ from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.task import Task, Workload
 from evokernel.tasks import load_task
 
-# The rest is for the contexts of several processes, the judge's copies of outputs, and the arena that replaces a broken
-# one while others still map the old.
+# The rest is for the contexts of several processes, the judge's copies of outputs, and a new arena while other
+# processes still map the old one.
 _SHARE_OF_FREE_MEMORY = 0.33
 
 
@@ -43,9 +43,9 @@ class CudaBench:
     """A bench on the GPU that this process sees first."""
 
     bench: Bench
-    """What candidates are judged with, however they are run."""
+    """Workloads, baselines and device, for both modes."""
     artifacts: ArtifactTools
-    """What recorded candidates are run with."""
+    """Tools for recorded candidates."""
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
         """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
@@ -68,7 +68,7 @@ def open_gpu_bench(setup: BenchSetup) -> Iterator[CudaBench]:
 
 def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     keep_to(setup.cores.everyone)
-    with ThreadPoolExecutor(1) as helper:  # it imports torch, too: all at once
+    with ThreadPoolExecutor(1) as helper:  # it imports torch in parallel
         sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cuda")
         opening = helper.submit(_open_runners, setup.cores, sandbox, stack)
         groundwork = lay_groundwork(setup, task, sandbox, device_class="cuda")
@@ -124,7 +124,7 @@ def _comparers(task: Task) -> dict[torch.dtype, RowComparison]:
 
 
 def _room_bytes(setup: BenchSetup, task: Task) -> int:
-    """Return how much device memory the buffers of one workload may take."""
+    """Return the limit of device memory for the buffers of one workload."""
     workloads = task.workloads["cuda"]
     count = len(workloads.search) + (len(workloads.holdout) if setup.final else 0)
     return int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / count)

@@ -1,4 +1,4 @@
-"""Worker mode on a GPU, for candidates that cannot be recorded: started for the first of them."""
+"""Worker mode on a GPU, for candidates that cannot be recorded; started for the first of them."""
 
 from contextlib import ExitStack
 from functools import cached_property
@@ -19,12 +19,12 @@ class GpuWorkers:
     """Workers and a baseline process, which take seconds to start; see `WorkerHost`.
 
     Args:
-        setup: what the engine asked for.
+        setup: the engine's request.
         task: for the device class.
-        sandbox: what workers are confined in.
-        watch: learns from trusted work.
+        sandbox: confinement of workers.
+        watch: records probes after trusted work.
         ground: the workload on which waking the baseline process is measured.
-        stack: ends what was started.
+        stack: ends the processes.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class GpuWorkers:
         self._own_pids: set[int] = set()
 
     def load_expert(self, expert: str) -> None:
-        """Let the baseline process load a user's kernel from a file when it starts."""
+        """Load a user's kernel from a file into the baseline process when that starts."""
         self._expert = expert
 
     @cached_property
     def baselines(self) -> BaselineTimer:
-        """The baseline process, started for the first candidate that is run in a worker."""
+        """The baseline process, started for the first candidate in a worker."""
         cores = self._setup.cores
         process = BaselineProcess(self._setup.task_spec, device="cuda", threads=1, cpus=cores.runners, spin=cores.apart)
         self._own_pids.add(process.pid)
@@ -67,11 +67,11 @@ class GpuWorkers:
         return side
 
     def load(self, artifact: bytes, source: str) -> CudaWorker:
-        """Hand a bundle to the worker in waiting, with the source itself in it. Raises as `CudaWorkerPool.load`."""
+        """Give a bundle and the source itself to the standby worker. Raises as `CudaWorkerPool.load`."""
         return self._pool.load(artifact, source, timeout_s=self._setup.settings.timeout_s)
 
     def settle(self) -> None:
-        """See to it that the worker in waiting, if any was started, does nothing any more."""
+        """Wait until the standby worker, if one was started, is idle."""
         if "_pool" in self.__dict__:
             self._pool.settle()
 
@@ -81,7 +81,7 @@ class GpuWorkers:
 
     @cached_property
     def _pool(self) -> CudaWorkerPool:
-        """Workers for what cannot be recorded: they import torch and Triton, which takes seconds."""
+        """Workers for candidates that cannot be recorded: they import torch and Triton, which takes seconds."""
         cores = self._setup.cores
         pool = CudaWorkerPool(self._task.signature, sandbox=self._sandbox, cpus=cores.runners, spin=cores.apart)
         return self._stack.enter_context(pool)

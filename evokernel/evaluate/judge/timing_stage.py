@@ -1,4 +1,4 @@
-"""Timing a candidate on all workloads of a bench, with its verdict in words."""
+"""Timing of a candidate on all workloads of a bench, and its verdict in words."""
 
 import math
 from collections.abc import Mapping
@@ -21,19 +21,20 @@ from evokernel.records.evaluation import Speedup, Stage, Status, Timing, combine
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed.
-
-    `incumbent` is the speed-up by workload below half of which it may stop early.
-    """
+    """A request to time a candidate."""
 
     stage: Stage
+    """The stage of the verdict."""
     plan: StoppingRule
+    """When to stop, for each workload."""
     confirm_s: float
+    """Clock time of a second measurement of an impossible speed."""
     incumbent: Mapping[str, float]
+    """Speed-ups by workload; timing may stop early below half of one."""
 
 
 def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
-    """Return the timings of a candidate that is right, or why it is not after all."""
+    """Return the timings of a candidate that passed the checks, or a verdict against it."""
     timings: list[Timing] = []
     early = False
     for ground in session.bench.timed:
@@ -79,7 +80,7 @@ def _attempt(
 
 
 def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
-    """Add what no repetition shows to the error."""
+    """Add the systematic error, which no repetition shows."""
     return replace(estimate, log_error=math.hypot(estimate.log_error, clock.systematic_error()))
 
 
