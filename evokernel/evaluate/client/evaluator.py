@@ -1,4 +1,4 @@
-"""The evaluator of this machine: compiles in threads, judges in a process for each device, each at its own pace."""
+"""Evaluator of this machine: compiles in threads, and judges in one process for each device."""
 
 import asyncio
 import logging
@@ -25,23 +25,23 @@ from evokernel.task import Task
 logger = logging.getLogger(__name__)
 
 _HALF_WIDTH = {Fidelity.QUICK: 0.005, Fidelity.PRECISE: 0.005, Fidelity.FINAL: 0.002}
-_TRIES = 2  # for one candidate, when a judge is lost over it
+_TRIES = 2  # for one candidate, where a judge is lost
 
 
 class LocalEvaluator:
     """Judges candidates on this machine's processor or GPUs; see `evokernel.protocols.Evaluator`.
 
-    `open_evaluator` makes one, and ends what it works with.
+    `open_evaluator` makes one, and closes its parts.
 
     Args:
-        identity: who judges, by what the first judge said of itself.
+        identity: the evaluator, as its first judge describes it.
         task: for the device class.
         language: how candidates are compiled.
         setup: how its judges judge.
         expert: the file of the kernel that is one of the baselines; empty where there is none.
         hidden: the hidden shapes of the run.
-        seats: where judges work.
-        builder: what compiles candidates.
+        seats: the devices with their judges.
+        builder: compiles candidates.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LocalEvaluator:
         """
         try:
             return await self._evaluate(request)
-        except (OSError, LanguageError, TaskError) as error:  # all was well at the start: this is a fault of ours
+        except (OSError, LanguageError, TaskError) as error:  # all of them worked at the start, so the fault is ours
             raise HarnessError(f"{type(error).__name__}: {error}") from error
 
     async def _evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -110,7 +110,7 @@ class LocalEvaluator:
     async def _seated(
         self, work: Callable[[DeviceSlot], Awaitable[PhaseVerdict]], *, used: list[DeviceSlot], tries: int = _TRIES
     ) -> PhaseVerdict:
-        """Do some work at a free seat, not one of those `used` if possible; again where a judge is lost over it."""
+        """Do some work on a free slot, preferably not one of `used`; repeat it where a judge is lost."""
         async with self._seats.take(rather_not=used) as seat:
             used.append(seat)
             try:
@@ -128,7 +128,7 @@ class LocalEvaluator:
                 build = await self._build(request, judge.hidden)
             return unbuilt(build) or await self._ask(judge.handle, request, build)
         except JudgeLost:
-            await seat.close(kill=True)  # it may be alive, and broken
+            await seat.close(kill=True)  # it may be alive and broken
             raise
 
     async def _reopened(self, seat: DeviceSlot) -> SearchJudge:
@@ -137,7 +137,7 @@ class LocalEvaluator:
             return await seat.reopen(setup, device=self.identity.device)
 
     async def _final(self, request: EvaluationRequest) -> PhaseVerdict:
-        """Measure a winner in fresh processes, until one says no; on as many GPUs at a time as there are."""
+        """Measure a winner in fresh processes until one rejects it, on as many GPUs at a time as there are."""
         work = partial(self._final_at, request=request)
         first = partial(work, sanitize=True)  # once is enough: it takes seconds
         rounds = request.processes or self._settings.final_processes
@@ -164,7 +164,7 @@ class LocalEvaluator:
             started = {"start_s": time.monotonic() - began}
         try:
             build = await self._build(request, shapes_of(hello))
-            if unbuilt(build) is not None:  # what it needs on shapes it has not seen is not told
+            if unbuilt(build) is not None:  # feedback must not reveal hidden shapes
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
             outcome = await self._ask(judge, request, build, sanitize=sanitize)
             return replace(outcome, metrics={**outcome.metrics, **started})
@@ -189,7 +189,7 @@ class LocalEvaluator:
                 self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
             sanitized = float(digest in self._clean)
         metrics = {**checked.metrics, "sanitized": sanitized}
-        seen = checked.artifact or digest  # the build's own word would let one candidate pass for another
+        seen = checked.artifact or digest  # a hash claimed by the build could imitate another candidate's
         twin = self._twins.outcome(seen, request.budget, own=request.candidate.id, checked=checked, metrics=metrics)
         if twin is not None:
             return twin

@@ -1,4 +1,4 @@
-"""What of NVIDIA's driver a sandboxed process must see: device nodes and the folders of libcuda.
+"""Files of NVIDIA's driver that a sandboxed process must see: device nodes and the folders of libcuda.
 
 Nothing here touches the driver itself.
 """
@@ -24,7 +24,7 @@ def nvidia_nodes() -> tuple[str, ...]:
 
 
 def cuda_library_folders() -> tuple[str, ...]:
-    """Return the folders with libcuda.so.1, those on LD_LIBRARY_PATH first; where it is a link, its target's too."""
+    """Return the folders with libcuda.so.1, those on LD_LIBRARY_PATH first; for a link, its target's folder too."""
     folders: dict[str, None] = {}
     for folder in _candidates():
         library = Path(folder, LIBRARY)
