@@ -12,7 +12,7 @@ from evokernel.records.evaluation import Limit, Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
-_TOLD_LINES = 60
+_FEEDBACK_LINES = 60
 HELD_OUT = "failed on held-out inputs"
 """The whole feedback on a failure on held-out workloads."""
 
@@ -43,10 +43,10 @@ class PhaseVerdict:
     """Findings of instruments, lines of text."""
 
     @property
-    def told(self) -> str:
+    def author_text(self) -> str:
         """The text for the author, at most 60 lines; feedback is shortened before remarks are."""
-        remarks = self.remarks.split("\n")[:_TOLD_LINES] if self.remarks else []
-        return "\n".join([*self.feedback.split("\n")[: _TOLD_LINES - len(remarks)], *remarks]).lstrip("\n")
+        remarks = self.remarks.split("\n")[:_FEEDBACK_LINES] if self.remarks else []
+        return "\n".join([*self.feedback.split("\n")[: _FEEDBACK_LINES - len(remarks)], *remarks]).lstrip("\n")
 
     def as_message(self) -> Message:
         """Return the verdict as JSON types."""

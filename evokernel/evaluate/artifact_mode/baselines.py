@@ -152,37 +152,37 @@ class DeviceBaselines:
         """Add one more baseline."""
         self._functions[name] = function
 
-    def batches(self, ground: BoundWorkload, name: str, *, timed: int) -> Sequence[TimedCalls]:
+    def batches(self, bound: BoundWorkload, name: str, *, timed: int) -> Sequence[TimedCalls]:
         """Return batches over all buffer copies, one for each of several orders; `timed` calls of each are timed."""
-        key = (ground.name, name)
+        key = (bound.name, name)
         if key not in self._batches:
-            self.forget(ground, name)
-            orders = (torch.randperm(ground.sets).tolist() for _ in range(_ORDERS))
-            self._batches[key] = [self._capture(ground, name, order, timed=timed) for order in orders]
+            self.forget(bound, name)
+            orders = (torch.randperm(bound.sets).tolist() for _ in range(_ORDERS))
+            self._batches[key] = [self._capture(bound, name, order, timed=timed) for order in orders]
         return self._batches[key]
 
-    def trial(self, ground: BoundWorkload, name: str, *, calls: int) -> TimedCalls:
+    def trial(self, bound: BoundWorkload, name: str, *, calls: int) -> TimedCalls:
         """Return a batch of `calls` calls that goes through the copies in turn, again and again."""
-        order = [number % ground.sets for number in range(calls)]
-        return self._capture(ground, name, order, timed=calls)
+        order = [number % bound.sets for number in range(calls)]
+        return self._capture(bound, name, order, timed=calls)
 
-    def forget(self, ground: BoundWorkload, name: str) -> None:
+    def forget(self, bound: BoundWorkload, name: str) -> None:
         """Drop the batches of one baseline on a workload, also those over replaced buffers."""
-        stem = ground.name.rpartition(":")[0]
+        stem = bound.name.rpartition(":")[0]
         for key in [key for key in self._batches if key[0].rpartition(":")[0] == stem and key[1] == name]:
             del self._batches[key]
 
-    def _capture(self, ground: BoundWorkload, name: str, order: Sequence[int], *, timed: int) -> TimedCalls:
+    def _capture(self, bound: BoundWorkload, name: str, order: Sequence[int], *, timed: int) -> TimedCalls:
         with torch.no_grad():
-            calls = [self._call(ground, name, number) for number in order]
+            calls = [self._call(bound, name, number) for number in order]
             for _ in range(_WARM_CALLS):  # it may compile, or load modules, which cannot be captured
                 calls[0]()
             torch.cuda.synchronize()
-            begin = partial(self._prelude.queue, ground.memories)
+            begin = partial(self._prelude.queue, bound.memories)
             return TimedCalls(calls, timed=timed, begin=begin, stopwatch=self._stopwatch, scratch=self._scratch)
 
-    def _call(self, ground: BoundWorkload, name: str, number: int) -> Call:
-        function, (inputs, outputs) = self._functions[name], ground.call_arguments(number)
+    def _call(self, bound: BoundWorkload, name: str, number: int) -> Call:
+        function, (inputs, outputs) = self._functions[name], bound.call_arguments(number)
 
         def call() -> None:
             with torch.no_grad():

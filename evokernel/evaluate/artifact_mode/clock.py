@@ -25,7 +25,7 @@ from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.feedback import NEUTRAL
 from evokernel.evaluate.bench.paired_clock import Doubtful, PairedClock
 from evokernel.evaluate.bench.workload import BoundWorkload
-from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs, Window
 from evokernel.records.evaluation import Stage
@@ -40,7 +40,7 @@ _SLOW = 4.0
 """A candidate this many times slower than the baseline gets shorter batches."""
 _EMPTY_BATCHES, _EMPTY_HALVES, _EMPTY_TRIES = 5, 3, 20
 """Batches without a call: run alone, run after the usual work, and attempts until enough are uninterrupted."""
-_APART_NS = 400.0
+_DIFFERENCE_NS = 400.0
 """Difference of one kernel's batch between runner and judge. Five kernels on an H100 differed by 0.1 to 0.7 us in
 batches of 0.4 to 0.9 ms; one that makes tensor descriptors differed by 1.3 us (benchmarks/precision)."""
 _HIDDEN_SHARE, _HIDDEN_NS = 0.15, 1e5
@@ -65,7 +65,7 @@ class ArtifactClock(PairedClock):
     def __init__(
         self,
         bench: Bench,
-        ground: BoundWorkload,
+        bound: BoundWorkload,
         fresh: FreshInputs,
         *,
         stage: Stage,
@@ -73,15 +73,15 @@ class ArtifactClock(PairedClock):
         baselines: Sequence[TimedCalls],
         verifier: Verifier,
     ) -> None:
-        super().__init__(bench, ground, fresh, stage=stage)
+        super().__init__(bench, bound, fresh, stage=stage)
         self._verifier = verifier
         self._runner, self._shape = candidate.runner, candidate.shape
         self._baselines = baselines
-        self._calls = ground.calls
-        paced = _SLOW * ground.calls * ground.least_us * 1e3 / candidate.call_ns
-        self._own_calls = int(max(1, min(ground.calls, paced)))
+        self._calls = bound.calls
+        paced = _SLOW * bound.calls * bound.least_us * 1e3 / candidate.call_ns
+        self._own_calls = int(max(1, min(bound.calls, paced)))
         """Calls in a batch of the candidate: fewer where it is far slower than the baseline."""
-        self._usual_ns = 0.0
+        self._known_idle_excess_ns = 0.0
         self._call_ns: list[float] = []
         self._fired: dict[bool, list[BatchTimes]] = {False: [], True: []}
         """The candidate's batches, by whether it was first."""
@@ -115,15 +115,18 @@ class ArtifactClock(PairedClock):
 
     def forget(self) -> None:
         """Discard the batches that were timed so far."""
-        self._usual_ns, self._call_ns, self._fired = 0.0, [], {False: [], True: []}
+        self._known_idle_excess_ns, self._call_ns, self._fired = 0.0, [], {False: [], True: []}
 
     def systematic_error(self) -> float:
         """Return by how much one kernel's batch differs between the two processes, as a part of this batch."""
-        return _APART_NS / (median(self._call_ns) * self._own_calls)
+        return _DIFFERENCE_NS / (median(self._call_ns) * self._own_calls)
 
     def hidden_ns(self) -> float:
         """Return the excess of the judge's clock over the device's events, less that of a batch with no call."""
-        return max(median(batch.beyond_ns for batch in batches) for batches in self._fired.values()) - self._usual()
+        return (
+            max(median(batch.beyond_ns for batch in batches) for batches in self._fired.values())
+            - self._idle_excess_ns()
+        )
 
     def _hidden_in_doubt_ns(self) -> float:
         """Return `hidden_ns` over uninterrupted batches, compared with empty batches after the same work.
@@ -133,12 +136,12 @@ class ArtifactClock(PairedClock):
         """
         found = []
         for order, batches in self._fired.items():
-            calm = [batch.beyond_ns for batch in batches if not batch.interrupted]
-            if 2 * len(calm) < len(
+            undisturbed = [batch.beyond_ns for batch in batches if not batch.interrupted]
+            if 2 * len(undisturbed) < len(
                 batches
             ):  # hidden work makes batches longer, and long ones are interrupted more often
                 raise _too_busy()
-            found.append(median(calm) - median(self._empty_ns(candidate_first=order)))
+            found.append(median(undisturbed) - median(self._empty_ns(candidate_first=order)))
         return max(found)
 
     def _empty_ns(self, *, candidate_first: bool) -> list[float]:
@@ -162,22 +165,22 @@ class ArtifactClock(PairedClock):
         part = calls / self._own_calls
         return (short_ns - part * whole_ns) / (1 - part)
 
-    def _usual(self) -> float:
+    def _idle_excess_ns(self) -> float:
         """Return the excess of the judge's clock over the device's events for a batch with no call.
 
         Most of it is the change of contexts after a little work of the judge. Other programs only make it longer, so
         the shortest counts.
         """
-        if not self._usual_ns:
+        if not self._known_idle_excess_ns:
             limit, found = self._bench.settings.timeout_s, []
             for _ in range(_EMPTY_BATCHES):
-                self._runner.arm(Batch(self._ground.name, self._shape, (), 0))
-                self._ground.poison_all(self._ground.sets)
+                self._runner.arm(Batch(self._bound.name, self._shape, (), 0))
+                self._bound.poison_all(self._bound.sets)
                 self._runner.armed(limit)
-                settle(self._ground.device)
+                synchronize(self._bound.device)
                 found.append(self._runner.fire(limit).beyond_ns)
-            self._usual_ns = min(found)
-        return self._usual_ns
+            self._known_idle_excess_ns = min(found)
+        return self._known_idle_excess_ns
 
     def _timed_half(self, *, candidate_first: bool) -> tuple[float, float]:
         """Return the times of one call of baseline and candidate, in ns, on the same new contents."""
@@ -191,12 +194,12 @@ class ArtifactClock(PairedClock):
         The judge's own work on the device is waited for at two points only: before the candidate runs, and before its
         outputs are compared.
         """
-        rng, ground, verifier = self._bench.rng, self._ground, self._verifier
-        order = rng.permutation(ground.sets).tolist()
+        rng, bound, verifier = self._bench.rng, self._bound, self._verifier
+        order = rng.permutation(bound.sets).tolist()
         called, spared = order[:calls], order[calls:]
-        self._runner.arm(Batch(ground.name, self._shape, called, int(rng.integers(_WORD))))
+        self._runner.arm(Batch(bound.name, self._shape, called, int(rng.integers(_WORD))))
         batch = self._baselines[int(rng.integers(len(self._baselines)))]
-        windows, self._windows = self._windows or self._fresh.draw_windows(ground.sets), []
+        windows, self._windows = self._windows or self._fresh.draw_windows(bound.sets), []
         self._fill(windows)
         verifier.draw(spared)
         self._runner.armed(self._bench.settings.timeout_s)  # the runner may load modules, which is work on the device
@@ -213,12 +216,12 @@ class ArtifactClock(PairedClock):
             candidate = self._candidate()
             left_alone = verifier.left_alone()
         found = torch.cat([verifier.alike(candidate_kept=candidate_first), left_alone])
-        self._windows = self._fresh.draw_windows(ground.sets)  # while the device compares
+        self._windows = self._fresh.draw_windows(bound.sets)  # while the device compares
         *alike, alone = found.tolist()
         if not alone and not self._changes_inputs:
             raise self._suspect(NEUTRAL)
         doubtful = [call for call in called if not alike[call]]
-        self._decide(doubtful, windows, verifier.kept if candidate_first else ground.all_outputs(ground.sets))
+        self._decide(doubtful, windows, verifier.kept if candidate_first else bound.all_outputs(bound.sets))
         return batch.elapsed_ns() / self._calls, candidate
 
     def _renew(self, windows: Sequence[Window]) -> None:
@@ -226,10 +229,10 @@ class ArtifactClock(PairedClock):
         if self._changes_inputs:
             self._fill(windows)
         else:
-            self._ground.poison_all(self._ground.sets)
+            self._bound.poison_all(self._bound.sets)
 
     def _candidate(self) -> BatchTimes:
-        settle(self._ground.device)
+        synchronize(self._bound.device)
         return self._runner.fire(self._bench.settings.timeout_s)
 
 

@@ -157,7 +157,7 @@ class LaunchPlans:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _Scope:
     """Names and bounds that the steps of one plan may use."""
 
     sizes: Mapping[str, int]
@@ -214,9 +214,9 @@ def _read(
         regions = _scratch(scratch, buffers, limits)
         sizes = {name: facts.size_bytes for name, facts in buffers.items()} | regions
         writable = {name for name, facts in buffers.items() if facts.writable} | regions.keys()
-        room = _Room(sizes, writable, cubins, limits)
+        scope = _Scope(sizes, writable, cubins, limits)
         plan = LaunchPlan(
-            regions, tuple(_step(step, room) for step in items(steps, "the steps", least=1, most=STEP_LIMIT))
+            regions, tuple(_step(step, scope) for step in items(steps, "the steps", least=1, most=STEP_LIMIT))
         )
         if not plan.launches:
             raise PlanError("a plan that launches nothing")
@@ -237,24 +237,24 @@ def _scratch(value: Any, buffers: Mapping[str, BufferFacts], limits: PlanLimits)
     return sizes
 
 
-def _step(value: Any, room: _Room) -> Step:
+def _step(value: Any, scope: _Scope) -> Step:
     match value:
         case {"launch": launch} if len(value) == 1:
-            return _launch(launch, room)
+            return _launch(launch, scope)
         case {"fill": fill} if len(value) == 1:
-            return _fill(fill, room)
+            return _fill(fill, scope)
         case {"copy": copy} if len(value) == 1:
-            return _copy(copy, room)
+            return _copy(copy, scope)
     raise PlanError("a step must be a launch, a fill or a copy")
 
 
-def _launch(value: Any, room: _Room) -> RecordedLaunch:
+def _launch(value: Any, scope: _Scope) -> RecordedLaunch:
     kernel, cubin, grid, block, cluster, shared_bytes, cooperative, programmatic, parameters = fields(
         value,
         "a launch",
         *("kernel", "cubin", "grid", "block", "cluster", "shared_bytes", "cooperative", "programmatic", "parameters"),
     )
-    if type(cubin) is not str or cubin not in room.cubins:
+    if type(cubin) is not str or cubin not in scope.cubins:
         raise PlanError("a launch of a cubin that is not in the bundle")
     blocks = integer(cluster, "a cluster", least=1, most=_CLUSTER_LIMIT)
     return RecordedLaunch(
@@ -263,11 +263,11 @@ def _launch(value: Any, room: _Room) -> RecordedLaunch:
         grid=_extents(grid, "a grid", (_GRID_LIMIT[0] // blocks, *_GRID_LIMIT[1:])),
         block=_block(block),
         cluster=blocks,
-        shared_bytes=integer(shared_bytes, "shared memory in bytes", most=room.limits.shared_bytes),
+        shared_bytes=integer(shared_bytes, "shared memory in bytes", most=scope.limits.shared_bytes),
         cooperative=flag(cooperative, "whether a launch is cooperative"),
         programmatic=flag(programmatic, "whether a launch may begin early"),
         parameters=tuple(
-            read_parameter(each, room.sizes) for each in items(parameters, "the parameters", most=_PARAMETER_LIMIT)
+            read_parameter(each, scope.sizes) for each in items(parameters, "the parameters", most=_PARAMETER_LIMIT)
         ),
     )
 
@@ -286,30 +286,30 @@ def _extents(value: Any, what: str, limits: Sequence[int]) -> Extents:
     return x, y, z
 
 
-def _fill(value: Any, room: _Room) -> Fill:
+def _fill(value: Any, scope: _Scope) -> Fill:
     buffer, offset, size, pattern, width = fields(value, "a fill", "buffer", "offset", "bytes", "pattern", "width")
     if type(width) is not int or width not in _WIDTHS:
         raise PlanError("a fill's pattern must have 1, 2 or 4 bytes")
-    size_bytes, place = _target(buffer, offset, size, room)
+    size_bytes, place = _target(buffer, offset, size, scope)
     if size_bytes % width or place.offset % width:
         raise PlanError("a fill of no whole number of patterns")
     return Fill(place, size_bytes, integer(pattern, "a fill's pattern", most=256**width - 1), width)
 
 
-def _copy(value: Any, room: _Room) -> Copy:
+def _copy(value: Any, scope: _Scope) -> Copy:
     names = ("buffer", "offset", "source", "source_offset", "bytes")
     buffer, offset, source, source_offset, size = fields(value, "a copy", *names)
-    size_bytes, place = _target(buffer, offset, size, room)
-    origin = read_place(source, source_offset, size_bytes=size_bytes, sizes=room.sizes)
+    size_bytes, place = _target(buffer, offset, size, scope)
+    origin = read_place(source, source_offset, size_bytes=size_bytes, sizes=scope.sizes)
     if place.buffer == origin.buffer and abs(place.offset - origin.offset) < size_bytes:
         raise PlanError("a copy onto itself")
     return Copy(place, origin, size_bytes)
 
 
-def _target(buffer: Any, offset: Any, size: Any, room: _Room) -> tuple[int, Place]:
+def _target(buffer: Any, offset: Any, size: Any, scope: _Scope) -> tuple[int, Place]:
     """Return how many bytes are written, and where."""
-    size_bytes = integer(size, "a number of bytes", least=1, most=max(room.sizes.values(), default=0))
-    place = read_place(buffer, offset, size_bytes=size_bytes, sizes=room.sizes)
-    if place.buffer not in room.writable:
+    size_bytes = integer(size, "a number of bytes", least=1, most=max(scope.sizes.values(), default=0))
+    place = read_place(buffer, offset, size_bytes=size_bytes, sizes=scope.sizes)
+    if place.buffer not in scope.writable:
         raise PlanError(f"buffer {place.buffer} may not be written")
     return size_bytes, place

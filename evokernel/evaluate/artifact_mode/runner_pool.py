@@ -95,7 +95,7 @@ class ArtifactRunner(ForkedProcess):
         poller.register(self._handle, select.POLLIN)
         return not self._closed and not poller.poll(0)
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`, also where it ended after that."""
         if not self._up:
             self._await(b"up", _UP_TIMEOUT_S)
@@ -236,9 +236,9 @@ class RunnerPool:
             self._spare.begin()
         return self._used
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until the standby runner exists and is idle, so that it cannot disturb a clock."""
-        self._spare.settle()
+        self._spare.wait_ready()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""

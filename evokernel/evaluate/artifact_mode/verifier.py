@@ -26,19 +26,19 @@ class Verifier:
 
     def __init__(
         self,
-        ground: BoundWorkload,
+        bound: BoundWorkload,
         *,
         rng: np.random.Generator,
         comparers: Mapping[torch.dtype, RowComparison] | None = None,
     ) -> None:
-        self._ground = ground
+        self._bound = bound
         self._comparers = comparers or {}
         self._rng = rng
-        self._expected = ground.case(ground.workload.distribution).expected
-        self._wrote = ground.all_outputs(ground.sets)
+        self._expected = bound.case(bound.workload.distribution).expected
+        self._wrote = bound.all_outputs(bound.sets)
         self.kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote]
-        self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=ground.device)
-        self._patterns = ground.patterns()
+        self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=bound.device)
+        self._patterns = bound.patterns()
         self._replays: dict[str, Callable[[], Array]] = {}
 
     def draw(self, spared: Sequence[int]) -> None:
@@ -64,14 +64,14 @@ class Verifier:
         return self._replayed("alone", self._untouched)
 
     def _replayed(self, name: str, work: Work) -> Array:
-        if self._ground.device == "cpu":
+        if self._bound.device == "cpu":
             return work()
         if name not in self._replays:
             self._replays[name] = _captured(work)
         return self._replays[name]()
 
     def _compare(self, actual: Sequence[Array], due: Sequence[Array]) -> Array:
-        sets = self._ground.sets
+        sets = self._bound.sets
         alike = torch.ones(sets, dtype=torch.bool, device=self._spared.device)
         for output, wrote, other in zip(self._expected.outputs, actual, due, strict=True):
             mine, theirs = wrote.view(sets, -1), other.view(sets, -1)
@@ -87,7 +87,7 @@ class Verifier:
     def _untouched(self) -> Array:
         found = [torch.ones(1, dtype=torch.bool, device=self._spared.device)]
         for name, pattern in self._patterns.items():
-            some = self._ground.copies(name).index_select(0, self._spared)
+            some = self._bound.copies(name).index_select(0, self._spared)
             found.append((bits(some) == pattern).all().reshape(1))
         return torch.cat(found).all().reshape(1)
 
@@ -100,12 +100,12 @@ class Verifiers:
         self._comparers = comparers
         self._known: dict[BoundWorkload, tuple[str, Verifier]] = {}
 
-    def of(self, ground: BoundWorkload) -> Verifier:
+    def of(self, bound: BoundWorkload) -> Verifier:
         """Return the verifier of a workload."""
-        known = self._known.get(ground)
-        if known is None or known[0] != ground.name:
-            verifier = Verifier(ground, rng=self._rng, comparers=self._comparers)
-            known = self._known[ground] = (ground.name, verifier)
+        known = self._known.get(bound)
+        if known is None or known[0] != bound.name:
+            verifier = Verifier(bound, rng=self._rng, comparers=self._comparers)
+            known = self._known[bound] = (bound.name, verifier)
         return known[1]
 
 

@@ -50,7 +50,7 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
     honest: dict[str, None] = {}
     rejected: dict[str, str] = {}
     survivors: dict[str, bool] = {}
-    mattering: set[str] = set()
+    relevant: set[str] = set()
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
@@ -59,9 +59,9 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
             break
         cases += 1
         honest.update(dict.fromkeys(_check_honest(case, rng)))
-        mattering.update(_mattering_inputs(case, skip=mattering))
+        relevant.update(_relevant_inputs(case, skip=relevant))
         _try_empty(case, rng, rejected=rejected, survivors=survivors)
-    _check_inputs_matter(task, mattering)
+    _check_inputs_matter(task, relevant)
     for name in _open(task, survivors, rejected):
         on = f"{cases} checks (distributions {', '.join(task.distributions)})"
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
@@ -123,7 +123,7 @@ def _check_repeatable(case: AdmissionVariant) -> None:
         )
 
 
-def _mattering_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
+def _relevant_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
     """Return the inputs whose exchange changes the native answer."""
     found = []
     for tensor in case.task.signature.inputs:
@@ -134,8 +134,8 @@ def _mattering_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
     return found
 
 
-def _check_inputs_matter(task: Task, mattering: set[str]) -> None:
-    ignored = [tensor.name for tensor in task.signature.inputs if tensor.name not in mattering]
+def _check_inputs_matter(task: Task, relevant: set[str]) -> None:
+    ignored = [tensor.name for tensor in task.signature.inputs if tensor.name not in relevant]
     if ignored:
         raise TaskError(
             f"task {task.name!r}: the reference ignores {', '.join(map(repr, ignored))} on every input tried; use it, "

@@ -31,11 +31,11 @@ class CandidateSession(Protocol):
         """The bench that judges it."""
         ...
 
-    def compare(self, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
+    def compare(self, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
         """Run it on a case of each distribution; return a verdict on a failure, or None. Raises `WorkerError`."""
         ...
 
-    def clock(self, ground: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> PairedClock:
+    def clock(self, bound: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> PairedClock:
         """Return the clock that times it against a baseline. Raises `WorkerError`, `HarnessError`."""
         ...
 
@@ -69,11 +69,11 @@ class WorkerSession:
         self._call_s: dict[BoundWorkload, float] = {}
         self._known: set[str] = set()
 
-    def clock(self, ground: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> WorkerClock:
+    def clock(self, bound: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> WorkerClock:
         """Return the clock that times it on its worker's buffers."""
-        self.bench.workers.baselines.choose(baseline, ground)
-        ground.attach(self.worker, self._known)
-        return WorkerClock(self.bench, self.worker, ground, fresh, stage=stage, call_s=self._call_s[ground])
+        self.bench.workers.baselines.choose(baseline, bound)
+        bound.attach(self.worker, self._known)
+        return WorkerClock(self.bench, self.worker, bound, fresh, stage=stage, call_s=self._call_s[bound])
 
     def remark(self) -> str:
         """Return why it runs in a worker where others are recorded, and why it was not captured as a graph."""
@@ -91,60 +91,60 @@ class WorkerSession:
         """End the worker and all processes it started."""
         self.worker.close()
 
-    def compare(self, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
+    def compare(self, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
         """Run one call after the other; the inputs of each are written only once the worker is stopped."""
-        ground.wipe(min(2, ground.sets))  # they hold an earlier candidate's answers to the same inputs
-        ground.attach(self.worker, self._known)
+        bound.wipe(min(2, bound.sets))  # they hold an earlier candidate's answers to the same inputs
+        bound.attach(self.worker, self._known)
         hopeless, first = False, list[Array]()
         for distribution in distributions:
             if distribution not in checks_for(distributions, hopeless=hopeless):
                 break
-            seconds = self._call(ground, distribution, 0)
-            self._call_s[ground] = min(seconds, self._call_s.get(ground, seconds))
-            hopeless = is_hopeless(ground, self._call_s[ground])
-            first = first or [output.clone() for output in ground.outputs(0)]
-            found = compare_set(ground, 0, distribution, stage)
+            seconds = self._call(bound, distribution, 0)
+            self._call_s[bound] = min(seconds, self._call_s.get(bound, seconds))
+            hopeless = is_hopeless(bound, self._call_s[bound])
+            first = first or [output.clone() for output in bound.outputs(0)]
+            found = compare_set(bound, 0, distribution, stage)
             if found is not None:
                 return found
         if stage is Stage.SMOKE or self.bench.threads > 1 or hopeless:
             return None
-        self._call(ground, distributions[0], 1)
-        return compare_runs(ground, first, ground.outputs(1), stage)
+        self._call(bound, distributions[0], 1)
+        return compare_runs(bound, first, bound.outputs(1), stage)
 
-    def _call(self, ground: BoundWorkload, distribution: str, set_index: int) -> float:
+    def _call(self, bound: BoundWorkload, distribution: str, set_index: int) -> float:
         """Run one call on a case; returns seconds."""
         limit = self.bench.settings.timeout_s
         # The worker is stopped before the inputs are written, so it cannot use them early.
-        self.worker.prepare(ground.name, first_set=set_index, calls=1, timeout_s=limit)
-        ground.put(set_index, ground.case(distribution).inputs)
+        self.worker.prepare(bound.name, first_set=set_index, calls=1, timeout_s=limit)
+        bound.put(set_index, bound.case(distribution).inputs)
         return self.worker.go(timeout_s=limit) / 1e9
 
 
-def compare_set(ground: BoundWorkload, set_index: int, distribution: str, stage: Stage) -> PhaseVerdict | None:
+def compare_set(bound: BoundWorkload, set_index: int, distribution: str, stage: Stage) -> PhaseVerdict | None:
     """Return the verdict where the outputs in one copy are wrong for a distribution's inputs."""
-    expected = ground.case(distribution).expected
-    finding = judge_output(expected, ground.outputs(set_index), poison=ground.poison_word, hidden=ground.hidden)
+    expected = bound.case(distribution).expected
+    finding = judge_output(expected, bound.outputs(set_index), poison=bound.poison_word, hidden=bound.hidden)
     return None if finding is None else PhaseVerdict(finding.status, stage, finding.feedback)
 
 
 def compare_runs(
-    ground: BoundWorkload, first: Sequence[Array], second: Sequence[Array], stage: Stage
+    bound: BoundWorkload, first: Sequence[Array], second: Sequence[Array], stage: Stage
 ) -> PhaseVerdict | None:
     """Return the verdict where a second run on the same inputs, in other buffers, gave other bits."""
-    for tensor, one, two in zip(result_tensors(ground.task), first, second, strict=True):
+    for tensor, one, two in zip(result_tensors(bound.task), first, second, strict=True):
         if not identical(one, two):
-            text = f"on {ground.label}: two calls on equal inputs gave different values of {tensor.name!r}"
+            text = f"on {bound.label}: two calls on equal inputs gave different values of {tensor.name!r}"
             return PhaseVerdict(Status.NONDETERMINISTIC, stage, text)
     return None
 
 
-def is_hopeless(ground: BoundWorkload, seconds: float) -> bool:
+def is_hopeless(bound: BoundWorkload, seconds: float) -> bool:
     """Say whether a kernel is so slow on a timed workload that the rest of its distributions may be left out.
 
     The hidden shapes have checked all of them. Otherwise each first step from a slow seed would cost a minute, and no
     user receives a kernel ten times slower than its baseline.
     """
-    return seconds > _SLOW_S and seconds * 1e6 > _HOPELESS * ground.least_us
+    return seconds > _SLOW_S and seconds * 1e6 > _HOPELESS * bound.least_us
 
 
 def checks_for(distributions: tuple[str, ...], *, hopeless: bool) -> tuple[str, ...]:

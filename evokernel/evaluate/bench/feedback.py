@@ -23,7 +23,7 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
     """
     if isinstance(error, KilledFromOutside):
         raise HarnessError(f"{where}: {error}; somebody killed it, or the machine ran out of memory") from error
-    text = _told_on_hidden_shape(error) if hidden else str(error)
+    text = _allowed_on_hidden_shape(error) if hidden else str(error)
     match error:
         case KernelFault():
             return _fault(error, text, stage, where, line=None if hidden else error.line)
@@ -41,7 +41,7 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
     return PhaseVerdict(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
 
 
-def _told_on_hidden_shape(error: WorkerError) -> str:
+def _allowed_on_hidden_shape(error: WorkerError) -> str:
     """Return a usual signal, or nothing: the candidate chooses messages, exit codes and lines."""
     if isinstance(error, WorkerTimeout):
         return str(error)
@@ -62,11 +62,11 @@ def _fault(error: KernelFault, text: str, stage: Stage, where: str, *, line: int
     return PhaseVerdict(Status.HOST_EXCEPTION, stage, f"{where}: the host code raised{at} {text}".rstrip())
 
 
-def out_of_bounds(ground: BoundWorkload, stage: Stage) -> PhaseVerdict | None:
+def out_of_bounds(bound: BoundWorkload, stage: Stage) -> PhaseVerdict | None:
     """Return the verdict where a guard bar was changed, after renewing the bars for the next candidate."""
-    names = ground.broken_guards()
+    names = bound.broken_guards()
     if not names:
         return None
-    ground.resize(ground.sets)
-    text = f"on {ground.label}: wrote beyond the bounds of {', '.join(names)}"
+    bound.resize(bound.sets)
+    text = f"on {bound.label}: wrote beyond the bounds of {', '.join(names)}"
     return PhaseVerdict(Status.OUT_OF_BOUNDS, stage, text)

@@ -85,7 +85,7 @@ class BaselineAnchors(Protocol):
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],

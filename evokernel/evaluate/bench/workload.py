@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.arrays import Array, bits, settle
+from evokernel.evaluate.numerics.arrays import Array, bits, synchronize
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, expect
@@ -191,7 +191,7 @@ class BoundWorkload:
         for tensor in self.task.signature.inputs:
             self._arena.views(tensor.name)[:sets].zero_()
         self.poison_all(sets)
-        settle(self.device)
+        synchronize(self.device)
 
     def outputs(self, set_index: int) -> Sequence[Array]:
         """Return views of the outputs of one copy, in the order of a reference's results."""

@@ -97,23 +97,23 @@ class CachingCompilePool:
     `known` in a request holds the files' contents as base64 by their name in a bundle.
     """
 
-    def __init__(self, forge: PythonCompiler, cache: BuildCache) -> None:
-        self._forge = forge
+    def __init__(self, pool: PythonCompiler, cache: BuildCache) -> None:
+        self._pool = pool
         self._cache = cache
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
         """Answer a request as the pool does. Only requests with a `source` are cached."""
         if "source" not in request:
-            return self._forge(program, request, timeout_s=timeout_s)
+            return self._pool(program, request, timeout_s=timeout_s)
         key = key_of(program, request)
         known = self._cache.get(key)
         texts = {name: base64.b64encode(data).decode() for name, data in known.items()}
-        forged = self._forge(program, {**request, "known": texts}, timeout_s=timeout_s)
-        compiled = _compiled(forged)
+        reply = self._pool(program, {**request, "known": texts}, timeout_s=timeout_s)
+        compiled = _compiled(reply)
         if not compiled.keys() <= known.keys():
             both = {**known, **compiled}
             self._cache.put(key, both if _fits(both) else compiled)
-        return forged
+        return reply
 
 
 def default_folder() -> Path:
@@ -128,12 +128,12 @@ def key_of(program: str, request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([FORMAT, program, rest], sort_keys=True).encode()).hexdigest()
 
 
-def _compiled(forged: CompileAnswer) -> dict[str, bytes]:
+def _compiled(reply: CompileAnswer) -> dict[str, bytes]:
     """Return the compiled kernels in an answer; empty where the build failed or sent a malformed bundle."""
-    if forged.answer is None or not forged.blob:
+    if reply.answer is None or not reply.blob:
         return {}
     try:
-        files = bundle.unpack(forged.blob)
+        files = bundle.unpack(reply.blob)
     except ValueError:
         return {}
     return {name: data for name, data in files.items() if name.startswith(_COMPILED)}

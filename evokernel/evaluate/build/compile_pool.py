@@ -153,26 +153,26 @@ class CompilePool:
     def _await(
         self, number: int, handle: int, channel: socket.socket, stderr: int, *, timeout_s: float
     ) -> CompileAnswer:
-        forged: CompileAnswer | None = None
+        reply: CompileAnswer | None = None
         try:
-            forged = _receive(channel, time.monotonic() + timeout_s)
+            reply = _receive(channel, time.monotonic() + timeout_s)
         except TimeoutError:
-            forged = CompileAnswer(None, error=f"no answer within {timeout_s:g} s; killed", timed_out=True)
+            reply = CompileAnswer(None, error=f"no answer within {timeout_s:g} s; killed", timed_out=True)
         except (EOFError, ConnectionResetError):
             _has_ended(handle, DYING_S)  # so that its exit status is its own
         finally:
             ending = self._end(number, handle)
-        if forged is not None:
-            return forged
+        if reply is not None:
+            return reply
         if ending is None:
-            raise HarnessError("the forge's zygote ended while it was at work")
+            raise HarnessError("the compile pool's zygote ended while it was at work")
         return CompileAnswer(None, error=_describe(ending, tail_of(stderr)))
 
     def _end(self, number: int, handle: int) -> ForkExit | None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         if not _has_ended(handle, KILL_TIMEOUT_S):
-            raise HarnessError(f"a process of the forge survived SIGKILL for {KILL_TIMEOUT_S:g} s")
+            raise HarnessError(f"a process of the compile pool survived SIGKILL for {KILL_TIMEOUT_S:g} s")
         return self.host.forget(number)
 
 

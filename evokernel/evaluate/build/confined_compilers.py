@@ -98,11 +98,11 @@ def local_language(
     """
     sandbox = sandbox_for(settings)
     run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())
-    forge = None
+    pool = None
     if name in TOOLBOXES:
-        forge = CachingCompilePool(CompilePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
+        pool = CachingCompilePool(CompilePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
     return make_language(
-        name, run=run, forge=forge, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
+        name, run=run, forge=pool, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
     )
 
 

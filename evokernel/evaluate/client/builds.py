@@ -33,12 +33,12 @@ class Build:
 class Builder:
     """Compiles with as many threads as there are cores.
 
-    `gate` keeps compilers apart from a clock; `cores` are those that compilers may use.
+    `lock` keeps compilers apart from a clock; `cores` are those that compilers may use.
     """
 
-    def __init__(self, language: Language, gate: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
+    def __init__(self, language: Language, lock: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
         self._language = language
-        self.gate = gate
+        self.lock = lock
         # Compilers inherit the affinity of their thread. They may use the cores the engine avoids, since none of them
         # runs beside a clock.
         self._threads = ThreadPoolExecutor(
@@ -74,7 +74,7 @@ class Builder:
         return Build(built, await self._run(lambda: self._language.build_checked(source, task)))
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        async with self.gate.shared():
+        async with self.lock.shared():
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _forget(self) -> None:

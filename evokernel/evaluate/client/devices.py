@@ -17,7 +17,7 @@ from evokernel.evaluate.wire import Message
 logger = logging.getLogger(__name__)
 
 _ANSWER_LIMIT_S = 900.0
-_PATIENCE = 2  # consecutive failed starts before a device is given up, unless it is the only one
+_MOST_FAILURES = 2  # consecutive failed starts before a device is given up, unless it is the only one
 
 
 class JudgeHandle(Protocol):
@@ -118,7 +118,7 @@ class DeviceSlot:
             raise JudgeLost(f"on {self}: {error}") from error
         if hello["device"] != device:
             await self.close()
-            self.failures = _PATIENCE
+            self.failures = _MOST_FAILURES
             raise JudgeLost(f"{self} turned out to be {hello['device']}, and this search is on {device}")
         return judge
 
@@ -135,41 +135,41 @@ class DeviceSlot:
 class DevicePool:
     """All slots of an evaluator, handed out first come, first served."""
 
-    def __init__(self, seats: Sequence[DeviceSlot]) -> None:
-        self._all = tuple(seats)
-        self._left = list(seats)
-        self._free = list(seats)
-        self._places = asyncio.Semaphore(len(seats))
+    def __init__(self, slots: Sequence[DeviceSlot]) -> None:
+        self._all = tuple(slots)
+        self._left = list(slots)
+        self._free = list(slots)
+        self._places = asyncio.Semaphore(len(slots))
 
     def __len__(self) -> int:
         """Return how many candidates can be judged at once."""
         return len(self._left)
 
     @asynccontextmanager
-    async def take(self, *, rather_not: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
+    async def take(self, *, avoid: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
         """Wait for a free slot and hold it; one whose judge is ready comes before one that has to start it.
 
-        Slots in `rather_not` are taken only where no other is free.
+        Slots in `avoid` are taken only where no other is free.
         """
         await self._places.acquire()
-        seat = min(self._free, key=lambda each: (each in rather_not, each.judge is None, each.failures))
-        self._free.remove(seat)
+        slot = min(self._free, key=lambda each: (each in avoid, each.judge is None, each.failures))
+        self._free.remove(slot)
         try:
-            yield seat
+            yield slot
         finally:
-            self._put_back(seat)
+            self._put_back(slot)
 
-    def _put_back(self, seat: DeviceSlot) -> None:
-        if seat.failures >= _PATIENCE and len(self._left) > 1:
-            self._left.remove(seat)
-            logger.warning("no judge starts on %s; the search goes on without it", seat)
+    def _put_back(self, slot: DeviceSlot) -> None:
+        if slot.failures >= _MOST_FAILURES and len(self._left) > 1:
+            self._left.remove(slot)
+            logger.warning("no judge starts on %s; the search goes on without it", slot)
             return
-        self._free.append(seat)
+        self._free.append(slot)
         self._places.release()
 
     async def close(self) -> None:
         """End the judges of the search on every slot."""
-        await asyncio.gather(*(seat.close() for seat in self._all))
+        await asyncio.gather(*(slot.close() for slot in self._all))
 
 
 def shapes_of(hello: Mapping[str, Any]) -> Shapes:

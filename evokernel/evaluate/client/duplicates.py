@@ -35,14 +35,14 @@ class DuplicateArtifacts:
             checked: its own verdict; its host code may differ, its launches do not.
             metrics: those of this candidate alone.
         """
-        twin = self._first.get((artifact_hash, budget))
-        if twin is None or twin.candidate_id == own or (checked.mode or self.mode) != self.mode:
+        first = self._first.get((artifact_hash, budget))
+        if first is None or first.candidate_id == own or (checked.mode or self.mode) != self.mode:
             return None
-        text = f"compiled to the same as {twin.candidate_id}, whose times these are\n{twin.feedback}"
+        text = f"compiled to the same as {first.candidate_id}, whose times these are\n{first.feedback}"
         return PhaseVerdict(
-            *(Status.OK, twin.stage, text),
-            timings=twin.timings,
-            stopped_early=twin.stopped_early,
+            *(Status.OK, first.stage, text),
+            timings=first.timings,
+            stopped_early=first.stopped_early,
             metrics={**metrics, "twin": 1.0},
             artifact=checked.artifact,
         )

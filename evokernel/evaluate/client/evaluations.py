@@ -86,7 +86,7 @@ def entry(
         panel={name: Speedup(*values) for name, values in outcome.panel.items()},
         descriptor=built.descriptor if built else {},
         metrics={**(built.metrics if built else {}), **outcome.metrics, "build_s": build_s},
-        feedback=outcome.told,
+        feedback=outcome.author_text,
         artifact_hash=outcome.artifact or (built.hash if built else ""),
         stopped_early=outcome.stopped_early,
         duration_s=duration_s,

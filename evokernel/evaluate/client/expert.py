@@ -59,7 +59,7 @@ def read_expert(
 
 @asynccontextmanager
 async def expert_baseline(
-    expert: ExpertKernel, judge: SearchJudge, task: Task, *, gate: BuildLock | NoBuildLock, cores: Sequence[int]
+    expert: ExpertKernel, judge: SearchJudge, task: Task, *, lock: BuildLock | NoBuildLock, cores: Sequence[int]
 ) -> AsyncIterator[tuple[str, Mapping[str, Mapping[str, float]]]]:
     """Make the expert a baseline of the first judge; yield the file for other judges, and the times of all baselines.
 
@@ -74,7 +74,7 @@ async def expert_baseline(
     complaint = expert.language.static_check(expert.candidate.source)
     if complaint is not None:
         raise _refusal(expert, PhaseVerdict(Status.STATIC_REJECT, Stage.STATIC, complaint))
-    builder = Builder(expert.language, gate, cores)
+    builder = Builder(expert.language, lock, cores)
     try:
         build = await builder.build(expert.candidate, task, hidden=judge.hidden)
     finally:
@@ -84,7 +84,7 @@ async def expert_baseline(
     assert isinstance(build.built, Built)
     blobs = [build.built.artifact, *([build.checked] if isinstance(build.checked, bytes) else [])]
     with tempfile.TemporaryDirectory(prefix="evokernel-expert-") as folder:
-        async with gate.alone():
+        async with lock.alone():
             question = {"op": "check", "source": expert.candidate.source, "sanitize": False}  # it is the user's own
             checked = PhaseVerdict.from_message(await judge.handle.ask(question, blobs))
             if checked.status is not None:

@@ -83,21 +83,21 @@ async def _opened(
     expert: ExpertKernel | None,
     start: StartJudge,
 ) -> AsyncIterator[LocalEvaluator]:
-    gate = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
-    seats = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
+    lock = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
+    slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
     async with AsyncExitStack() as stack:
         stack.callback(os.sched_setaffinity, 0, _CORES)
-        stack.push_async_callback(seats.close)
+        stack.push_async_callback(slots.close)
         os.sched_setaffinity(0, cores[0].engine)
-        async with seats.take() as seat:
-            task, (judge, hello) = await _open_first(seat, setup, gate)
+        async with slots.take() as slot:
+            task, (judge, hello) = await _open_first(slot, setup, lock)
             task = task.on(setup.device_class)
             file = ""
             if expert is not None:
-                added = expert_baseline(expert, judge, task, gate=gate, cores=cores[0].compilers)
+                added = expert_baseline(expert, judge, task, lock=lock, cores=cores[0].compilers)
                 file, baseline_us = await stack.enter_async_context(added)
                 hello |= {"baseline_us": baseline_us}
-        builder = Builder(language, gate, cores[0].compilers)
+        builder = Builder(language, lock, cores[0].compilers)
         stack.push_async_callback(builder.close)
         identity = identify(
             hello,
@@ -115,17 +115,17 @@ async def _opened(
             setup=setup,
             expert=file,
             hidden=judge.hidden,
-            seats=seats,
+            slots=slots,
             builder=builder,
         )
 
 
 async def _open_first(
-    seat: DeviceSlot, setup: JudgeSetup, gate: BuildLock | NoBuildLock
+    slot: DeviceSlot, setup: JudgeSetup, lock: BuildLock | NoBuildLock
 ) -> tuple[Task, tuple[SearchJudge, Message]]:
     """Return the task and its first judge, with the judge's hello."""
-    async with gate.alone():
-        opening = asyncio.create_task(seat.open(setup.first()))
+    async with lock.alone():
+        opening = asyncio.create_task(slot.open(setup.first()))
         try:
             return await asyncio.gather(asyncio.to_thread(load_task, setup.task_spec), opening)
         finally:

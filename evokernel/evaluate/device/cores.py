@@ -22,12 +22,12 @@ class Cores:
     """Of compilers."""
 
     @property
-    def everyone(self) -> tuple[int, ...]:
+    def untimed(self) -> tuple[int, ...]:
         """The cores of judge, runners and compilers: for work while nothing is timed."""
         return tuple(sorted({*self.judge, *self.runners, *self.compilers}))
 
     @property
-    def apart(self) -> bool:
+    def may_spin(self) -> bool:
         """Say whether the judge may spin on its core without taking time from what it times."""
         return not set(self.judge) & set(self.runners)
 

@@ -35,7 +35,7 @@ _TYPES = {
 _SINCE = {"tf32": 80, "bf16": 80}  # compute capability
 # Types that work of a dtype may run on, and how many of their operations replace one: three products of halves give a
 # nearly exact fp32 product (Ootomo and Yokota 2022, arXiv 2203.03341), or six of bf16.
-_ROADS: Mapping[str, Mapping[str, int]] = {
+_PATHS: Mapping[str, Mapping[str, int]] = {
     "float64": {"fp64": 1},
     "float32": {"fp32": 1, "tf32": 3, "fp16": 3, "bf16": 6},
     "tf32": {"fp32": 1, "tf32": 1, "fp16": 1},
@@ -83,8 +83,8 @@ def floor_of(flops: float, bytes_moved: float, dtype: str, sheet: Mapping[str, f
 
 
 def _arithmetic_us(flops: float, kind: str, sheet: Mapping[str, float]) -> float:
-    roads = _ROADS.get(kind, {})
-    rates = [sheet[name] / cost for road, cost in roads.items() if (name := f"peak_{road}_gflop_s") in sheet]
+    paths = _PATHS.get(kind, {})
+    rates = [sheet[name] / cost for path, cost in paths.items() if (name := f"peak_{path}_gflop_s") in sheet]
     return flops / (ARITHMETIC_MARGIN * max(rates) * 1e3) if rates else 0.0
 
 

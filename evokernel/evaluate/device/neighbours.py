@@ -77,7 +77,7 @@ class Probe:
         """Return the time of a long probe as a multiple of the least so far."""
         return self._slowdown(_COPIES)
 
-    def glance(self) -> float:
+    def brief_slowdown(self) -> float:
         """Return the time of a short probe as a multiple of the least so far."""
         return self._slowdown(_GLANCE_COPIES)
 
@@ -102,10 +102,10 @@ class NeighbourWatch:
     def __init__(self, ours: Callable[[], set[int]]) -> None:
         self._ours = ours
         self._probe = Probe()
-        self._usual: deque[float] = deque(maxlen=8)
+        self._undisturbed: deque[float] = deque(maxlen=8)
         self._gpu = nvml.visible_gpu()
 
-    def strangers(self) -> tuple[ForeignProcess, ...]:
+    def foreign_processes(self) -> tuple[ForeignProcess, ...]:
         """Return the processes on the GPU that are not ours; none where NVML's list is not usable.
 
         The list is usable when it has a process of ours, so ask while one of them has a context.
@@ -123,12 +123,12 @@ class NeighbourWatch:
 
     def learn(self) -> None:
         """Record a short probe right after trusted work, without a candidate: a hot GPU is slower."""
-        self._usual.append(self._probe.glance())
+        self._undisturbed.append(self._probe.brief_slowdown())
 
     def is_busy(self) -> bool:
         """Say whether another process has work on the GPU now: two short probes in a row are slow."""
-        limit = BUSY * (median(self._usual) if self._usual else 1.0)
-        return self._probe.glance() > limit and self._probe.glance() > limit
+        limit = BUSY * (median(self._undisturbed) if self._undisturbed else 1.0)
+        return self._probe.brief_slowdown() > limit and self._probe.brief_slowdown() > limit
 
     def wait_until_quiet(self, timeout_s: float) -> str | None:
         """Wait while others have work on the GPU; return None, or at the limit a note to stand beside a number.
@@ -154,10 +154,10 @@ class NeighbourWatch:
             "sm_mhz": float(now.sm_mhz),
             "memory_mhz": float(now.memory_mhz),
             "throttle_reasons": float(now.reasons),
-            "other_processes": float(len(self.strangers())),
+            "other_processes": float(len(self.foreign_processes())),
         }
 
     def _note(self, slowdown: float) -> str:
-        who = ", ".join(str(stranger.pid) for stranger in self.strangers())
+        who = ", ".join(str(process.pid) for process in self.foreign_processes())
         others = f"processes {who}" if who else "another process"
         return f"the GPU is shared with {others}: a copy took {slowdown:.1f} times as long as it should"

@@ -44,7 +44,9 @@ def _known_to_the_loader() -> list[str]:
     if program is None:
         return []
     try:
-        told = subprocess.run([program, "-p"], capture_output=True, text=True, timeout=LDCONFIG_TIMEOUT_S, check=False)
+        listed = subprocess.run(
+            [program, "-p"], capture_output=True, text=True, timeout=LDCONFIG_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [str(Path(path).parent) for path in re.findall(rf"{re.escape(LIBRARY)} .*=> (\S+)", told.stdout)]
+    return [str(Path(path).parent) for path in re.findall(rf"{re.escape(LIBRARY)} .*=> (\S+)", listed.stdout)]

@@ -49,16 +49,16 @@ class Profiler:
         self._asked = tuple(METRICS.values())
         self._failures = 0
         self._worked = False
-        self._hindrance = ""
+        self._obstacle = ""
         if self._tool is None:
-            self._hindrance = f"{PROFILER} of the CUDA toolkit was not found"
+            self._obstacle = f"{PROFILER} of the CUDA toolkit was not found"
         elif refused():
-            self._hindrance = _NOT_ALLOWED
+            self._obstacle = _NOT_ALLOWED
 
     def profile(self, call: RecordedCall) -> Inspection:
         """Return the bottleneck of the kernel that takes most of a call, in a few lines; or why it is not known."""
-        if self._tool is None or self._hindrance:
-            return Inspection(remarks=f"not profiled: {self._hindrance}")
+        if self._tool is None or self._obstacle:
+            return Inspection(remarks=f"not profiled: {self._obstacle}")
         began = time.monotonic()
         try:
             done = self._run(self._tool, call)
@@ -78,12 +78,15 @@ class Profiler:
         launch, share = found
         part = f" of its first {_LAUNCHES} launches" if len(launches) == _LAUNCHES else ""
         known = derive(launch.counters, multiprocessors=self._multiprocessors)
-        told = "\n".join(
-            [*_told(call.label, launch, f"{share:.0%} of the time in kernels{part}", known), *_each_kernel(launches)]
+        lines = "\n".join(
+            [
+                *_profile_lines(call.label, launch, f"{share:.0%} of the time in kernels{part}", known),
+                *_each_kernel(launches),
+            ]
         )
         counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
-        return Inspection(complete=True, remarks=told + remark, metrics={**spent, **counters})
+        return Inspection(complete=True, remarks=lines + remark, metrics={**spent, **counters})
 
     def _run(self, tool: Path, call: RecordedCall) -> ProcessExit:
         options = (*_OPTIONS, ",".join(self._asked))
@@ -93,9 +96,9 @@ class Profiler:
         """Return the reason; stop profiling where the machine, not one candidate, seems to cause it."""
         self._failures += 1
         if for_good:
-            self._hindrance = reason
+            self._obstacle = reason
         elif self._failures == _FAILURES and not self._worked:
-            self._hindrance = f"{PROFILER} failed {_FAILURES} times and never worked, the last time so: {reason}"
+            self._obstacle = f"{PROFILER} failed {_FAILURES} times and never worked, the last time so: {reason}"
         return reason
 
 
@@ -125,7 +128,7 @@ def _reason(done: ProcessExit, *, timeout_s: float) -> str:
     return f"{PROFILER} printed no counters and ended with {done.exit_code if done.signal is None else -done.signal}"
 
 
-def _told(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
+def _profile_lines(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
     """Return the lines of a profile."""
     found = diagnose(known)
     lines = [
@@ -150,13 +153,15 @@ def _each_kernel(launches: Sequence[ProfiledLaunch]) -> list[str]:
         found.setdefault(launch.kernel, []).append(launch)
     if len(found) == 1:
         return []
-    told = []
+    lines = []
     for kernel, own in [*found.items()][:_KERNELS]:
         times = f"{len(own)} times, in all " if len(own) > 1 else ""
         total_us = sum(each.counters.get("time_ns", 0.0) for each in own) / 1e3
-        told.append(f"{kernel} {times}{total_us:.4g} us ({own[0].counters.get('registers', 0):.0f} registers a thread)")
+        lines.append(
+            f"{kernel} {times}{total_us:.4g} us ({own[0].counters.get('registers', 0):.0f} registers a thread)"
+        )
     left_out = f" and {len(found) - _KERNELS} more" if len(found) > _KERNELS else ""
-    return [f"profiled one by one, from cold caches: {', '.join(told)}{left_out}"]
+    return [f"profiled one by one, from cold caches: {', '.join(lines)}{left_out}"]
 
 
 def _share(words: str, known: Counters, name: str) -> str:

@@ -96,12 +96,12 @@ class Sanitizer:
             certain = [finding for finding in findings if not finding.doubtful]
             if certain:
                 return Inspection(
-                    PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, _told(tool, call, certain)), complete=True
+                    PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, _feedback(tool, call, certain)), complete=True
                 )
             if not findings and not (done.ok and _answers(done)):
                 left_out.append(_reason(tool, call, done, timeout_s=self._timeout_s))
             elif findings and not call.hidden:
-                doubts.append(_told(tool, call, findings))
+                doubts.append(_feedback(tool, call, findings))
         remarks = [*dict.fromkeys(left_out), *dict.fromkeys(doubts)]
         if not self._toolbox.sandboxed:
             remarks.append(f"({SANITIZER} was run {OUTSIDE})")
@@ -196,7 +196,7 @@ def _answers(done: ProcessExit) -> bool:
     )
 
 
-def _told(tool: Tool, call: RecordedCall, findings: Sequence[SanitizerReport]) -> str:
+def _feedback(tool: Tool, call: RecordedCall, findings: Sequence[SanitizerReport]) -> str:
     if call.hidden:
         return f"{SANITIZER} ({tool.name}) found {tool.hidden} on {call.label}"
     lines = [f"{SANITIZER} ({tool.name}) on {call.label}:"]

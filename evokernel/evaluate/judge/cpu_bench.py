@@ -11,7 +11,7 @@ from typing import ClassVar
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.groundwork import bind_workloads, keep_to, lay_groundwork, timed
+from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -56,7 +56,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         LanguageError: there is no compiler.
         HarnessError: the machinery failed.
     """
-    keep_to(setup.cores.judge)
+    pin_to(setup.cores.judge)
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
@@ -64,7 +64,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
             groundwork = lay_groundwork(setup, task, sandbox, device_class="cpu")
             baselines, pool = starting.result(), opening.result()
-        keep_to(setup.cores.judge)
+        pin_to(setup.cores.judge)
         panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
         device = Processor(setup.cores.runners)
         sheet = dict(setup.sheet) or device.measure()
@@ -72,19 +72,19 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         def make_arena(workload: Workload, sets: int) -> HostArena:
             return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
-        grounds = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
+        workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
         anchors = ProcessAnchors(baselines, pool)
         if setup.expert:
             anchors.load_expert(setup.expert)
             panel.append(EXPERT)
-        anchors.anchor(timed(grounds), groundwork.fresh_inputs, panel=panel)
+        anchors.anchor(timed(workloads), groundwork.fresh_inputs, panel=panel)
         bench = Bench(
             setup,
             groundwork,
             device=device,
             workers=CpuWorkers(pool, baselines, setup.settings.timeout_s),
             anchors=anchors,
-            grounds=grounds,
+            workloads=workloads,
             baselines=panel,
             sheet=sheet,
         )
@@ -181,16 +181,16 @@ class ProcessAnchors:
 
     def load_expert(self, expert: str) -> None:
         """Load a shared object into the baseline process."""
-        self.baselines.process.hire(expert, trampoline=str(self.pool.trampoline.path))
+        self.baselines.process.add_expert(expert, trampoline=str(self.pool.trampoline.path))
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],
     ) -> None:
         """Time the baselines on each workload, and choose the size of its batches."""
-        for ground in grounds:
-            fresh = fresh_inputs(ground)
-            self.baselines.anchor(ground, fresh, panel=panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)
+        for bound in workloads:
+            fresh = fresh_inputs(bound)
+            self.baselines.anchor(bound, fresh, panel=panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)

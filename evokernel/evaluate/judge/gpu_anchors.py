@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
-from evokernel.evaluate.bench.groundwork import keep_to
+from evokernel.evaluate.bench.groundwork import pin_to
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.neighbours import NeighbourWatch
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
-from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
 from evokernel.task import Signature
@@ -83,35 +83,35 @@ class DeviceAnchors:
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],
     ) -> None:
         """Time the baselines, which may compile on all cores: times are the device's own, and no other clock runs."""
-        keep_to(self._cores.everyone)
-        for ground in grounds:
-            self._anchor(ground, fresh_inputs(ground), panel)
-        keep_to(self._cores.judge)
+        pin_to(self._cores.untimed)
+        for bound in workloads:
+            self._anchor(bound, fresh_inputs(bound), panel)
+        pin_to(self._cores.judge)
 
-    def _anchor(self, ground: BoundWorkload, fresh: FreshInputs, panel: Sequence[str]) -> None:
+    def _anchor(self, bound: BoundWorkload, fresh: FreshInputs, panel: Sequence[str]) -> None:
         """Time the baselines, and allocate as many copies of the buffers as a batch has calls, and spare ones.
 
         To a kernel a spare copy looks like the others, and must stay unchanged.
         """
-        _fill(ground, fresh)
-        first_ns = min(self._least_ns(ground, name, calls=1) for name in panel)
+        _fill(bound, fresh)
+        first_ns = min(self._least_ns(bound, name, calls=1) for name in panel)
         if first_ns * _TRIAL_CALLS < _TRIAL_NS:
-            first_ns = min(self._least_ns(ground, name, calls=_TRIAL_CALLS) for name in panel)
-        ground.calls = self._room.calls(ground.set_bytes, first_ns)
-        ground.resize(max(self._room.least_sets, ground.calls + spares(ground.calls)))
-        _fill(ground, fresh)
-        ground.baseline_us = {name: self._least_ns(ground, name, calls=ground.calls) / 1e3 for name in panel}
+            first_ns = min(self._least_ns(bound, name, calls=_TRIAL_CALLS) for name in panel)
+        bound.calls = self._room.calls(bound.set_bytes, first_ns)
+        bound.resize(max(self._room.least_sets, bound.calls + spares(bound.calls)))
+        _fill(bound, fresh)
+        bound.baseline_us = {name: self._least_ns(bound, name, calls=bound.calls) / 1e3 for name in panel}
         torch.cuda.empty_cache()
 
-    def _least_ns(self, ground: BoundWorkload, name: str, *, calls: int) -> float:
+    def _least_ns(self, bound: BoundWorkload, name: str, *, calls: int) -> float:
         """Return the least time of one call in ns, since a busy machine only makes it longer."""
-        batch, times = self._baselines.trial(ground, name, calls=calls), []
+        batch, times = self._baselines.trial(bound, name, calls=calls), []
         for _ in range(_TRIALS):
             times.append(batch.run_ns() / calls)
             self._watch.learn()  # a probe of the GPU right after trusted work
@@ -123,7 +123,7 @@ def spares(calls: int) -> int:
     return max(2, calls // 4)
 
 
-def _fill(ground: BoundWorkload, fresh: FreshInputs) -> None:
-    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
-    ground.poison_all(ground.sets)
-    settle(ground.device)
+def _fill(bound: BoundWorkload, fresh: FreshInputs) -> None:
+    fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
+    bound.poison_all(bound.sets)
+    synchronize(bound.device)

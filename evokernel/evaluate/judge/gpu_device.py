@@ -51,8 +51,8 @@ class Gpu:
 
     def quiet(self) -> str:
         """Wait for the standby process and for other programs to leave the GPU; name those that stay."""
-        self._runners.settle()
-        self._workers.settle()
+        self._runners.wait_ready()
+        self._workers.wait_ready()
         return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
 
     def lease(self) -> AbstractContextManager[object]:

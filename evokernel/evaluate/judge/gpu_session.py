@@ -25,8 +25,8 @@ def open_on_gpu(bench: Bench, tools: ArtifactTools, artifact: bytes, source: str
     gpu = visible_gpu()
     if gpu is None:
         raise HarnessError("a GPU that was there is gone")
-    numbers = shape_numbers(bench.grounds)
-    workloads = [ground.workload for ground in sorted(numbers, key=lambda ground: numbers[ground])]
+    numbers = shape_numbers(bench.workloads)
+    workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
     limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
     checked = read_artifact(artifact, bench.task, workloads=workloads, target=Target(gpu.capability, limits))
     if checked.plans.unrecordable:

@@ -73,17 +73,17 @@ class JudgeServer:
             case "time":
                 return self._alone(lambda: self._time(message))
             case "hire":
-                return self._hire(message["expert"])
+                return self._add_expert(message["expert"])
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
         """End the candidate that is open, if there is one."""
         self._drop()
 
-    def _hire(self, expert: str) -> Message:
+    def _add_expert(self, expert: str) -> Message:
         self._drop()
         with self._bench.device.lease():
-            self._bench.hire(expert)
+            self._bench.add_expert(expert)
         return {"baseline_us": _baseline_us(self._bench)}
 
     def _alone(self, work: Callable[[], PhaseVerdict]) -> Message:
@@ -146,7 +146,7 @@ class JudgeServer:
 
 
 def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
-    return {ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is WorkloadPurpose.SEARCH}
+    return {bound.workload.name: bound.baseline_us for bound in bench.timed if bound.kind is WorkloadPurpose.SEARCH}
 
 
 def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:

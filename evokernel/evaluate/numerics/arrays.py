@@ -50,7 +50,7 @@ def raw_bytes(array: Array) -> bytes:
     return bytes(plain.view(torch.uint8).numpy())
 
 
-def settle(device: str) -> None:
+def synchronize(device: str) -> None:
     """Wait until all work that this process queued on a device is done, and visible to other processes."""
     if device != "cpu":
         torch.cuda.synchronize(device)

@@ -218,7 +218,7 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
     if not is_float(output.tensor.dtype):
         return _unequal((actual != output.high) & (actual != output.native), subject, hidden=hidden)
     values, rounded, native = map(widen, (actual, store(output.high, output.tensor.dtype), output.native))
-    strange = _misplaced(values, rounded, native) & ~_at_the_end_of_the_range(output, values)
+    strange = _misplaced(values, rounded, native) & ~_near_overflow(output, values)
     if strange.any():
         return _nonfinite(values, strange, subject, hidden=hidden)
     if output.exact:
@@ -270,7 +270,7 @@ def _misplaced(values: Array, rounded: Array, native: Array) -> Array:
     return (got != due) & (due == other)
 
 
-def _at_the_end_of_the_range(output: ExpectedOutput, values: Array) -> Array:
+def _near_overflow(output: ExpectedOutput, values: Array) -> Array:
     """Mark where the tolerance holds an infinity and finite numbers: sums of another order may round to either."""
     largest = torch.finfo(output.native.dtype).max
     error = (values.clamp(-largest, largest) - output.high).abs()

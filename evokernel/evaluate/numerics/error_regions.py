@@ -58,14 +58,14 @@ def _along(bad: Array, noun: str, hidden: bool) -> str:
     for period in range(2, 65):
         if 2 * period <= size and torch.equal(bad[period:], bad[:-period]):
             return f"every second {noun}" if period == 2 else f"{int(bad[:period].sum())} of every {period} {noun}s"
-    told = (f"some {noun}s", f"{count} of {size} {noun}s")
+    wording = (f"some {noun}s", f"{count} of {size} {noun}s")
     if last - first + 1 == count and last == size - 1:
-        told = (f"the last {noun}s: a tail", f"the last {count} of {size} {noun}s: a tail")
+        wording = (f"the last {noun}s: a tail", f"the last {count} of {size} {noun}s: a tail")
     elif count == 1:
-        told = (f"a single {noun}", f"a single {noun}, number {first}")
+        wording = (f"a single {noun}", f"a single {noun}, number {first}")
     elif last - first + 1 == count:
-        told = (f"one block of {noun}s", f"one block of {noun}s, {first} to {last}")
-    return told[0] if hidden else told[1]
+        wording = (f"one block of {noun}s", f"one block of {noun}s, {first} to {last}")
+    return wording[0] if hidden else wording[1]
 
 
 def _first(bad: Array) -> int:

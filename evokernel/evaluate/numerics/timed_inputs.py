@@ -64,7 +64,7 @@ class FreshInputs:
         self._tensors = {tensor.name: tensor for tensor in task.signature.inputs}
         self._sizes = {name: math.prod(shape_of(task, t, workload)) for name, t in self._tensors.items()}
         self._pools: dict[str, Array] = {}
-        self._twists: dict[str, Array] = {}
+        self._mixers: dict[str, Array] = {}
         self._used: dict[str, set[int]] = {}
         for name in self._tensors:
             self._renew(name)
@@ -102,10 +102,10 @@ class FreshInputs:
         size, scales = self._sizes[name], self._scales(self._tensors[name].dtype)
         if self._device != "cpu":
             return Content(pool, start, size, float(self._rng.uniform(*self._range)) if scales else None)
-        twist = self._part(self._twists[name], size)
+        mixer = self._part(self._mixers[name], size)
         if scales:
-            return Content(pool, start, size, factor=twist)
-        return Content(pool, start, size, choice=twist, other=self._part(pool, size))
+            return Content(pool, start, size, factor=mixer)
+        return Content(pool, start, size, choice=mixer, other=self._part(pool, size))
 
     def _part(self, of: Array, size: int) -> Array:
         start = int(self._rng.integers(of.numel() - size + 1))
@@ -146,9 +146,9 @@ class FreshInputs:
         )
         self._used[name] = set()
         if self._device == "cpu":
-            self._twists[name] = self._twist(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
+            self._mixers[name] = self._mixer(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
 
-    def _twist(self, count: int, dtype: torch.dtype | None) -> Array:
+    def _mixer(self, count: int, dtype: torch.dtype | None) -> Array:
         """Return random factors, or random truth values without a dtype."""
         generator = secret_generator(self._rng, self._device)
         if dtype is None:

@@ -57,7 +57,7 @@ class ForkExit:
 
     status: int
     """Its wait status."""
-    strangers: int
+    orphans: int
     """Number of processes that it left behind."""
 
     @property
@@ -193,7 +193,7 @@ class ForkServer:
             raise _ZygoteGone("the zygote is gone")
         report: dict[str, Any] = json.loads(message)
         if "ended" in report:
-            ending = ForkExit(report["status"], report["strangers"])
+            ending = ForkExit(report["status"], report["orphans"])
             self._endings[report["ended"]] = ending
         return report, handles
 

@@ -15,7 +15,7 @@ class ReadyProcess(Protocol):
     def pid(self) -> int:
         """Its process number."""
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`."""
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class StandbyProcess(Generic[P]):
         for _ in range(_TRIES):
             fresh, self._waiting = self.begin(), None
             try:
-                fresh.settle()
+                fresh.wait_ready()
             except WorkerError as error:
                 fresh.close()
                 failure = error
@@ -56,10 +56,10 @@ class StandbyProcess(Generic[P]):
                 return fresh
         raise HarnessError(f"no {self._what} could make a context on the GPU: {failure}")
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until there is an idle standby process, which cannot disturb a clock; close one that fails."""
         try:
-            self.begin().settle()
+            self.begin().wait_ready()
         except WorkerError:
             self.close()
 

@@ -197,7 +197,7 @@ class RunnerProcess(PeerProcess):
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""
 
-    def _settle(self) -> None:
+    def _await_writes(self) -> None:
         """Wait until the judge's writes to the buffers are done; a GPU's judge overrides it."""
 
     def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None = None, timeout_s: float) -> None:
@@ -223,7 +223,7 @@ class RunnerProcess(PeerProcess):
         """
         if not self._prepared:
             raise HarnessError("go without prepare")
-        self._settle()
+        self._await_writes()
         self._prepared = self._stopped = False
         patience_ms = max(1, int(timeout_s * 1000))
         clock, wake, handle = time.monotonic_ns, signal.pidfd_send_signal, self._handle

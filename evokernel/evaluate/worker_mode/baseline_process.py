@@ -91,7 +91,7 @@ class BaselineProcess(RunnerProcess):
         except WorkerDied as error:
             raise HarnessError(f"no baseline {baseline!r}: {error}") from None
 
-    def hire(self, expert: str, *, trampoline: str = "") -> None:
+    def add_expert(self, expert: str, *, trampoline: str = "") -> None:
         """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
 
         Raises:
@@ -107,7 +107,7 @@ class BaselineProcess(RunnerProcess):
         request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
         self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
 
-    def _settle(self) -> None:
+    def _await_writes(self) -> None:
         if self._on_gpu:
             synchronize()
 
@@ -182,12 +182,12 @@ class _Baselines:
                 self.loop = self._loop(request["select"])
                 self.channel.send(b"selected")
             elif "hire" in request:
-                self._hire(request["hire"], request["trampoline"])
+                self._add_expert(request["hire"], request["trampoline"])
                 self.channel.send(b"hired")
             else:
                 self._attach(request, descriptors)
 
-    def _hire(self, expert: str, trampoline: str) -> None:
+    def _add_expert(self, expert: str, trampoline: str) -> None:
         if self.device == "cuda":
             self.functions[EXPERT] = python_baseline(expert, self.task.signature)
         else:

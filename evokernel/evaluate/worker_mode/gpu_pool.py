@@ -57,7 +57,7 @@ class CudaWorker(ForkedRunner):
         self._up = False
         self.folder: Path | None = None
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`."""
         if not self._up:
             self._await(b"up", UP_TIMEOUT_S)
@@ -98,7 +98,7 @@ class CudaWorker(ForkedRunner):
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _settle(self) -> None:
+    def _await_writes(self) -> None:
         synchronize()
 
     def _refuse(self, message: bytes) -> NoReturn:
@@ -155,9 +155,9 @@ class CudaWorkerPool:
             self._spare.begin()
         return worker
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until a standby worker has made its context, so that it cannot disturb a clock."""
-        self._spare.settle()
+        self._spare.wait_ready()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""

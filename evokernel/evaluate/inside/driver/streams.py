@@ -34,7 +34,7 @@ def upload(graph: int | c_void_p, stream: int) -> None:
     call("cuGraphUpload", graph, stream)
 
 
-def settle() -> None:
+def synchronize() -> None:
     """Wait until all work that this process queued on the device is done. Raises its `CudaLaunchError`."""
     call("cuCtxSynchronize")
 

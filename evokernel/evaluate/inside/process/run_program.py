@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from .reaper import end_strangers
+from .reaper import end_orphans
 from .seal import (
     CLONE_NEWPID,
     LIBC,
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
     if not finished:  # the judge closed the channel: at the time limit, or by its own end
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    end_strangers(set())
+    end_orphans(set())
     if finished:
         report = {"status": status, "too_large": too_large}
         control.send(json.dumps(report).encode())

@@ -71,7 +71,7 @@ def show_only_own_processes() -> None:
     _mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_PROGRAMS, None)
 
 
-def stand_apart(spec: dict[str, Any]) -> None:
+def isolate(spec: dict[str, Any]) -> None:
     """Leave the zygote's session, its PID namespace and, where `spec` names some, its cores. Raises `OSError`."""
     os.setsid()
     if spec["own_pid_namespace"]:

@@ -15,7 +15,7 @@ import socket
 import sys
 from typing import Any, NoReturn, Protocol, cast
 
-from .reaper import end_strangers
+from .reaper import end_orphans
 from .seal import CLONE_NEWPID, LIBC, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, check, prctl
 
 MESSAGE_BYTES = 65536
@@ -100,8 +100,8 @@ class Zygote:
         self.poller.unregister(handle)
         os.close(handle)
         _, status = os.waitpid(pid, 0)
-        strangers = end_strangers({pid for _, pid in self.forks.values()})
-        report = {"ended": number, "status": status, "strangers": strangers}
+        orphans = end_orphans({pid for _, pid in self.forks.values()})
+        report = {"ended": number, "status": status, "orphans": orphans}
         self.control.send(json.dumps(report).encode())
 
     def _end_all(self) -> None:
@@ -110,7 +110,7 @@ class Zygote:
                 os.kill(pid, signal.SIGKILL)
         for _, pid in self.forks.values():
             os.waitpid(pid, 0)
-        end_strangers(set())
+        end_orphans(set())
 
 
 def load(spec: dict[str, Any]) -> tuple[ForkProgram, Any]:

@@ -19,7 +19,7 @@ from ..driver.cuda_driver import CudaLaunchError
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 from ..process.shared_flag import SharedFlags, interruptions
 from .recorded_candidate import RecordedCandidate
 
@@ -39,7 +39,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
         keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
         channel = socket.socket(fileno=CHANNEL)
         flags = SharedFlags(FLAGS)
-        stand_apart(spec)
+        isolate(spec)
         seal(spec, uid)
         prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
         virtual_memory.retain_primary_context()
@@ -150,7 +150,7 @@ class _Runner:
         shape, number = request["shape"], request["number"]
         self._close_graph()
         candidate.reload()
-        candidate.turn_to(shape)
+        candidate.select_shape(shape)
         calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
         with self._stream.captured() as graph:
             candidate.poison(request["poison"])
@@ -163,10 +163,10 @@ class _Runner:
                     queue()
             self._watch.end(self._stream.handle, in_graph=True)
         graph.upload(self._stream)
-        streams.settle()  # making a graph uses the device: a baseline beside it took 0.4 ms longer
+        streams.synchronize()  # making a graph uses the device: a baseline beside it took 0.4 ms longer
         before = interruptions()
         self._flags.armed = number
-        if self._told_to_go(number):
+        if self._wait_to_fire(number):
             graph.upload(self._stream)
             graph.launch(self._stream)
             self._stream.wait()
@@ -179,7 +179,7 @@ class _Runner:
             self._graph.close()
             self._graph = None
 
-    def _told_to_go(self, number: int) -> bool:
+    def _wait_to_fire(self, number: int) -> bool:
         """Wait for the flag; return False where a message or the end of the channel cancels the batch."""
         while self._flags.go < number:
             patience_ms = 0 if self._spin else 1

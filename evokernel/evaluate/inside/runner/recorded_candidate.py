@@ -22,7 +22,7 @@ class RecordedCandidate:
         self._calls: dict[tuple[str, int], list[Any]] = {}
         self._load()
 
-    def turn_to(self, shape: int) -> None:
+    def select_shape(self, shape: int) -> None:
         """Allocate the scratch of one shape, in place of another's."""
         if shape != self._shape:
             self._free()

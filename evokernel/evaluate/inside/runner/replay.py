@@ -38,7 +38,7 @@ def replay(folder: Path) -> None:
     stream = streams.Stream()
     buffers = _buffers(job["buffers"], folder / INPUTS, stream)
     recorded = RecordedCandidate({"shapes": [job["plan"]], "stateful": False}, cubins, stream)
-    recorded.turn_to(0)
+    recorded.select_shape(0)
     for queue in recorded.call("", 0, buffers):
         queue()
     stream.wait()

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, mount_scratch, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, mount_scratch, prctl, seal
 
 STDOUT, STDERR, CHANNEL, REQUEST = 1, 2, 3, 4
 FAULT_EXIT = 70
@@ -75,7 +75,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs:
 
 def _confine(spec: dict[str, Any], uid: int | None, call: dict[str, Any]) -> None:
     folder = call["folder"]
-    stand_apart(spec)
+    isolate(spec)
     if spec["own_pid_namespace"]:
         mount_scratch(folder, size_bytes=spec["scratch_bytes"], uid=uid)
     elif uid is not None:

@@ -12,7 +12,7 @@ import socket
 from typing import Any, NoReturn
 
 from ..process.descriptors import keep_only
-from ..process.seal import LIBC, PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import LIBC, PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 FAULT_EXIT = 70
@@ -30,7 +30,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampolin
     try:
         keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        stand_apart(spec)
+        isolate(spec)
         trampoline.evk_catch_abort()
         seal(spec, uid)
         _Worker(channel, trampoline).serve()

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from ..driver.batches import Batches
 from ..driver.device_sets import DeviceSets
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL = 2, 3
 FAULT_EXIT = 70
@@ -29,9 +29,9 @@ def learn_tools(spec: dict[str, Any]) -> None:
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
 
-    from .triton_driver import WARP, settle
+    from .triton_driver import WARP, fix_options
 
-    settle()
+    fix_options()
     make_backend(GPUTarget("cuda", spec["capability"], WARP)).hash()
 
 
@@ -41,7 +41,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
     try:
         keep_only(descriptors, (CHANNEL, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        stand_apart(spec)
+        isolate(spec)
         seal(spec, uid)
         _Worker(channel).serve()
         code = 0

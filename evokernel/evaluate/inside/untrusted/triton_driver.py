@@ -231,11 +231,11 @@ def activate(driver: Driver) -> None:
     """Make a driver the one Triton uses in this process from now on."""
     import triton
 
-    settle()
+    fix_options()
     triton.runtime.driver.set_active(driver)
 
 
-def settle() -> None:
+def fix_options() -> None:
     """Fix the environment's options of compilation, so that every process compiles alike and finds cached kernels.
 
     Without line numbers in the machine code a comment does not change it.

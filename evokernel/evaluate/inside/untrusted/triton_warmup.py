@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .triton_driver import WARP, settle
+from .triton_driver import WARP, fix_options
 
 CAPABILITY = 90
 
@@ -29,7 +29,7 @@ def _kernel(a: "Any", b: "Any", c: "Any", steps: "Any", block: tl.constexpr) -> 
 
 def warm() -> None:
     """Compile the kernel. The caller provides a writable place for Triton's cache and temporary files."""
-    settle()
+    fix_options()
     types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "steps": "i32", "block": "constexpr"}
     source = ASTSource(triton.jit(_kernel), types, {"block": 64}, {})
     triton.compile(source, target=GPUTarget("cuda", CAPABILITY, WARP), options={"num_warps": 4, "num_stages": 3})
