@@ -79,10 +79,11 @@ class ArtifactSession:
     def sanitize(self) -> Inspection:
         """Run calls under memcheck and racecheck: on the smallest search workload, and on small hidden shapes."""
         smallest = [
-            sorted(workloads, key=_bytes)[:count] for workloads, count in ((self._search, 1), (self.bench.probes, 2))
+            sorted(workloads, key=lambda bound: bound.set_bytes)[:count]
+            for workloads, count in ((self._search, 1), (self.bench.probes, 2))
         ]
         calls = [
-            self._recorded(bound) for workloads in smallest for bound in workloads if _bytes(bound) <= _HANDED_OVER
+            self._recorded(bound) for workloads in smallest for bound in workloads if bound.set_bytes <= _HANDED_OVER
         ]
         if not calls:
             return Inspection(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
@@ -91,7 +92,7 @@ class ArtifactSession:
 
     def profile(self, timings: Sequence[Timing]) -> Inspection:
         """Read hardware counters on the search workload with most to gain, among those small enough to hand over."""
-        workloads = [bound for bound in self._search if _bytes(bound) <= _HANDED_OVER]
+        workloads = [bound for bound in self._search if bound.set_bytes <= _HANDED_OVER]
         if not workloads:
             return Inspection(remarks=f"not profiled: {_TOO_LARGE}")
         gains = {timing.workload: timing.to_gain for timing in timings}
@@ -139,10 +140,6 @@ class ArtifactSession:
         synchronize(bound.device)
         self._runner.armed(limit)
         return self._runner.fire(limit)
-
-
-def _bytes(bound: BoundWorkload) -> int:
-    return bound.set_bytes
 
 
 def shape_numbers(workloads: Sequence[BoundWorkload]) -> dict[BoundWorkload, int]:

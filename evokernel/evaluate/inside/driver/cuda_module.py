@@ -47,9 +47,9 @@ class Geometry:
     """The shape of a launch."""
 
     grid: tuple[int, int, int]
-    """Blocks."""
+    """Blocks along x, y and z."""
     block: tuple[int, int, int]
-    """Threads."""
+    """Threads of a block along x, y and z."""
     shared_bytes: int
     """Dynamic shared memory of a block."""
     cluster: int
@@ -181,7 +181,7 @@ class Live:
     """Launches on the GPU that torch uses, on torch's current stream."""
 
     def __init__(self, image_of: Callable[[str, Sequence[str]], bytes] | None = None) -> None:
-        """Take a source of cubins, given source and options; None compiles for the device at hand."""
+        """Take a function that returns a cubin for source and options; None compiles for the device at hand."""
         import torch
 
         self._cuda = torch.cuda

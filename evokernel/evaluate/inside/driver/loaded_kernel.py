@@ -41,7 +41,7 @@ class Shape:
     grid: tuple[int, int, int]
     """Clusters, which lie along x: the driver gets `grid[0] * cluster` blocks there."""
     block: tuple[int, int, int]
-    """Threads."""
+    """Threads of a block along x, y and z."""
     cluster: int
     """Blocks of a cluster; 1 for none."""
     shared_bytes: int

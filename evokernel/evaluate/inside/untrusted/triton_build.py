@@ -25,7 +25,7 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
         request: `source`; `capability` (90 for 9.0); `properties` of the device by name; `shapes`, each a list of
             arguments, `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}`; `measured`, how
             many of the shapes, from the first, to describe; `known`, the compiled kernels of an earlier build of the
-            same source, if there was one (see `known`).
+            same source, if there was one (see `kernel_cache`).
         folder: where the compiler may write.
 
     Returns:
