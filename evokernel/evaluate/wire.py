@@ -1,4 +1,4 @@
-"""What engine and judge say to each other: a length, a JSON object, and raw bytes for what was compiled."""
+"""Wire protocol between engine and judge: a length, a JSON object, and raw bytes for build artifacts."""
 
 import asyncio
 import json
@@ -12,44 +12,49 @@ from evokernel.records.evaluation import Limit, Stage, Status, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]
-_TOLD_LINES = 60
+_FEEDBACK_LINES = 60
 HELD_OUT = "failed on held-out inputs"
-"""All that is told of a failure on held-out workloads."""
+"""The whole feedback on a failure on held-out workloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseVerdict:
-    """What the judge found in one phase; `status` None means nothing wrong so far.
-
-    `metrics` are numbers with their unit in the name; `panel` holds speed-up, low and high end by baseline. `mode` is
-    how the candidate was run; empty for the evaluator's own mode. `artifact` is the judge's own hash of what it
-    launches on the search workloads; empty where the judge did not see that. `remarks` is what instruments have to say.
-    """
+    """The judge's findings in one phase."""
 
     status: Status | None
+    """None while nothing is wrong."""
     stage: Stage
+    """The last stage reached."""
     feedback: str = ""
+    """Text for the author, before it is shortened."""
     timings: tuple[Timing, ...] = ()
+    """One for each workload and baseline."""
     stopped_early: bool = False
+    """Timing ended early, since the candidate is far slower than the incumbent."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Numbers with their unit in the name."""
     panel: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    """Speed-up with the ends of its 95 % interval, by baseline."""
     mode: str = ""
+    """How the candidate was run; empty for the evaluator's own mode."""
     artifact: str = ""
+    """The judge's own hash of the launches on search workloads; empty where it saw none."""
     remarks: str = ""
+    """Findings of instruments, lines of text."""
 
     @property
-    def told(self) -> str:
-        """All that its author is told, at most 60 lines: of the feedback the end is left out before a remark is."""
-        remarks = self.remarks.split("\n")[:_TOLD_LINES] if self.remarks else []
-        return "\n".join([*self.feedback.split("\n")[: _TOLD_LINES - len(remarks)], *remarks]).lstrip("\n")
+    def author_text(self) -> str:
+        """The text for the author, at most 60 lines; feedback is shortened before remarks are."""
+        remarks = self.remarks.split("\n")[:_FEEDBACK_LINES] if self.remarks else []
+        return "\n".join([*self.feedback.split("\n")[: _FEEDBACK_LINES - len(remarks)], *remarks]).lstrip("\n")
 
     def as_message(self) -> Message:
-        """Return it as JSON types."""
+        """Return the verdict as JSON types."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> "PhaseVerdict":
-        """Read what `as_message` wrote."""
+        """Return the verdict in a message of `as_message`."""
         return cls(
             status=None if message["status"] is None else Status(message["status"]),
             stage=Stage(message["stage"]),

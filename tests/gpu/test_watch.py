@@ -53,13 +53,15 @@ def test_alone_the_gpu_is_quiet():
 def test_a_neighbour_at_work_is_noticed_and_waited_for():
     alone = watch()
     with neighbour() as pid:
-        print(f"\nstrangers {alone.strangers()}, listed {compute_processes(gpu_index())}, own pid {os.getpid()}")
+        print(
+            f"\nstrangers {alone.foreign_processes()}, listed {compute_processes(gpu_index())}, own pid {os.getpid()}"
+        )
         busy = [alone.is_busy() for _ in range(10)]
         assert sum(busy) >= 8, busy
         note = alone.wait_until_quiet(0.0) or alone.wait_until_quiet(0.0)
         assert note is not None
         assert note.startswith("the GPU is shared with ")
-        strangers = alone.strangers()
+        strangers = alone.foreign_processes()
         if os.getpid() in compute_processes(gpu_index()):  # NVML speaks of our own processes
             assert pid in {stranger.pid for stranger in strangers}
             assert f" {pid}" in note

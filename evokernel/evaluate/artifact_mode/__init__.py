@@ -1,1 +1,1 @@
-"""Artifact mode: trusted code launches what was recorded of a candidate; none of its host code runs."""
+"""Artifact mode: trusted code launches recorded kernels of a candidate, and none of its host code runs."""

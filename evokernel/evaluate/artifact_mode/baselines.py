@@ -1,7 +1,7 @@
 """Baselines in the judge's own context, timed as recorded candidates are: batches in a graph, between two events.
 
-A baseline is trusted, so it may live where the references are. What it computes on the way stays in this context,
-where no candidate's kernel can reach it.
+A baseline is trusted, so it may live where the references are. Its temporaries stay in this context, where no
+candidate's kernel can reach them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,15 +17,16 @@ from evokernel.evaluate.inside.driver.tlb_warmup import TlbWarmup
 from evokernel.task import Baseline, Task
 
 _ORDERS = 3
-"""Ways through the copies of a workload's buffers that a baseline is captured for; one of them is drawn each time."""
+"""Orders of a workload's buffer copies that a baseline is captured for; one is drawn each time."""
 _WARM_CALLS = 2
 
 Call = Callable[[], object]
 
 
 class Prelude:
-    """What comes first in every batch, of a baseline or a candidate: a copy as large as the second-level cache, and a
-    look at every page of the buffers. So both begin with the same caches, on a GPU that is awake.
+    """Work before each batch, of a baseline or a candidate, so that both begin with the same caches on an awake GPU.
+
+    It copies as much as the second-level cache holds, and reads every page of the buffers.
     """
 
     def __init__(self, size: PreludeSize) -> None:
@@ -34,7 +35,7 @@ class Prelude:
         self._touch = TlbWarmup(multiprocessors=size.multiprocessors, sink=self._target.data_ptr())
 
     def queue(self, memories: Sequence[torch.Tensor]) -> None:
-        """Queue it on the current stream; `memories` are those that the buffers lie in."""
+        """Queue the work on the current stream; `memories` hold the buffers."""
         self._target.copy_(self._source)
         stream = torch.cuda.current_stream().cuda_stream
         for memory in memories:
@@ -42,21 +43,21 @@ class Prelude:
 
 
 class Scratch:
-    """Device memory in which captured calls have their temporaries: one for all graphs, of which no two run at once.
+    """Device memory for the temporaries of captured calls: one pool for all graphs, since no two run at once.
 
-    With one each, those of a cross-entropy took 33 GiB on an H100: a graph keeps its memory as long as it lives. What
-    calls compute lies outside, in the workload's buffers, so no graph needs what another has left.
+    A graph keeps its memory as long as it lives: with a pool for each, a cross-entropy took 33 GiB on an H100. Results
+    lie outside, in the workload's buffers, so no graph needs another's temporaries.
     """
 
     def __init__(self) -> None:
-        self._keeper = torch.cuda.CUDAGraph()  # the memory of graphs ends with the last of them, and is not had again
+        self._keeper = torch.cuda.CUDAGraph()  # torch frees a pool with its last graph and never reuses it
         piece = torch.zeros(1, device="cuda")
         torch.cuda.synchronize()
         with torch.cuda.graph(self._keeper):
             piece.zero_()
 
     def captured(self, queue: Call) -> torch.cuda.CUDAGraph:
-        """Return a graph of what `queue` queues on the current stream."""
+        """Return a graph of the work that `queue` queues on the current stream."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._keeper.pool()):
             queue()
@@ -66,8 +67,8 @@ class Scratch:
 class TimedCalls:
     """Calls in a fixed order, captured as graphs; the first `timed` of them are between the events.
 
-    A baseline that cannot be captured, since it waits for the device, is called as it is. `scratch` is where captured
-    calls have their temporaries.
+    A baseline that waits for the device cannot be captured and is called directly. `scratch` holds temporaries of
+    captured calls.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class TimedCalls:
         self.run_ns()  # the first run uploads the graph
 
     def run(self) -> None:
-        """Queue all calls; `elapsed_ns` is their time once the device has been waited for."""
+        """Queue all calls; `elapsed_ns` is valid after a wait for the device."""
         if self._graphs is None:
             self._queue(in_graph=False)
             _each(self._rest)
@@ -91,11 +92,11 @@ class TimedCalls:
                 graph.replay()
 
     def elapsed_ns(self) -> float:
-        """Return what the timed calls of the latest run took together, in ns."""
+        """Return the time of the timed calls of the latest run, in ns."""
         return self._stopwatch.elapsed_ns()
 
     def run_ns(self) -> float:
-        """Run all calls and wait; returns what the timed ones took together, in ns."""
+        """Run all calls and wait; return the time of the timed ones together, in ns."""
         self.run()
         torch.cuda.synchronize()
         return self.elapsed_ns()
@@ -120,7 +121,7 @@ class TimedCalls:
 
 
 def _upload(graph: torch.cuda.CUDAGraph) -> None:
-    """Do now what the launch would do first, as for a candidate: it is between the events otherwise, or before them.
+    """Upload a graph now, as for a candidate; otherwise its launch does so between or before the events.
 
     Older versions of torch do not show the graph. Without this the candidate seemed 0.1 to 0.3 % faster on an H100, in
     batches of 0.4 ms.
@@ -151,37 +152,37 @@ class DeviceBaselines:
         """Add one more baseline."""
         self._functions[name] = function
 
-    def batches(self, ground: BoundWorkload, name: str, *, timed: int) -> Sequence[TimedCalls]:
-        """Return batches over all copies of a workload's buffers, in several orders, `timed` calls of each timed."""
-        key = (ground.name, name)
+    def batches(self, bound: BoundWorkload, name: str, *, timed: int) -> Sequence[TimedCalls]:
+        """Return batches over all buffer copies, one for each of several orders; `timed` calls of each are timed."""
+        key = (bound.name, name)
         if key not in self._batches:
-            self.forget(ground, name)
-            orders = (torch.randperm(ground.sets).tolist() for _ in range(_ORDERS))
-            self._batches[key] = [self._capture(ground, name, order, timed=timed) for order in orders]
+            self.forget(bound, name)
+            orders = (torch.randperm(bound.sets).tolist() for _ in range(_ORDERS))
+            self._batches[key] = [self._capture(bound, name, order, timed=timed) for order in orders]
         return self._batches[key]
 
-    def trial(self, ground: BoundWorkload, name: str, *, calls: int) -> TimedCalls:
-        """Return a batch of so many calls over the copies there are, one after the other, again and again."""
-        order = [number % ground.sets for number in range(calls)]
-        return self._capture(ground, name, order, timed=calls)
+    def trial(self, bound: BoundWorkload, name: str, *, calls: int) -> TimedCalls:
+        """Return a batch of `calls` calls that goes through the copies in turn, again and again."""
+        order = [number % bound.sets for number in range(calls)]
+        return self._capture(bound, name, order, timed=calls)
 
-    def forget(self, ground: BoundWorkload, name: str) -> None:
-        """Drop the batches of one baseline on a workload, those over buffers that were replaced, too."""
-        stem = ground.name.rpartition(":")[0]
+    def forget(self, bound: BoundWorkload, name: str) -> None:
+        """Drop the batches of one baseline on a workload, also those over replaced buffers."""
+        stem = bound.name.rpartition(":")[0]
         for key in [key for key in self._batches if key[0].rpartition(":")[0] == stem and key[1] == name]:
             del self._batches[key]
 
-    def _capture(self, ground: BoundWorkload, name: str, order: Sequence[int], *, timed: int) -> TimedCalls:
+    def _capture(self, bound: BoundWorkload, name: str, order: Sequence[int], *, timed: int) -> TimedCalls:
         with torch.no_grad():
-            calls = [self._call(ground, name, number) for number in order]
+            calls = [self._call(bound, name, number) for number in order]
             for _ in range(_WARM_CALLS):  # it may compile, or load modules, which cannot be captured
                 calls[0]()
             torch.cuda.synchronize()
-            begin = partial(self._prelude.queue, ground.memories)
+            begin = partial(self._prelude.queue, bound.memories)
             return TimedCalls(calls, timed=timed, begin=begin, stopwatch=self._stopwatch, scratch=self._scratch)
 
-    def _call(self, ground: BoundWorkload, name: str, number: int) -> Call:
-        function, (inputs, outputs) = self._functions[name], ground.call_arguments(number)
+    def _call(self, bound: BoundWorkload, name: str, number: int) -> Call:
+        function, (inputs, outputs) = self._functions[name], bound.call_arguments(number)
 
         def call() -> None:
             with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a build made, checked as a whole: plans for all workloads of a bench, and the kernels they launch."""
+"""A build's plans for all workloads of a bench and the kernels they launch, checked together."""
 
 import hashlib
 import json
@@ -19,27 +19,32 @@ PLANS = "plans.json"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The device that plans are for: its compute capability times 10, and what it allows."""
+    """The device that plans are made for."""
 
     capability: int
+    """Compute capability times 10: 90 for 9.0."""
     limits: PlanLimits
+    """Bounds that a plan keeps to."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedBuild:
-    """Plans by number of the shape, and cubins by SHA-256. `stateful`: some kernel has variables on the device."""
+    """A build that passed every check."""
 
     plans: LaunchPlans
+    """One plan for each shape, by its number."""
     cubins: Mapping[str, bytes]
+    """Machine code by its SHA-256 in hex."""
     stateful: bool
+    """Some kernel keeps variables in device memory between launches."""
 
     def digest(self, shapes: int) -> str:
-        """Return a hash of what is launched on the first shapes: who has the same one takes the same time."""
+        """Return a hash of the launches on the first shapes; builds with equal hashes take the same time."""
         plans = [plan.as_message() for plan in self.plans.shapes[:shapes]]
         return hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
 
     def as_message(self) -> dict[str, Any]:
-        """Return what a runner needs to know beside the cubins."""
+        """Return the build as a runner takes it, without the cubins."""
         return {"shapes": [plan.as_message() for plan in self.plans.shapes], "stateful": self.stateful}
 
 
@@ -53,7 +58,7 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
         target: the device.
 
     Raises:
-        LoadFailed: the bundle, a plan or a kernel is not what it must be; the message says what.
+        LoadFailed: a check of the bundle, a plan or a kernel failed; the message names it.
     """
     try:
         files = unpack(artifact)
@@ -73,7 +78,7 @@ def read_artifact(artifact: bytes, task: Task, *, workloads: Sequence[Workload],
 
 
 def _facts(plans: LaunchPlans, digest: str, image: bytes, target: Target) -> CubinFacts:
-    """Return what a cubin consists of. Raises `PlanError` with the first shape that launches one of its kernels."""
+    """Return the facts of a cubin. Raises `PlanError` with the first shape that launches one of its kernels."""
     try:
         facts = inspect(image)
         reason = refusal(facts, capability=target.capability)

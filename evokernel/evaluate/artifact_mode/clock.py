@@ -1,10 +1,13 @@
 """Times recorded kernels against baselines, by the device's events, in alternating batches over many buffers.
 
-What a hostile kernel could try, and what stands against it here: each batch runs on new contents, goes through the
-copies of the buffers in an order that was drawn for it alone, and leaves some copies out, which look like the others
-and must stay as they were; scratch and variables on the device are new for each batch; every output of every timed
-call is compared; a batch that is a fraction as long must take that fraction of the time; and the judge's own clock
-around a batch must agree with the device's.
+Defences against hostile kernels:
+
+* Each batch runs on new contents and visits the buffer copies in an order drawn for it alone.
+* Some copies are left out; they look like the others and must stay unchanged.
+* Scratch and variables on the device are new for each batch.
+* Every output of every timed call is compared.
+* A batch with a fraction of the calls must take that fraction of the time.
+* The judge's own clock around a batch must agree with the device's.
 """
 
 import time
@@ -22,7 +25,7 @@ from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.feedback import NEUTRAL
 from evokernel.evaluate.bench.paired_clock import Doubtful, PairedClock
 from evokernel.evaluate.bench.workload import BoundWorkload
-from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs, Window
 from evokernel.records.evaluation import Stage
@@ -32,25 +35,28 @@ _SHORT = 4
 """A short batch has this part of the calls of a full one."""
 _SHORT_BATCHES = 3
 _FIXED_NS, _FIXED_SHARE = 1e4, 0.05
-"""What a batch may cost whatever its length: a fixed part, and a share of a full one."""
+"""Allowed cost of a batch beside its calls: a fixed part, and a share of a full batch."""
 _SLOW = 4.0
-"""Batches of the candidate are shorter where they would take this many times as long as the baseline's."""
+"""A candidate this many times slower than the baseline gets shorter batches."""
 _EMPTY_BATCHES, _EMPTY_HALVES, _EMPTY_TRIES = 5, 3, 20
-"""Without a call: alone, and after all that comes before one with calls, tried so often until enough are calm."""
-_APART_NS = 400.0
-"""What a batch of one and the same kernel costs more or less in the runner than in the judge: of five kernels on an
-H100, in batches of 0.4 to 0.9 ms, 0.1 to 0.7 us; 1.3 us of one that makes tensor descriptors (benchmarks/precision)."""
+"""Batches without a call: run alone, run after the usual work, and attempts until enough are uninterrupted."""
+_DIFFERENCE_NS = 400.0
+"""Difference of one kernel's batch between runner and judge. Five kernels on an H100 differed by 0.1 to 0.7 us in
+batches of 0.4 to 0.9 ms; one that makes tensor descriptors differed by 1.3 us (benchmarks/precision)."""
 _HIDDEN_SHARE, _HIDDEN_NS = 0.15, 1e5
-"""What the judge's clock may show beyond that of an empty batch: a share of the batch, and a fixed part."""
+"""Allowed excess of the judge's clock over that of an empty batch: a share of the batch, and a fixed part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A candidate in a runner: the number of its plan for a workload, and about how long one call takes, in ns."""
+    """A candidate in a runner."""
 
     runner: ArtifactRunner
+    """The process that holds its kernels."""
     shape: int
+    """The number of its plan for the workload."""
     call_ns: float
+    """Estimated time of one call."""
 
 
 class ArtifactClock(PairedClock):
@@ -59,7 +65,7 @@ class ArtifactClock(PairedClock):
     def __init__(
         self,
         bench: Bench,
-        ground: BoundWorkload,
+        bound: BoundWorkload,
         fresh: FreshInputs,
         *,
         stage: Stage,
@@ -67,22 +73,22 @@ class ArtifactClock(PairedClock):
         baselines: Sequence[TimedCalls],
         verifier: Verifier,
     ) -> None:
-        super().__init__(bench, ground, fresh, stage=stage)
+        super().__init__(bench, bound, fresh, stage=stage)
         self._verifier = verifier
         self._runner, self._shape = candidate.runner, candidate.shape
         self._baselines = baselines
-        self._calls = ground.calls
-        paced = _SLOW * ground.calls * ground.least_us * 1e3 / candidate.call_ns
-        self._own_calls = int(max(1, min(ground.calls, paced)))
-        """Of the candidate: fewer where it is far slower than the baseline."""
-        self._usual_ns = 0.0
+        self._calls = bound.calls
+        paced = _SLOW * bound.calls * bound.least_us * 1e3 / candidate.call_ns
+        self._own_calls = int(max(1, min(bound.calls, paced)))
+        """Calls in a batch of the candidate: fewer where it is far slower than the baseline."""
+        self._known_idle_excess_ns = 0.0
         self._call_ns: list[float] = []
         self._fired: dict[bool, list[BatchTimes]] = {False: [], True: []}
         """The candidate's batches, by whether it was first."""
         self._windows: Sequence[Window] = []
 
     def block(self) -> CounterbalancedBlock:
-        """Time baseline, candidate, candidate, baseline; `clock_s` of it is all the time that took."""
+        """Time baseline, candidate, candidate, baseline; its `clock_s` is the time of all four."""
         begin = time.monotonic()
         halves = [self._timed_half(candidate_first=last) for last in (False, True)]
         baseline, candidate = ((halves[0][side], halves[1][side]) for side in (0, 1))
@@ -90,10 +96,10 @@ class ArtifactClock(PairedClock):
         return CounterbalancedBlock(baseline, candidate, time.monotonic() - begin)
 
     def finish(self, *, thoroughly: bool) -> None:
-        """See that nobody wrote out of bounds; that short batches are as fast, and that no time was hidden.
+        """Check the bounds of the buffers, the speed of short batches, and the judge's clock.
 
         Raises:
-            Rejected: one of these was not so.
+            Rejected: one of these checks failed.
             Doubtful: it looks as if time was hidden.
             HarnessError: other programs on the device, or on the cores of judge and runner, leave that open.
         """
@@ -108,33 +114,38 @@ class ArtifactClock(PairedClock):
             raise self._suspect(NEUTRAL, Doubtful)
 
     def forget(self) -> None:
-        """Begin anew: what was timed so far is not looked at again."""
-        self._usual_ns, self._call_ns, self._fired = 0.0, [], {False: [], True: []}
+        """Discard the batches that were timed so far."""
+        self._known_idle_excess_ns, self._call_ns, self._fired = 0.0, [], {False: [], True: []}
 
     def systematic_error(self) -> float:
-        """Return by how much a batch of one kernel differs between the two processes, as part of this one."""
-        return _APART_NS / (median(self._call_ns) * self._own_calls)
+        """Return by how much one kernel's batch differs between the two processes, as a part of this batch."""
+        return _DIFFERENCE_NS / (median(self._call_ns) * self._own_calls)
 
     def hidden_ns(self) -> float:
-        """Return what the judge's clock shows of a batch beyond the device's events, less what it does with no call."""
-        return max(median(batch.beyond_ns for batch in batches) for batches in self._fired.values()) - self._usual()
+        """Return the excess of the judge's clock over the device's events, less that of a batch with no call."""
+        return (
+            max(median(batch.beyond_ns for batch in batches) for batches in self._fired.values())
+            - self._idle_excess_ns()
+        )
 
     def _hidden_in_doubt_ns(self) -> float:
-        """Return the same of batches that were not interrupted, less what one with no call shows after the same work.
+        """Return `hidden_ns` over uninterrupted batches, compared with empty batches after the same work.
 
-        That takes longer. Where the judge has filled large buffers or the baseline has run just before, an H100 turns
-        to the runner's context up to 0.15 ms later, whatever the runner has to do there.
+        This takes longer. After the judge fills large buffers, or after a baseline, an H100 switches to the runner's
+        context up to 0.15 ms later.
         """
         found = []
         for order, batches in self._fired.items():
-            calm = [batch.beyond_ns for batch in batches if not batch.interrupted]
-            if 2 * len(calm) < len(batches):  # the others may be so for what they hid: long ones are, more often
+            undisturbed = [batch.beyond_ns for batch in batches if not batch.interrupted]
+            if 2 * len(undisturbed) < len(
+                batches
+            ):  # hidden work makes batches longer, and long ones are interrupted more often
                 raise _too_busy()
-            found.append(median(calm) - median(self._empty_ns(candidate_first=order)))
+            found.append(median(undisturbed) - median(self._empty_ns(candidate_first=order)))
         return max(found)
 
     def _empty_ns(self, *, candidate_first: bool) -> list[float]:
-        """Return what the judge's clock shows of batches with no call after all that comes before one with calls."""
+        """Return the judge's clock times of batches with no call, each after the work that precedes a full batch."""
         found: list[float] = []
         for _ in range(_EMPTY_TRIES):
             _, fired = self._half(0, candidate_first=candidate_first)
@@ -145,7 +156,7 @@ class ArtifactClock(PairedClock):
         raise _too_busy()
 
     def fixed_ns(self) -> float:
-        """Return what a batch costs whatever its length, from batches of a part of the calls; 0 for few calls."""
+        """Return the cost of a batch that does not depend on its length, from short batches; 0 for few calls."""
         calls = self._own_calls // _SHORT
         if not calls:
             return 0.0
@@ -154,22 +165,22 @@ class ArtifactClock(PairedClock):
         part = calls / self._own_calls
         return (short_ns - part * whole_ns) / (1 - part)
 
-    def _usual(self) -> float:
-        """Return what the judge's clock shows beyond the device's events where there is nothing to hide: no call.
+    def _idle_excess_ns(self) -> float:
+        """Return the excess of the judge's clock over the device's events for a batch with no call.
 
-        The judge has a little work on the device before: most of it goes into changing contexts. Others can only make
-        it longer, so the shortest counts.
+        Most of it is the change of contexts after a little work of the judge. Other programs only make it longer, so
+        the shortest counts.
         """
-        if not self._usual_ns:
+        if not self._known_idle_excess_ns:
             limit, found = self._bench.settings.timeout_s, []
             for _ in range(_EMPTY_BATCHES):
-                self._runner.arm(Batch(self._ground.name, self._shape, (), 0))
-                self._ground.poison_all(self._ground.sets)
+                self._runner.arm(Batch(self._bound.name, self._shape, (), 0))
+                self._bound.poison_all(self._bound.sets)
                 self._runner.armed(limit)
-                settle(self._ground.device)
+                synchronize(self._bound.device)
                 found.append(self._runner.fire(limit).beyond_ns)
-            self._usual_ns = min(found)
-        return self._usual_ns
+            self._known_idle_excess_ns = min(found)
+        return self._known_idle_excess_ns
 
     def _timed_half(self, *, candidate_first: bool) -> tuple[float, float]:
         """Return the times of one call of baseline and candidate, in ns, on the same new contents."""
@@ -180,18 +191,18 @@ class ArtifactClock(PairedClock):
     def _half(self, calls: int, *, candidate_first: bool) -> tuple[float, BatchTimes]:
         """Return the time of one call of the baseline, in ns, and a batch of the candidate on the same new contents.
 
-        The judge's own work on the device is queued without waiting for it, up to the two points where it must be over:
-        before the candidate runs, and before it is known whether that was right.
+        The judge's own work on the device is waited for at two points only: before the candidate runs, and before its
+        outputs are compared.
         """
-        rng, ground, verifier = self._bench.rng, self._ground, self._verifier
-        order = rng.permutation(ground.sets).tolist()
+        rng, bound, verifier = self._bench.rng, self._bound, self._verifier
+        order = rng.permutation(bound.sets).tolist()
         called, spared = order[:calls], order[calls:]
-        self._runner.arm(Batch(ground.name, self._shape, called, int(rng.integers(_WORD))))
+        self._runner.arm(Batch(bound.name, self._shape, called, int(rng.integers(_WORD))))
         batch = self._baselines[int(rng.integers(len(self._baselines)))]
-        windows, self._windows = self._windows or self._fresh.draw_windows(ground.sets), []
+        windows, self._windows = self._windows or self._fresh.draw_windows(bound.sets), []
         self._fill(windows)
         verifier.draw(spared)
-        self._runner.armed(self._bench.settings.timeout_s)  # it may load modules, which is work on the device
+        self._runner.armed(self._bench.settings.timeout_s)  # the runner may load modules, which is work on the device
         if candidate_first:
             candidate = self._candidate()
             left_alone = verifier.left_alone()
@@ -205,23 +216,23 @@ class ArtifactClock(PairedClock):
             candidate = self._candidate()
             left_alone = verifier.left_alone()
         found = torch.cat([verifier.alike(candidate_kept=candidate_first), left_alone])
-        self._windows = self._fresh.draw_windows(ground.sets)  # while the device compares
+        self._windows = self._fresh.draw_windows(bound.sets)  # while the device compares
         *alike, alone = found.tolist()
         if not alone and not self._changes_inputs:
             raise self._suspect(NEUTRAL)
         doubtful = [call for call in called if not alike[call]]
-        self._decide(doubtful, windows, verifier.kept if candidate_first else ground.all_outputs(ground.sets))
+        self._decide(doubtful, windows, verifier.kept if candidate_first else bound.all_outputs(bound.sets))
         return batch.elapsed_ns() / self._calls, candidate
 
     def _renew(self, windows: Sequence[Window]) -> None:
-        """Make the buffers what they were before the first runner. Inputs are read-only to a runner's kernels."""
+        """Restore the buffers as they were before the first runner. A runner's kernels cannot write inputs."""
         if self._changes_inputs:
             self._fill(windows)
         else:
-            self._ground.poison_all(self._ground.sets)
+            self._bound.poison_all(self._bound.sets)
 
     def _candidate(self) -> BatchTimes:
-        settle(self._ground.device)
+        synchronize(self._bound.device)
         return self._runner.fire(self._bench.settings.timeout_s)
 
 

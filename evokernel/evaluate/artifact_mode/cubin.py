@@ -1,12 +1,12 @@
-"""What is looked at in a cubin before it is loaded: it must fit its launches and need nothing beside its own code.
+"""Checks of a cubin before it is loaded: it fits its launches and needs nothing beside its own code.
 
 The driver runs the x86-64 code of a section `.nv.host` in the process that loads the cubin. So sections must be among
-those that compilers make (`inside.driver.cubin_sections`). Each image of a candidate is looked at here before a trusted
-process loads it: `artifact.checked` is the one way from a build to the runner and to the instruments. Beside these,
-runner, judge and baselines load code of ours only, and a worker that of the candidate whose host code it runs anyway.
+those that compilers make (`inside.driver.cubin_sections`). Each image of a candidate is checked here before a trusted
+process loads it: `checked_build` is the only way from a build to the runner and to the instruments. Otherwise runner,
+judge and baselines load code of ours only; a worker loads that of the candidate whose host code it runs.
 
-Machine code is the candidate's own and may do whatever the device lets it do; these checks keep honest candidates to
-the rules and stop what the driver would do for a kernel beside running it: printing, allocating, launching.
+Machine code is the candidate's own and may use whatever the device allows. These checks refuse what the driver would do
+for a kernel beside running it: printing, allocating, launching.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def refusal(facts: CubinFacts, *, capability: int) -> str | None:
     """Return why a cubin is not loaded, or None.
 
     Args:
-        facts: what `inspect` read.
+        facts: the result of `inspect`.
         capability: of the device, 90 for 9.0.
     """
     if facts.foreign:
@@ -53,11 +53,11 @@ def refusal(facts: CubinFacts, *, capability: int) -> str | None:
 def refuse_misfits(plans: LaunchPlans, cubins: Mapping[str, CubinFacts], *, limits: PlanLimits) -> None:
     """Check each launch against the kernel it names.
 
-    A parameter that is larger than what is passed for it would be read from the runner's own memory.
+    The driver reads a parameter at its full size: one larger than the value passed would expose the runner's memory.
 
     Args:
-        plans: what `read_plans` returned.
-        cubins: what `inspect` read, by SHA-256; all that the plans name.
+        plans: the result of `read_plans`.
+        cubins: facts from `inspect`, by SHA-256, of every cubin that the plans name.
         limits: of the device.
 
     Raises:

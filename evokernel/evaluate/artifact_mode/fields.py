@@ -1,4 +1,4 @@
-"""Fields of a document that an enemy may have written: each is of exactly the type and within the bounds expected."""
+"""Readers of fields in untrusted JSON: each value has exactly the expected type and bounds."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ _NAME = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.]{0,1023}", re.ASCII)
 
 
 class PlanError(ValueError):
-    """A plan asks for what is not allowed, or is none; `shape` is the number of the shape it is of, if it is of one."""
+    """A plan is malformed or asks for what is not allowed; `shape` is the number of the shape it belongs to, if any."""
 
     def __init__(self, message: str, shape: int | None = None) -> None:
         """Say what is wrong."""
@@ -20,7 +20,7 @@ class PlanError(ValueError):
 
 
 def fields(value: Any, what: str, *names: str) -> list[Any]:
-    """Return the values of an object's fields; it must have these names and no others."""
+    """Return the values of an object's fields, which must have exactly these names."""
     if type(value) is not dict or value.keys() != set(names):
         raise PlanError(f"{what} must have exactly the fields {', '.join(names)}")
     return [value[name] for name in names]
@@ -34,14 +34,14 @@ def items(value: Any, what: str, *, least: int = 0, most: int) -> list[Any]:
 
 
 def integer(value: Any, what: str, *, least: int = 0, most: int) -> int:
-    """Return a whole number within bounds; a truth value is none."""
+    """Return a whole number within bounds; truth values are refused."""
     if type(value) is not int or not least <= value <= most:
         raise PlanError(f"{what} must be a whole number from {least} to {most}")
     return value
 
 
 def integers(value: Any, what: str, *, count: int, least: int = 0, most: int) -> tuple[int, ...]:
-    """Return so many whole numbers within bounds."""
+    """Return exactly `count` whole numbers within bounds."""
     return tuple(integer(each, what, least=least, most=most) for each in items(value, what, least=count, most=count))
 
 

@@ -44,7 +44,7 @@ def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
         A parameter whose value is a number, a `Place`, None, or a `TensorMap` with a `Place` as its base.
 
     Raises:
-        PlanError: it is no such parameter, or does not fit its type or its buffer.
+        PlanError: it is malformed, or does not fit its type or its buffer.
     """
     kind, content = items(value, "a parameter", least=2, most=2)
     if type(kind) is not str:
@@ -57,7 +57,7 @@ def read_parameter(value: Any, sizes: Mapping[str, int]) -> Parameter:
 
 
 def write_parameter(parameter: Parameter) -> list[Any]:
-    """Return a checked parameter as it was read."""
+    """Return a checked parameter in the format it was read in."""
     match parameter.value:
         case Place(buffer, offset):
             return [parameter.kind, [buffer, offset]]
@@ -69,7 +69,7 @@ def write_parameter(parameter: Parameter) -> list[Any]:
 
 
 def read_place(buffer: Any, offset: Any, *, size_bytes: int, sizes: Mapping[str, int]) -> Place:
-    """Check that so many bytes from an offset lie within a buffer. Raises `PlanError`."""
+    """Check that `size_bytes` bytes from an offset lie within a buffer. Raises `PlanError`."""
     if type(buffer) is not str or buffer not in sizes:
         raise PlanError("a buffer that is neither an argument nor scratch")
     room = sizes[buffer] - size_bytes

@@ -1,8 +1,8 @@
-"""What a candidate does on the device, checked before it is believed.
+"""Launch plans of a candidate, checked field by field.
 
-Plans come from a process that ran the candidate's code (`inside/untrusted/recording` describes the format), so every
-field is checked here, and only what these records hold goes on to the runner. A plan that passes touches known buffers
-within their bounds as far as its own steps go; what a kernel does with its pointers is for the device to stop.
+Plans come from a process that ran the candidate's code (`inside/untrusted/recording` describes the format). Every field
+is checked here, and only these records go on to the runner. The steps of an accepted plan touch known buffers within
+their bounds; a kernel's own accesses are the device's to check.
 """
 
 import json
@@ -41,7 +41,7 @@ class BufferFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """What the device allows: dynamic shared memory of one block, scratch of one call, in bytes."""
+    """Bounds of the device: dynamic shared memory of one block, scratch of one call."""
 
     shared_bytes: int
     scratch_bytes: int
@@ -49,20 +49,29 @@ class PlanLimits:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLaunch:
-    """One launch of `kernel` in the cubin with SHA-256 `cubin`; `grid` counts clusters of `cluster` blocks along x."""
+    """One launch of a kernel."""
 
     kernel: str
+    """Name of the function in the cubin."""
     cubin: str
+    """SHA-256 of the cubin in hex."""
     grid: Extents
+    """Clusters along x, y and z."""
     block: Extents
+    """Threads along x, y and z."""
     cluster: int
+    """Blocks of a cluster, along x."""
     shared_bytes: int
+    """Dynamic shared memory of one block."""
     cooperative: bool
+    """All blocks are resident at once."""
     programmatic: bool
+    """The kernel may begin before the one before it ends."""
     parameters: tuple[Parameter, ...]
+    """Parameters in the order of the kernel."""
 
     def as_message(self) -> dict[str, Any]:
-        """Return the step as it was read."""
+        """Return the step in the format it was read in."""
         return {
             "launch": {
                 "kernel": self.kernel,
@@ -80,29 +89,36 @@ class RecordedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """`size_bytes` from a place become repetitions of `pattern`, a number of `width` bytes."""
+    """A run of bytes overwritten with a repeated pattern."""
 
     place: Place
+    """Its first byte."""
     size_bytes: int
+    """Length of the run, a multiple of `width`."""
     pattern: int
+    """The pattern as an unsigned number."""
     width: int
+    """Bytes of the pattern: 1, 2 or 4."""
 
     def as_message(self) -> dict[str, Any]:
-        """Return the step as it was read."""
+        """Return the step in the format it was read in."""
         place = {"buffer": self.place.buffer, "offset": self.place.offset, "bytes": self.size_bytes}
         return {"fill": {**place, "pattern": self.pattern, "width": self.width}}
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`size_bytes` from `source` go to `place`; the two do not overlap."""
+    """A copy between two runs of bytes that do not overlap."""
 
     place: Place
+    """First byte of the target."""
     source: Place
+    """First byte of the source."""
     size_bytes: int
+    """Length of both."""
 
     def as_message(self) -> dict[str, Any]:
-        """Return the step as it was read."""
+        """Return the step in the format it was read in."""
         target = {"buffer": self.place.buffer, "offset": self.place.offset}
         source = {"source": self.source.buffer, "source_offset": self.source.offset}
         return {"copy": {**target, **source, "bytes": self.size_bytes}}
@@ -113,10 +129,12 @@ Step = RecordedLaunch | Fill | Copy
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What one call does on one shape: bytes of scratch by name, and the steps in order."""
+    """The work of one call on one shape."""
 
     scratch: Mapping[str, int]
+    """Bytes of each scratch buffer by name."""
     steps: tuple[Step, ...]
+    """Steps in the order they run."""
 
     @property
     def launches(self) -> tuple[RecordedLaunch, ...]:
@@ -124,21 +142,23 @@ class LaunchPlan:
         return tuple(step for step in self.steps if isinstance(step, RecordedLaunch))
 
     def as_message(self) -> dict[str, Any]:
-        """Return the plan as JSON, in the format it was read in; nothing is in it that was not checked."""
+        """Return the plan as JSON in the format it was read in; it holds checked values only."""
         return {"scratch": dict(self.scratch), "steps": [step.as_message() for step in self.steps]}
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlans:
-    """The plans of one candidate, one per shape; none where `unrecordable` says why there cannot be any."""
+    """The plans of one candidate."""
 
     unrecordable: str
+    """Why there are no plans; empty where there are."""
     shapes: tuple[LaunchPlan, ...]
+    """One plan for each shape; empty where `unrecordable` is not."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
-    """What the steps of one plan may refer to."""
+class _Scope:
+    """Names and bounds that the steps of one plan may use."""
 
     sizes: Mapping[str, int]
     writable: Collection[str]
@@ -153,16 +173,16 @@ def read_plans(
     cubins: Collection[str],
     limits: PlanLimits,
 ) -> LaunchPlans:
-    """Check a bundle's `plans.json`; `refuse_misfits` in `cubin` goes on with what it launches.
+    """Check a bundle's `plans.json`; `refuse_misfits` then checks the kernels it launches.
 
     Args:
-        document: what the bundle holds.
+        document: the text in the bundle.
         buffers: the tensors of each shape by name, in the order in which the shapes were asked for.
         cubins: SHA-256 in hex of each cubin in the bundle.
         limits: of the device.
 
     Raises:
-        PlanError: it is no such document, or asks for what is not allowed.
+        PlanError: the document is malformed, or asks for what is not allowed.
     """
     if len(document) > _DOCUMENT_LIMIT_BYTES:
         raise PlanError(f"plans of {len(document)} bytes; the limit is {_DOCUMENT_LIMIT_BYTES}")
@@ -194,9 +214,9 @@ def _read(
         regions = _scratch(scratch, buffers, limits)
         sizes = {name: facts.size_bytes for name, facts in buffers.items()} | regions
         writable = {name for name, facts in buffers.items() if facts.writable} | regions.keys()
-        room = _Room(sizes, writable, cubins, limits)
+        scope = _Scope(sizes, writable, cubins, limits)
         plan = LaunchPlan(
-            regions, tuple(_step(step, room) for step in items(steps, "the steps", least=1, most=STEP_LIMIT))
+            regions, tuple(_step(step, scope) for step in items(steps, "the steps", least=1, most=STEP_LIMIT))
         )
         if not plan.launches:
             raise PlanError("a plan that launches nothing")
@@ -217,24 +237,24 @@ def _scratch(value: Any, buffers: Mapping[str, BufferFacts], limits: PlanLimits)
     return sizes
 
 
-def _step(value: Any, room: _Room) -> Step:
+def _step(value: Any, scope: _Scope) -> Step:
     match value:
         case {"launch": launch} if len(value) == 1:
-            return _launch(launch, room)
+            return _launch(launch, scope)
         case {"fill": fill} if len(value) == 1:
-            return _fill(fill, room)
+            return _fill(fill, scope)
         case {"copy": copy} if len(value) == 1:
-            return _copy(copy, room)
+            return _copy(copy, scope)
     raise PlanError("a step must be a launch, a fill or a copy")
 
 
-def _launch(value: Any, room: _Room) -> RecordedLaunch:
+def _launch(value: Any, scope: _Scope) -> RecordedLaunch:
     kernel, cubin, grid, block, cluster, shared_bytes, cooperative, programmatic, parameters = fields(
         value,
         "a launch",
         *("kernel", "cubin", "grid", "block", "cluster", "shared_bytes", "cooperative", "programmatic", "parameters"),
     )
-    if type(cubin) is not str or cubin not in room.cubins:
+    if type(cubin) is not str or cubin not in scope.cubins:
         raise PlanError("a launch of a cubin that is not in the bundle")
     blocks = integer(cluster, "a cluster", least=1, most=_CLUSTER_LIMIT)
     return RecordedLaunch(
@@ -243,11 +263,11 @@ def _launch(value: Any, room: _Room) -> RecordedLaunch:
         grid=_extents(grid, "a grid", (_GRID_LIMIT[0] // blocks, *_GRID_LIMIT[1:])),
         block=_block(block),
         cluster=blocks,
-        shared_bytes=integer(shared_bytes, "shared memory in bytes", most=room.limits.shared_bytes),
+        shared_bytes=integer(shared_bytes, "shared memory in bytes", most=scope.limits.shared_bytes),
         cooperative=flag(cooperative, "whether a launch is cooperative"),
         programmatic=flag(programmatic, "whether a launch may begin early"),
         parameters=tuple(
-            read_parameter(each, room.sizes) for each in items(parameters, "the parameters", most=_PARAMETER_LIMIT)
+            read_parameter(each, scope.sizes) for each in items(parameters, "the parameters", most=_PARAMETER_LIMIT)
         ),
     )
 
@@ -266,30 +286,30 @@ def _extents(value: Any, what: str, limits: Sequence[int]) -> Extents:
     return x, y, z
 
 
-def _fill(value: Any, room: _Room) -> Fill:
+def _fill(value: Any, scope: _Scope) -> Fill:
     buffer, offset, size, pattern, width = fields(value, "a fill", "buffer", "offset", "bytes", "pattern", "width")
     if type(width) is not int or width not in _WIDTHS:
         raise PlanError("a fill's pattern must have 1, 2 or 4 bytes")
-    size_bytes, place = _target(buffer, offset, size, room)
+    size_bytes, place = _target(buffer, offset, size, scope)
     if size_bytes % width or place.offset % width:
         raise PlanError("a fill of no whole number of patterns")
     return Fill(place, size_bytes, integer(pattern, "a fill's pattern", most=256**width - 1), width)
 
 
-def _copy(value: Any, room: _Room) -> Copy:
+def _copy(value: Any, scope: _Scope) -> Copy:
     names = ("buffer", "offset", "source", "source_offset", "bytes")
     buffer, offset, source, source_offset, size = fields(value, "a copy", *names)
-    size_bytes, place = _target(buffer, offset, size, room)
-    origin = read_place(source, source_offset, size_bytes=size_bytes, sizes=room.sizes)
+    size_bytes, place = _target(buffer, offset, size, scope)
+    origin = read_place(source, source_offset, size_bytes=size_bytes, sizes=scope.sizes)
     if place.buffer == origin.buffer and abs(place.offset - origin.offset) < size_bytes:
         raise PlanError("a copy onto itself")
     return Copy(place, origin, size_bytes)
 
 
-def _target(buffer: Any, offset: Any, size: Any, room: _Room) -> tuple[int, Place]:
+def _target(buffer: Any, offset: Any, size: Any, scope: _Scope) -> tuple[int, Place]:
     """Return how many bytes are written, and where."""
-    size_bytes = integer(size, "a number of bytes", least=1, most=max(room.sizes.values(), default=0))
-    place = read_place(buffer, offset, size_bytes=size_bytes, sizes=room.sizes)
-    if place.buffer not in room.writable:
+    size_bytes = integer(size, "a number of bytes", least=1, most=max(scope.sizes.values(), default=0))
+    place = read_place(buffer, offset, size_bytes=size_bytes, sizes=scope.sizes)
+    if place.buffer not in scope.writable:
         raise PlanError(f"buffer {place.buffer} may not be written")
     return size_bytes, place

@@ -1,7 +1,7 @@
 """Compares two sets of outputs row by row on the GPU, in one pass over each, with a kernel of our own.
 
-What torch would need fifteen passes and as many launches for is done in one, so that all that was written can be
-compared in about the time it takes to read it.
+torch would need fifteen passes and as many launches. One pass compares all outputs in about the time it takes to read
+them.
 """
 
 from collections.abc import Mapping
@@ -83,11 +83,14 @@ extern "C" __global__ void compare(const Stored* mine, const Stored* theirs, lon
 
 @dataclass(frozen=True, slots=True)
 class RowMismatches:
-    """Findings of `RowComparison.rows`, one number a row: root mean squares, and the worst excess over the peak."""
+    """Findings of `RowComparison.rows`: arrays of shape (rows,), in the output's units."""
 
     error: Array
+    """Root mean square of the difference."""
     due: Array
+    """Root mean square of the expected row."""
     worst: Array
+    """Largest excess of a difference over the peak tolerance."""
 
 
 class RowComparison:
@@ -101,7 +104,7 @@ class RowComparison:
         self._kernel = LoadedKernel(LoadedModule(image), "compare", 0)
 
     def rows(self, mine: Array, theirs: Array, *, peak: float) -> RowMismatches:
-        """Queue the comparison of arrays of shape (rows, *shape), each row contiguous. Nothing is waited for."""
+        """Queue the comparison of arrays of shape (rows, *shape), each row contiguous; do not wait for it."""
         count, length = len(mine), mine[0].numel()
         found = torch.zeros((count, 3), dtype=torch.float32, device=mine.device)
         blocks = max(1, min(-(-length // (_THREADS * _PER_THREAD)), _BLOCKS_PER_ROW))

@@ -1,7 +1,7 @@
-"""The judge's end of a runner: the process that launches recorded kernels, and the spare one behind it.
+"""The judge's end of a runner: the process that launches recorded kernels, and its standby.
 
-A runner serves one candidate after the other. It ends with the first kernel that fails, which takes its context along,
-and after some number of candidates in any case; the next one has made its context before it is needed.
+A runner serves one candidate after the other. It ends with the first kernel that fails, since that destroys the
+context, and after a number of candidates in any case. The next runner makes its context before it is needed.
 """
 
 import contextlib
@@ -29,49 +29,52 @@ from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
 CANDIDATES_PER_RUNNER = 200
 _UP_TIMEOUT_S = 60.0
 _OURS_TIMEOUT_S = 60.0
-_LOOKS = 200  # at a flag, between two at the clock and the channel
+_LOOKS = 200  # reads of the flag between two of the clock and the channel
 
 
 @dataclass(frozen=True, slots=True)
 class PreludeSize:
-    """What comes first in every batch: a copy of so many bytes, and a look at every page by all multiprocessors."""
+    """Size of the work before each batch."""
 
     size_bytes: int
+    """Bytes that are copied."""
     multiprocessors: int
+    """Multiprocessors that read every page of the buffers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Calls on sets of an arena in this order, in one stream: call by call of the plan number `shape`.
-
-    `poison` is what scratch holds before the first call, a word of 32 bits.
-    """
+    """Calls on sets of an arena, one after the other in one stream."""
 
     arena: str
+    """The arena's name."""
     shape: int
+    """The number of the plan for every call."""
     sets: Sequence[int]
+    """The set of each call, in order."""
     poison: int
+    """Content of scratch before the first call, a word of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """How long a batch took: by the device's events, and by the judge's clock around it; in ns.
-
-    `interrupted` says that judge or runner lost its core to another program meanwhile: the clock around it shows that.
-    """
+    """Times of one batch."""
 
     device_ns: float
+    """Time between the device's events."""
     outer_ns: float
+    """Time by the judge's clock around the batch."""
     interrupted: bool = False
+    """Judge or runner lost its core to another program meanwhile, which lengthens `outer_ns`."""
 
     @property
     def beyond_ns(self) -> float:
-        """What the judge's clock shows beyond the events: launching, changing contexts, what a kernel has hidden."""
+        """The excess of the judge's clock: launching, changing contexts, and any work a kernel has hidden."""
         return self.outer_ns - self.device_ns
 
 
 class ArtifactRunner(ForkedProcess):
-    """One runner. Whatever it says wrong, or late, or not at all, is put down to the kernels it ran, and ends it."""
+    """One runner. A wrong, late or missing answer is put down to the kernels it ran, and ends it."""
 
     def __init__(self, host: ForkServer, *, spin: bool) -> None:
         page = SharedFlags.make()
@@ -87,12 +90,12 @@ class ArtifactRunner(ForkedProcess):
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used: nobody has closed it, and it has not ended."""
+        """Say whether the runner is open and has not ended."""
         poller = select.poll()
         poller.register(self._handle, select.POLLIN)
         return not self._closed and not poller.poll(0)
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`, also where it ended after that."""
         if not self._up:
             self._await(b"up", _UP_TIMEOUT_S)
@@ -108,7 +111,7 @@ class ArtifactRunner(ForkedProcess):
             raise HarnessError(f"the runner cannot map the buffers of {name}: {error}") from None
 
     def load(self, plan: Mapping[str, Any], cubins: Mapping[str, bytes], *, timeout_s: float) -> None:
-        """Load compiled kernels, by SHA-256, and what to launch: `shapes` as checked, and whether they are `stateful`.
+        """Load kernels by SHA-256, and the plan: `shapes` as checked, and whether kernels are `stateful`.
 
         Raises:
             KernelFault, WorkerDied, WorkerTimeout: the driver refuses a kernel; the runner is gone then.
@@ -130,13 +133,13 @@ class ArtifactRunner(ForkedProcess):
         self._ask({"drop": True}, (), b"dropped", _OURS_TIMEOUT_S)
 
     def close(self) -> None:
-        """End the process and let go of what it shared with this one. Allowed twice."""
+        """End the process and unmap the memory shared with it. Allowed twice."""
         if not self._closed:
             super().close()
             self._flags.close()
 
     def arm(self, batch: Batch) -> None:
-        """Let it make a graph of a batch meanwhile; `fire` runs it. Raises `WorkerDied`."""
+        """Start building the graph of a batch; `fire` runs it. Raises `WorkerDied`."""
         if self._closed:
             raise HarnessError("this runner was closed")
         self._batch += 1
@@ -153,11 +156,11 @@ class ArtifactRunner(ForkedProcess):
             raise self._died() from None
 
     def armed(self, timeout_s: float) -> None:
-        """Wait until a batch can be fired. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        """Wait until the batch can be fired. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
         self._until(lambda: self._flags.armed == self._batch, timeout_s)
 
     def fire(self, timeout_s: float) -> BatchTimes:
-        """Run what was armed. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
+        """Run the armed batch. Raises `KernelFault`, `WorkerDied`, `WorkerTimeout`."""
         before, begin = interruptions(), time.monotonic_ns()
         self._flags.go = self._batch
         self._until(lambda: self._flags.done == self._batch, timeout_s)
@@ -165,7 +168,7 @@ class ArtifactRunner(ForkedProcess):
         return BatchTimes(self._flags.device_ns, outer_ns, bool(self._flags.interruptions or interruptions() > before))
 
     def _until(self, reached: Callable[[], bool], timeout_s: float) -> None:
-        """Wait for a flag; a message instead says what went wrong."""
+        """Wait for a flag; a message in its place reports an error."""
         deadline = time.monotonic_ns() + int(timeout_s * 1e9)
         while True:
             for _ in range(_LOOKS):
@@ -195,7 +198,7 @@ class ArtifactRunner(ForkedProcess):
 def runner_host(
     sandbox: Sandbox, *, prelude: PreludeSize, cpus: tuple[int, ...] = (), spin: bool = False
 ) -> ForkServer:
-    """Return what starts runners on these cores. Raises `HarnessError` where there is no GPU."""
+    """Return the server that forks runners on these cores. Raises `HarnessError` where there is no GPU."""
     options = {
         "cpus": list(cpus),
         "prelude_bytes": prelude.size_bytes,
@@ -206,7 +209,7 @@ def runner_host(
 
 
 class RunnerPool:
-    """The runner in use and the one in waiting. A context manager; to be used by one thread."""
+    """The runner in use and its standby. A context manager, for one thread."""
 
     def __init__(self, host: ForkServer, *, spin: bool = False) -> None:
         self._host = host
@@ -224,7 +227,7 @@ class RunnerPool:
         self.close()
 
     def take(self) -> ArtifactRunner:
-        """Return a runner that is up, the same as before where it still is. Raises `HarnessError`."""
+        """Return a ready runner, the previous one where it still lives. Raises `HarnessError`."""
         if self._used is not None and (not self._used.alive or self._used.candidates >= CANDIDATES_PER_RUNNER):
             self._used.close()
             self._used = None
@@ -233,9 +236,9 @@ class RunnerPool:
             self._spare.begin()
         return self._used
 
-    def settle(self) -> None:
-        """See to it that there is a runner in waiting, and that it does nothing any more, beside a clock say."""
-        self._spare.settle()
+    def wait_ready(self) -> None:
+        """Wait until the standby runner exists and is idle, so that it cannot disturb a clock."""
+        self._spare.wait_ready()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""

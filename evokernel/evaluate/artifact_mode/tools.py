@@ -14,27 +14,27 @@ from evokernel.evaluate.sandbox.levels import Sandbox
 
 @dataclass(frozen=True)
 class ArtifactTools:
-    """What recorded candidates are run, compared and inspected with."""
+    """Tools that run, compare and inspect recorded candidates."""
 
     runners: RunnerPool
-    """The runner in use, and the one in waiting."""
+    """The runner in use, and its standby."""
     baselines: DeviceBaselines
     """Baselines in the judge's own context."""
     verifiers: Verifiers
-    """What compares outputs."""
+    """Comparison of outputs, by workload."""
     sandbox: Sandbox
-    """What instruments run recorded calls in, where they work there."""
+    """Confinement of instruments, where they work in it."""
     cores: tuple[int, ...]
     """The cores that instruments run on."""
     multiprocessors: int
-    """How many multiprocessors the GPU has."""
+    """Multiprocessors of the GPU."""
 
     @cached_property
     def profiler(self) -> Profiler:
-        """What reads hardware counters of recorded calls; looked for when it is first needed."""
+        """The reader of hardware counters of recorded calls; looked up at the first use."""
         return Profiler(ToolRunner(self.sandbox, cpus=self.cores), multiprocessors=self.multiprocessors)
 
     @cached_property
     def sanitizer(self) -> Sanitizer:
-        """What looks for wrong accesses and races in recorded calls; looked for when it is first needed."""
+        """The check for wrong accesses and races in recorded calls; looked up at the first use."""
         return Sanitizer(ToolRunner(self.sandbox, cpus=self.cores))

@@ -1,8 +1,8 @@
-"""Compares all that a batch wrote with what a baseline wrote on the same inputs, without a word from the host.
+"""Compares all outputs of a batch with a baseline's on the same inputs, on the device.
 
 The comparison is captured once for a workload's buffers and replayed for each batch: queued one by one, its operations
 would cost the host more time than the device. Every output of every call is compared, from the first element to the
-last; of the copies that no call was for some are looked at, drawn anew each time.
+last. Of the copies without a call some are checked too, drawn anew each time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,61 +16,62 @@ from evokernel.evaluate.numerics.arrays import Array, bits
 from evokernel.evaluate.numerics.correctness import rows_alike, rows_right, timed_limits
 
 _SPARED = 4
-"""Copies that were left out of a batch and are looked at, at most."""
+"""Most copies outside a batch that are checked."""
 
 Work = Callable[[], Array]
 
 
 class Verifier:
-    """For the buffers that a workload has now. `comparers` are by dtype; without one torch compares."""
+    """The comparison over a workload's current buffers. `comparers` are by dtype; without one torch compares."""
 
     def __init__(
         self,
-        ground: BoundWorkload,
+        bound: BoundWorkload,
         *,
         rng: np.random.Generator,
         comparers: Mapping[torch.dtype, RowComparison] | None = None,
     ) -> None:
-        self._ground = ground
+        self._bound = bound
         self._comparers = comparers or {}
         self._rng = rng
-        self._expected = ground.case(ground.workload.distribution).expected
-        self._wrote = ground.all_outputs(ground.sets)
+        self._expected = bound.case(bound.workload.distribution).expected
+        self._wrote = bound.all_outputs(bound.sets)
         self.kept = [torch.empty(out.shape, dtype=out.dtype, device=out.device) for out in self._wrote]
-        self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=ground.device)
-        self._patterns = ground.patterns()
+        self._spared = torch.zeros(_SPARED, dtype=torch.int64, device=bound.device)
+        self._patterns = bound.patterns()
         self._replays: dict[str, Callable[[], Array]] = {}
 
     def draw(self, spared: Sequence[int]) -> None:
-        """Choose which of the copies are looked at that the coming batch does not call for."""
+        """Choose the copies outside the coming batch that are checked after it."""
         self._spared.copy_(torch.from_numpy(self._rng.choice(spared, _SPARED)), non_blocking=True)
 
     def keep(self) -> None:
-        """Queue copying all outputs to private memory, where they stay until the next time."""
+        """Queue a copy of all outputs to private memory, which the next call overwrites."""
         for kept, out in zip(self.kept, self._wrote, strict=True):
             kept.copy_(out)
 
     def alike(self, *, candidate_kept: bool) -> Array:
-        """Queue the comparison; returns one truth value for each copy, on the device, good until the next time.
+        """Queue the comparison; return one truth value for each copy, on the device, valid until the next call.
 
-        `candidate_kept` says whose outputs were kept; those of the other lie in the buffers.
+        `candidate_kept`: the kept outputs are the candidate's; the baseline's lie in the buffers. Otherwise the
+        reverse.
         """
         mine, theirs = (self.kept, self._wrote) if candidate_kept else (self._wrote, self.kept)
         return self._replayed("kept" if candidate_kept else "written", lambda: self._compare(mine, theirs))
 
     def left_alone(self) -> Array:
-        """Queue a look at copies that no call was for: one truth value, good until the next time."""
+        """Queue the check of copies without a call: one truth value, valid until the next call."""
         return self._replayed("alone", self._untouched)
 
     def _replayed(self, name: str, work: Work) -> Array:
-        if self._ground.device == "cpu":
+        if self._bound.device == "cpu":
             return work()
         if name not in self._replays:
             self._replays[name] = _captured(work)
         return self._replays[name]()
 
     def _compare(self, actual: Sequence[Array], due: Sequence[Array]) -> Array:
-        sets = self._ground.sets
+        sets = self._bound.sets
         alike = torch.ones(sets, dtype=torch.bool, device=self._spared.device)
         for output, wrote, other in zip(self._expected.outputs, actual, due, strict=True):
             mine, theirs = wrote.view(sets, -1), other.view(sets, -1)
@@ -86,7 +87,7 @@ class Verifier:
     def _untouched(self) -> Array:
         found = [torch.ones(1, dtype=torch.bool, device=self._spared.device)]
         for name, pattern in self._patterns.items():
-            some = self._ground.copies(name).index_select(0, self._spared)
+            some = self._bound.copies(name).index_select(0, self._spared)
             found.append((bits(some) == pattern).all().reshape(1))
         return torch.cat(found).all().reshape(1)
 
@@ -99,20 +100,20 @@ class Verifiers:
         self._comparers = comparers
         self._known: dict[BoundWorkload, tuple[str, Verifier]] = {}
 
-    def of(self, ground: BoundWorkload) -> Verifier:
-        """Return what compares outputs on a workload."""
-        known = self._known.get(ground)
-        if known is None or known[0] != ground.name:
-            verifier = Verifier(ground, rng=self._rng, comparers=self._comparers)
-            known = self._known[ground] = (ground.name, verifier)
+    def of(self, bound: BoundWorkload) -> Verifier:
+        """Return the verifier of a workload."""
+        known = self._known.get(bound)
+        if known is None or known[0] != bound.name:
+            verifier = Verifier(bound, rng=self._rng, comparers=self._comparers)
+            known = self._known[bound] = (bound.name, verifier)
         return known[1]
 
 
 def _captured(work: Work) -> Callable[[], Array]:
-    """Return what replays some work of fixed operations; it always answers in the same memory."""
+    """Return a function that replays fixed operations; its result is always in the same memory."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what a first call sets up cannot be captured
+    with torch.cuda.stream(stream):  # the set-up of a first call cannot be captured
         work()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()

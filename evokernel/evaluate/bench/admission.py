@@ -1,4 +1,4 @@
-"""A task is fit to judge kernels only if empty answers fail on it and honest ones pass: tried once, at the start."""
+"""Admission of a task: empty answers must fail on it and honest ones pass, tried once at the start."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,15 +24,18 @@ _MORE_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What was tried: honest answers that passed everywhere; empty answers, each with the check that caught it."""
+    """Result of an admission that succeeded."""
 
     passed: tuple[str, ...]
+    """Names of honest answers, which passed everywhere."""
     rejected: Mapping[str, str]
+    """The case that caught each empty answer, by the answer's name."""
     message: str
+    """One line for people."""
 
 
 def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: str = "cpu") -> Admission:
-    """Return what was tried on a task on a device (as torch calls it), about a second's work.
+    """Try a task on a device (as torch calls it) and return the result; takes about a second.
 
     Each of `empty_answers` must be rejected on at least one shape and distribution; `honest_answers` must pass on all.
     Shapes: hidden ones and the smallest search workload.
@@ -47,7 +50,7 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
     honest: dict[str, None] = {}
     rejected: dict[str, str] = {}
     survivors: dict[str, bool] = {}
-    mattering: set[str] = set()
+    relevant: set[str] = set()
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
@@ -56,9 +59,9 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
             break
         cases += 1
         honest.update(dict.fromkeys(_check_honest(case, rng)))
-        mattering.update(_mattering_inputs(case, skip=mattering))
+        relevant.update(_relevant_inputs(case, skip=relevant))
         _try_empty(case, rng, rejected=rejected, survivors=survivors)
-    _check_inputs_matter(task, mattering)
+    _check_inputs_matter(task, relevant)
     for name in _open(task, survivors, rejected):
         on = f"{cases} checks (distributions {', '.join(task.distributions)})"
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
@@ -97,7 +100,7 @@ def _check_honest(case: AdmissionVariant, rng: np.random.Generator) -> list[str]
 def _try_empty(
     case: AdmissionVariant, rng: np.random.Generator, *, rejected: dict[str, str], survivors: dict[str, bool]
 ) -> None:
-    """Note which empty answers this case rejects, and whether the others were equal to the native answer so far."""
+    """Note the empty answers that this case rejects, and whether each other one still equals the native answer."""
     for name, make in empty_answers(case, rng).items():
         if name in rejected:
             continue
@@ -112,7 +115,7 @@ def _try_empty(
 
 def _check_repeatable(case: AdmissionVariant) -> None:
     again = native_answer(case.task, case.workload, case.inputs)
-    # on a GPU, sums by atomic additions may come out with other roundings each time; that is no state
+    # on a GPU, sums by atomic additions may round otherwise each time, without any state
     if not same_bits(again, case.native) and (again[0].device.type == "cpu" or judge_output(case.expected, again)):
         raise TaskError(
             f"task {case.task.name!r}: the reference gives other results for the same inputs; "
@@ -120,7 +123,7 @@ def _check_repeatable(case: AdmissionVariant) -> None:
         )
 
 
-def _mattering_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
+def _relevant_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
     """Return the inputs whose exchange changes the native answer."""
     found = []
     for tensor in case.task.signature.inputs:
@@ -131,8 +134,8 @@ def _mattering_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
     return found
 
 
-def _check_inputs_matter(task: Task, mattering: set[str]) -> None:
-    ignored = [tensor.name for tensor in task.signature.inputs if tensor.name not in mattering]
+def _check_inputs_matter(task: Task, relevant: set[str]) -> None:
+    ignored = [tensor.name for tensor in task.signature.inputs if tensor.name not in relevant]
     if ignored:
         raise TaskError(
             f"task {task.name!r}: the reference ignores {', '.join(map(repr, ignored))} on every input tried; use it, "
@@ -141,7 +144,7 @@ def _check_inputs_matter(task: Task, mattering: set[str]) -> None:
 
 
 def _open(task: Task, survivors: Mapping[str, bool], rejected: Mapping[str, str]) -> list[str]:
-    """Return the empty answers nothing rejected yet.
+    """Return the empty answers that no case has rejected yet.
 
     Fewer bits that never change the result (a sign, a comparison) are right, not a cheat.
     """

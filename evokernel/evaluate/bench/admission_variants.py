@@ -21,33 +21,36 @@ from evokernel.task import Task, Tensor, Workload
 
 Answers = tuple[Array, ...]
 _TRUNCATED_PART = 64
-"""One part in this many is left out by the truncated answers: a last block of a long sum."""
+"""Truncated answers leave out one part in this many: the last block of a long sum."""
 DOWNCAST = {"bfloat16": "bfloat16 inputs", "float16": "float16 inputs"}
-"""What answers to rounded inputs are called, by the dtype they are rounded to."""
+"""Names of answers to rounded inputs, by the dtype they are rounded to."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionVariant:
-    """One set of inputs, what is due on it, and other inputs of the kind."""
+    """One case of an admission."""
 
     task: Task
     workload: Workload
     inputs: Mapping[str, Array]
+    """Inputs by name."""
     others: Mapping[str, Array]
+    """Other inputs of the same distribution."""
     expected: Expected
+    """Expected outputs for `inputs`."""
 
     @classmethod
     def drawn(
         cls, task: Task, workload: Workload, distribution: str, rng: np.random.Generator, *, device: str
     ) -> "AdmissionVariant":
-        """Draw inputs and others on a device, and compute what is due. Raises `TaskError`."""
+        """Draw inputs and others on a device, and compute the expected outputs. Raises `TaskError`."""
         inputs = draw(task, workload, distribution, rng, device=device)
         others = draw(task, workload, distribution, rng, device=device)
         return cls(task, workload, inputs, others, expect(task, workload, inputs, distribution=distribution))
 
     @property
     def native(self) -> Answers:
-        """What the reference answers in the dtypes of the task."""
+        """The reference's answer in the dtypes of the task."""
         return tuple(output.native for output in self.expected.outputs)
 
     @property
@@ -60,8 +63,11 @@ class AdmissionVariant:
 
 
 def honest_answers(case: AdmissionVariant, rng: np.random.Generator) -> dict[str, Answers]:
-    """Return right answers by name: the native operation, also in chunks of rows and with permuted sums where the
-    reference allows it, and the fp64 result rounded."""
+    """Return right answers by name.
+
+    They are the native operation, also in chunks of rows and with permuted sums where the reference allows it, and the
+    rounded fp64 result.
+    """
     answers = {
         "the native operation": case.native,
         "fp64 computed, then rounded": tuple(
@@ -90,7 +96,7 @@ def _derived(case: AdmissionVariant, make: Callable[[AdmissionVariant, _Run], An
         if high is None or not _same_numbers(high, [output.high for output in case.expected.outputs]):
             return None
         return make(case, native_answer)
-    except TaskError:  # the reference does not take such pieces: nothing can be derived
+    except TaskError:  # the reference refuses such pieces, so nothing can be derived
         return None
 
 
@@ -145,7 +151,7 @@ def _reordered(array: Array, tensor: Tensor, symbol: str, order: Array) -> Array
 
 
 def empty_answers(case: AdmissionVariant, rng: np.random.Generator) -> dict[str, Callable[[], Answers | None]]:
-    """Return what makes answers that must not pass, by name; one that makes None has no such answer here.
+    """Return makers of answers that must not pass, by name; a maker returns None where it has no such answer.
 
     Zeros, ones, the mean, inputs passed through, the result for other inputs, rolled and shuffled elements, a left-out
     tail of any input, zeros in one of several outputs, 16-bit operands under a 32-bit task.

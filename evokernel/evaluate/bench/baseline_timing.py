@@ -1,4 +1,4 @@
-"""The trusted half of worker mode: the baseline process, what waking a process costs, and batch sizes from both."""
+"""Baselines of worker mode: their process, the cost of waking a process, and batch sizes from both."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -12,18 +12,18 @@ _ANCHOR_BATCHES = 5
 _WAKE_BATCHES = 21
 _WAKE_BATCHES_IN_PLACE = 11
 _LONG_NS = 20e6
-"""A batch of this length is long beside any waking."""
+"""A batch this long makes the cost of waking negligible."""
 
 
 class BaselineTimer:
     """Runs baselines in their process and times them as candidates are timed.
 
-    What waking a process costs is measured on the trusted one: a candidate could make its own look dear.
+    The cost of waking is measured on the trusted process, since a candidate could inflate its own.
 
     Args:
         process: the baseline process.
         batch_s: how long a batch of the fastest baseline should last, in s.
-        first_call_s: what a baseline's first call may take, in s, since it may compile.
+        first_call_s: limit of a baseline's first call, which may compile, in s.
         after_batch: called after each batch that is timed here.
     """
 
@@ -44,35 +44,35 @@ class BaselineTimer:
         self._known: set[str] = set()
         self._called: set[tuple[str, BoundWorkload]] = set()
 
-    def attach(self, ground: BoundWorkload) -> None:
-        """Let the process know the current buffers of a workload."""
-        ground.attach(self.process, self._known)
+    def attach(self, bound: BoundWorkload) -> None:
+        """Map the current buffers of a workload into the process."""
+        bound.attach(self.process, self._known)
 
-    def choose(self, name: str, ground: BoundWorkload) -> None:
-        """Let the next batches on a workload be those of a baseline. Raises `HarnessError` where it fails there.
+    def choose(self, name: str, bound: BoundWorkload) -> None:
+        """Choose the baseline of the next batches on a workload. Raises `HarnessError` where it fails there.
 
-        Its first call there is made here and now, since it may compile: no batch has the time for that.
+        Its first call runs here, since it may compile and no batch has the time for that.
         """
         self.process.select(name)
-        if (name, ground) in self._called:
+        if (name, bound) in self._called:
             return
         try:
-            self.attach(ground)
-            self.process.call(ground.name, first_set=0, calls=1, timeout_s=self._first_call_s)
+            self.attach(bound)
+            self.process.call(bound.name, first_set=0, calls=1, timeout_s=self._first_call_s)
         except WorkerError as error:
-            raise HarnessError(f"the baseline {name!r} failed on {ground.workload.name}: {error}") from error
-        self._called.add((name, ground))
+            raise HarnessError(f"the baseline {name!r} failed on {bound.workload.name}: {error}") from error
+        self._called.add((name, bound))
 
-    def measure_wake(self, ground: BoundWorkload) -> None:
-        """Measure what waking the process costs at least; a workload must have been attached."""
-        self._least_wake_ns = self._batch_ns(ground, calls=0, batches=_WAKE_BATCHES)
+    def measure_wake(self, bound: BoundWorkload) -> None:
+        """Measure the least cost of waking the process; a workload must have been attached."""
+        self._least_wake_ns = self._batch_ns(bound, calls=0, batches=_WAKE_BATCHES)
 
-    def wake_ns(self, ground: BoundWorkload) -> float:
-        """Return what waking a process costs in batches on a workload, in ns."""
-        return self._wake_ns.get(ground, self._least_wake_ns)
+    def wake_ns(self, bound: BoundWorkload) -> float:
+        """Return the cost of waking a process in batches on a workload, in ns."""
+        return self._wake_ns.get(bound, self._least_wake_ns)
 
-    def measure_wake_in_place(self, ground: BoundWorkload, fresh: FreshInputs) -> None:
-        """Measure what waking the process costs where batches are timed, if the scheduler keeps an account of it.
+    def measure_wake_in_place(self, bound: BoundWorkload, fresh: FreshInputs) -> None:
+        """Measure the cost of waking the process between timed batches, where the scheduler keeps an account.
 
         After all buffers were filled the caches are cold and the core has slept: the first of a pair pays several times
         as much as the second one, and each runner is first as often as second.
@@ -83,52 +83,52 @@ class BaselineTimer:
         first, second = list[int](), list[int]()
         for _ in range(_WAKE_BATCHES_IN_PLACE):
             for found in (first, second):
-                self._prepare(ground, calls=0)
+                self._prepare(bound, calls=0)
                 if found is first:
-                    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.calls))
-                ground.poison_all(ground.calls)
+                    fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.calls))
+                bound.poison_all(bound.calls)
                 self.process.go(timeout_s=self._first_call_s)
                 found.append(self.process.ran_ns)
-        self._wake_ns[ground] = (median(first) + median(second)) / 2
+        self._wake_ns[bound] = (median(first) + median(second)) / 2
 
     def anchor(
-        self, ground: BoundWorkload, fresh: FreshInputs, *, panel: Sequence[str], most_calls: int, room_bytes: int
+        self, bound: BoundWorkload, fresh: FreshInputs, *, panel: Sequence[str], most_calls: int, room_bytes: int
     ) -> None:
-        """Time the baselines on a workload, choose the batch size, and make room for that many calls and one more."""
-        self._fill(ground, fresh)
+        """Time the baselines on a workload, choose the batch size, and allocate copies for that many calls plus one."""
+        self._fill(bound, fresh)
         if not self._least_wake_ns:
-            self.measure_wake(ground)
-        first = min(self._call_ns(ground, name, 1) for name in panel)
-        room = room_bytes // ground.set_bytes - 1
+            self.measure_wake(bound)
+        first = min(self._call_ns(bound, name, 1) for name in panel)
+        room = room_bytes // bound.set_bytes - 1
         calls = max(1, min(round(self.batch_s * 1e9 / first + 0.5), room, most_calls))
-        ground.resize(calls + 1)
-        self._fill(ground, fresh)
-        ground.calls = calls
-        self.measure_wake(ground)
+        bound.resize(calls + 1)
+        self._fill(bound, fresh)
+        bound.calls = calls
+        self.measure_wake(bound)
         if calls * first < _LONG_NS:
-            self.measure_wake_in_place(ground, fresh)
-        ground.baseline_us = {name: self._call_ns(ground, name, calls) / 1e3 for name in panel}
+            self.measure_wake_in_place(bound, fresh)
+        bound.baseline_us = {name: self._call_ns(bound, name, calls) / 1e3 for name in panel}
 
-    def _fill(self, ground: BoundWorkload, fresh: FreshInputs) -> None:
-        fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
-        self.attach(ground)
+    def _fill(self, bound: BoundWorkload, fresh: FreshInputs) -> None:
+        fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
+        self.attach(bound)
 
-    def _call_ns(self, ground: BoundWorkload, name: str, calls: int) -> float:
-        """Return the least time of one call in ns: a busy machine can only make it look slower."""
-        self.choose(name, ground)
-        return max(self._batch_ns(ground, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
+    def _call_ns(self, bound: BoundWorkload, name: str, calls: int) -> float:
+        """Return the least time of one call in ns, since a busy machine only makes it longer."""
+        self.choose(name, bound)
+        return max(self._batch_ns(bound, calls=calls, batches=_ANCHOR_BATCHES) - self._least_wake_ns, 1.0) / calls
 
-    def _batch_ns(self, ground: BoundWorkload, *, calls: int, batches: int) -> float:
+    def _batch_ns(self, bound: BoundWorkload, *, calls: int, batches: int) -> float:
         """Return the least time of a batch in ns."""
         times = []
         for _ in range(batches):
-            self._prepare(ground, calls=calls)
+            self._prepare(bound, calls=calls)
             times.append(self.process.go(timeout_s=self._first_call_s))
             if self._after_batch is not None:
                 self._after_batch()
         return min(times)
 
-    def _prepare(self, ground: BoundWorkload, *, calls: int) -> None:
-        warm_set = ground.sets - 1 if calls else None
+    def _prepare(self, bound: BoundWorkload, *, calls: int) -> None:
+        warm_set = bound.sets - 1 if calls else None
         limit = self._first_call_s
-        self.process.prepare(ground.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)
+        self.process.prepare(bound.name, first_set=0, calls=calls, warm_set=warm_set, timeout_s=limit)

@@ -1,4 +1,4 @@
-"""All a judge works with: task, workloads with their buffers, baselines, and what runs candidates."""
+"""The bench of a judge: task, workloads with their buffers, baselines, and the parts that run candidates."""
 
 from collections.abc import Iterable
 
@@ -13,15 +13,15 @@ from evokernel.task import Workload
 
 
 class Bench:
-    """Set up once per judge process, by a context that ends what it started.
+    """Set up once per judge process, by a context that ends the processes it started.
 
     Args:
-        setup: what the engine asked for.
+        setup: the engine's request.
         groundwork: task, sandbox and secrets.
-        device: what candidates run on.
-        workers: what runs candidates in workers.
-        anchors: what times baselines; the workloads have been timed by it.
-        grounds: all workloads, hidden ones first.
+        device: the device that candidates run on.
+        workers: runs candidates in workers.
+        anchors: times baselines; it has timed the workloads.
+        workloads: all workloads, hidden ones first.
         baselines: their names, that of a user's kernel among them.
         sheet: the device sheet.
     """
@@ -34,7 +34,7 @@ class Bench:
         device: BenchDevice,
         workers: WorkerHost,
         anchors: BaselineAnchors,
-        grounds: tuple[BoundWorkload, ...],
+        workloads: tuple[BoundWorkload, ...],
         baselines: Iterable[str],
         sheet: dict[str, float],
     ) -> None:
@@ -46,7 +46,7 @@ class Bench:
         self.rng = groundwork.rng
         self.device = device
         self.workers = workers
-        self.grounds = grounds
+        self.workloads = workloads
         self.panel = tuple(baselines)
         """The names of the baselines."""
         self.sheet = sheet
@@ -56,36 +56,36 @@ class Bench:
     @property
     def timed(self) -> tuple[BoundWorkload, ...]:
         """The workloads that are timed: search ones, and held-out ones for a winner."""
-        return timed(self.grounds)
+        return timed(self.workloads)
 
     @property
     def probes(self) -> tuple[BoundWorkload, ...]:
         """The hidden workloads."""
-        return tuple(ground for ground in self.grounds if ground.kind is WorkloadPurpose.PROBE)
+        return tuple(bound for bound in self.workloads if bound.kind is WorkloadPurpose.PROBE)
 
     @property
     def hidden_shapes(self) -> list[dict[str, int | float]]:
-        """What kernels will be called with beside the search workloads, for languages that compile for shapes."""
+        """Shapes beside the search workloads that kernels are called with; empty unless kernels compile for shapes."""
         if not self.device.compiles_for_shapes:
             return []
-        return [dict(ground.workload.dims) for ground in self.grounds if ground.kind is not WorkloadPurpose.SEARCH]
+        return [dict(bound.workload.dims) for bound in self.workloads if bound.kind is not WorkloadPurpose.SEARCH]
 
     def floor(self, workload: Workload) -> Floor:
         """Return the least time the device could need for a workload."""
         return self.device.floor(self.task, workload, self.sheet)
 
-    def hire(self, expert: str) -> None:
-        """Make a user's kernel one of the baselines, and time them all anew. Raises `HarnessError`."""
+    def add_expert(self, expert: str) -> None:
+        """Make a user's kernel one of the baselines, and time all of them again. Raises `HarnessError`."""
         self._anchors.load_expert(expert)
         self.panel = tuple(dict.fromkeys((*self.panel, EXPERT)))
         self._anchors.anchor(self.timed, self._groundwork.fresh_inputs, panel=self.panel)
 
     def repair(self) -> None:
-        """Put up new guard bars where a candidate that failed has broken them, so that the next one is not blamed."""
-        for ground in self.grounds:
-            if ground.broken_guards():
-                ground.resize(ground.sets)
+        """Renew guard bars that a failed candidate has broken, so that the next one is not blamed."""
+        for bound in self.workloads:
+            if bound.broken_guards():
+                bound.resize(bound.sets)
 
-    def look_again(self) -> None:
-        """Measure the device once more: before calling a candidate impossible, doubt the sheet."""
+    def remeasure(self) -> None:
+        """Measure the device once more, before a candidate is called impossible."""
         self.sheet = best_of(self.sheet, self.device.measure())

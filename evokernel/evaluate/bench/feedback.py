@@ -1,4 +1,4 @@
-"""What became of a candidate, in words for its author: how failures of its process and broken bounds are told."""
+"""Feedback to a candidate's author on failures of its process and on broken bounds."""
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied, WorkerError, WorkerTimeout
 from evokernel.evaluate.bench.workload import BoundWorkload
@@ -7,23 +7,23 @@ from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
 from evokernel.records.evaluation import Stage, Status
 
 NEUTRAL = "outputs must be computed from the given inputs in each call"
-"""All that is told of how a cheat was found out."""
+"""The whole feedback on a suspected cheat; it hides how the cheat was found."""
 _NO_MEMORY = ("bad_alloc", "MemoryError")
-"""What a process says that got no memory: a candidate's C++, and the loop around it for buffers that find no room."""
+"""Words of a process without memory: from a candidate's C++, and from the loop around it for its buffers."""
 _USUAL = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
 
 
 def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = False) -> PhaseVerdict:
-    """Return the verdict on a candidate whose worker failed. `where` says on what, for its author.
+    """Return the verdict on a candidate whose worker failed. `where` names the workload for its author.
 
-    On a `hidden` shape nothing is passed on that the candidate has worded: it could tell the shape.
+    On a `hidden` shape no text of the candidate is passed on, since it could tell the shape.
 
     Raises:
-        HarnessError: it was nothing the candidate did.
+        HarnessError: the candidate did not cause the failure.
     """
     if isinstance(error, KilledFromOutside):
         raise HarnessError(f"{where}: {error}; somebody killed it, or the machine ran out of memory") from error
-    text = _told_on_hidden_shape(error) if hidden else str(error)
+    text = _allowed_on_hidden_shape(error) if hidden else str(error)
     match error:
         case KernelFault():
             return _fault(error, text, stage, where, line=None if hidden else error.line)
@@ -41,15 +41,15 @@ def failure(error: WorkerError, stage: Stage, where: str, *, hidden: bool = Fals
     return PhaseVerdict(Status.WORKER_DIED, stage, f"{where}: {text}{hint}")
 
 
-def _told_on_hidden_shape(error: WorkerError) -> str:
-    """Return what may be told: a usual signal; messages, exit codes and lines are the candidate's to choose."""
+def _allowed_on_hidden_shape(error: WorkerError) -> str:
+    """Return a usual signal, or nothing: the candidate chooses messages, exit codes and lines."""
     if isinstance(error, WorkerTimeout):
         return str(error)
     return next((f"killed by {name}" for name in _USUAL if name in str(error)), "its process ended")
 
 
 def _fault(error: KernelFault, text: str, stage: Stage, where: str, *, line: int | None) -> PhaseVerdict:
-    """Return the verdict on what a candidate did inside its worker, in the worker's words."""
+    """Return the verdict on a fault inside a candidate's worker, in the worker's words."""
     at = f" (line {line})" if line is not None else ""
     match error.kind:
         case "memory":
@@ -62,11 +62,11 @@ def _fault(error: KernelFault, text: str, stage: Stage, where: str, *, line: int
     return PhaseVerdict(Status.HOST_EXCEPTION, stage, f"{where}: the host code raised{at} {text}".rstrip())
 
 
-def out_of_bounds(ground: BoundWorkload, stage: Stage) -> PhaseVerdict | None:
-    """Return the verdict where a guard bar was changed, after putting new ones up for the next candidate."""
-    names = ground.broken_guards()
+def out_of_bounds(bound: BoundWorkload, stage: Stage) -> PhaseVerdict | None:
+    """Return the verdict where a guard bar was changed, after renewing the bars for the next candidate."""
+    names = bound.broken_guards()
     if not names:
         return None
-    ground.resize(ground.sets)
-    text = f"on {ground.label}: wrote beyond the bounds of {', '.join(names)}"
+    bound.resize(bound.sets)
+    text = f"on {bound.label}: wrote beyond the bounds of {', '.join(names)}"
     return PhaseVerdict(Status.OUT_OF_BOUNDS, stage, text)

@@ -22,20 +22,20 @@ from evokernel.task import Task, Workload
 
 @dataclass(frozen=True, slots=True)
 class Groundwork:
-    """What a judge of any device class begins with."""
+    """Parts of a bench that every device class has."""
 
     task: Task
     """For the device class."""
     device_class: str
     """`cpu` or `cuda`."""
     sandbox: Sandbox
-    """What candidates are confined in."""
+    """Confinement of candidates."""
     rng: np.random.Generator
-    """Drawn anew in each process; a secret of the judge."""
+    """The judge's secret, seeded anew in each process."""
 
-    def fresh_inputs(self, ground: BoundWorkload) -> FreshInputs:
-        """Return what fills the buffers of a workload anew."""
-        return FreshInputs(self.task, ground.workload, self.rng, device=self.device_class)
+    def fresh_inputs(self, bound: BoundWorkload) -> FreshInputs:
+        """Return the source of new contents for a workload's buffers."""
+        return FreshInputs(self.task, bound.workload, self.rng, device=self.device_class)
 
 
 def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_class: str) -> Groundwork:
@@ -46,9 +46,9 @@ def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_cl
     return Groundwork(task, device_class, sandbox, rng)
 
 
-def keep_to(cores: Iterable[int]) -> None:
-    """Keep this thread, and those that it starts, on some cores. Raises `HarnessError` where there are none such."""
-    torch.set_num_threads(1)  # more would disturb the timed cores, or wait for each other on the one that is left
+def pin_to(cores: Iterable[int]) -> None:
+    """Pin this thread, and those that it starts, to some cores. Raises `HarnessError` where none can be used."""
+    torch.set_num_threads(1)  # more would disturb the timed cores, or compete for one core
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
@@ -63,28 +63,28 @@ def bind_workloads(
     sets: int,
     stack: ExitStack,
 ) -> tuple[BoundWorkload, ...]:
-    """Return all workloads with their buffers, hidden ones first; the stack gives the buffers back.
+    """Return all workloads with their buffers, hidden ones first; the stack frees the buffers.
 
-    `make_arena` returns the buffers of a workload, so many sets of them.
+    `make_arena` returns the buffers of a workload for a number of sets.
     """
     task, rng = groundwork.task, groundwork.rng
-    workloads = task.workloads[groundwork.device_class]
-    hidden = probes_again(setup.probes) if setup.probes else probe_workloads(workloads, rng)
-    groups = {WorkloadPurpose.PROBE: hidden, WorkloadPurpose.SEARCH: workloads.search}
+    offered = task.workloads[groundwork.device_class]
+    hidden = probes_again(setup.probes) if setup.probes else probe_workloads(offered, rng)
+    groups = {WorkloadPurpose.PROBE: hidden, WorkloadPurpose.SEARCH: offered.search}
     if setup.final:
-        groups[WorkloadPurpose.HOLDOUT] = workloads.holdout
-    grounds = []
+        groups[WorkloadPurpose.HOLDOUT] = offered.holdout
+    workloads = []
     for kind, members in groups.items():
         for workload in members:
-            ground = BoundWorkload(task, workload, kind, rng, make_arena=partial(make_arena, workload), sets=sets)
-            stack.callback(ground.close)
+            bound = BoundWorkload(task, workload, kind, rng, make_arena=partial(make_arena, workload), sets=sets)
+            stack.callback(bound.close)
             if kind is WorkloadPurpose.SEARCH:
                 times: Mapping[str, float] = setup.baseline_us.get(workload.name, {})
-                ground.chosen = min(times, key=lambda name: times[name], default="")
-            grounds.append(ground)
-    return tuple(grounds)
+                bound.chosen = min(times, key=lambda name: times[name], default="")
+            workloads.append(bound)
+    return tuple(workloads)
 
 
-def timed(grounds: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
-    """Return the workloads that are timed: search ones, and held-out ones for a winner."""
-    return tuple(ground for ground in grounds if ground.kind is not WorkloadPurpose.PROBE)
+def timed(workloads: Iterable[BoundWorkload]) -> tuple[BoundWorkload, ...]:
+    """Return the timed workloads: search ones, and held-out ones for a winner."""
+    return tuple(bound for bound in workloads if bound.kind is not WorkloadPurpose.PROBE)

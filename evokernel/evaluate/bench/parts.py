@@ -1,4 +1,4 @@
-"""Parts of a bench that a class of devices decides: the device, the host of workers, the baselines' anchors."""
+"""Parts of a bench that depend on the device class: the device, the host of workers, the baselines' anchors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,7 +32,7 @@ class BenchDevice(Protocol):
 
     @property
     def compiles_for_shapes(self) -> bool:
-        """Whether kernels are compiled for the shapes that they are called with."""
+        """Say whether kernels are compiled for the shapes that they are called with."""
         ...
 
     def measure(self) -> dict[str, float]:
@@ -44,15 +44,15 @@ class BenchDevice(Protocol):
         ...
 
     def quiet(self) -> str:
-        """Wait, before a clock runs, until nobody else uses the device; return what disturbs it still, or nothing."""
+        """Wait until no other program uses the device; return the disturbance that remains, or nothing."""
         ...
 
     def lease(self) -> AbstractContextManager[object]:
-        """Return what keeps other judges off the device as long as it is entered; on a processor nothing."""
+        """Return a context that keeps other judges off the device; on a processor it does nothing."""
         ...
 
     def left_running(self) -> bool:
-        """Say whether a stopped process still has work on the device; it must have none when its batch is over."""
+        """Say whether a stopped process still has work on the device, which its batch must not leave behind."""
         ...
 
     def conditions(self) -> dict[str, float]:
@@ -85,10 +85,10 @@ class BaselineAnchors(Protocol):
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],
     ) -> None:
-        """Time the baselines on each workload, choose the size of its batches, and make room for them."""
+        """Time the baselines on each workload, choose its batch size, and allocate copies for a batch."""
         ...

@@ -10,28 +10,28 @@ from evokernel.evaluate.device.cores import Cores
 
 @dataclass(frozen=True, slots=True)
 class BenchSetup:
-    """How a judge sets its bench up."""
+    """Setup of a judge's bench."""
 
     task_spec: str
-    """What `evokernel.tasks.load_task` takes."""
+    """Argument of `evokernel.tasks.load_task`."""
     settings: EvaluationConfig
     """Limits and times, resolved for the device class."""
     threads: int
     """Threads that a candidate may use on a processor."""
     cores: Cores
-    """Who runs where."""
+    """Cores of judge, runners, engine and compilers."""
     admit: bool
     """Whether the task is admitted first."""
     final: bool
-    """Whether a winner is measured, on held-out workloads too."""
+    """Whether a winner is measured, also on held-out workloads."""
     sheet: Mapping[str, float]
-    """The device sheet of the run; empty where it is to be measured."""
+    """The device sheet of the run; empty where this judge measures it."""
     probes: Sequence[Mapping[str, int]]
-    """Hidden shapes to take over; none where they are to be drawn."""
+    """Hidden shapes from an earlier judge; empty where this judge draws them."""
     baseline_us: Mapping[str, Mapping[str, float]]
-    """Times of the baselines in us, by search workload and name, by which the run has chosen one for each workload."""
+    """Times of the baselines in us, by search workload and name; the run has chosen one for each workload."""
     expert: str
-    """The file of a kernel that is one of the baselines; empty where there is none."""
+    """The file of a user's kernel that is one of the baselines; empty where there is none."""
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:

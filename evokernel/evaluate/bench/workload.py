@@ -1,4 +1,4 @@
-"""One workload as the judge holds it: shared buffers, secret inputs, expected values."""
+"""A workload in the judge: shared buffers, secret inputs, expected values."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from evokernel.evaluate.memory.arena import Arena
-from evokernel.evaluate.numerics.arrays import Array, bits, settle
+from evokernel.evaluate.numerics.arrays import Array, bits, synchronize
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, expect
@@ -17,15 +17,18 @@ from evokernel.task import Role, Task, Workload
 
 
 class WorkloadPurpose(StrEnum):
-    """What a workload is for."""
+    """Purpose of a workload in judging."""
 
     SEARCH = "search"
+    """Timed in the search, its shape public."""
     PROBE = "probe"
+    """A hidden shape, for correctness only."""
     HOLDOUT = "holdout"
+    """Timed for winners only."""
 
 
 class Attaching(Protocol):
-    """What can map the arenas of one kind; see `RunnerProcess.attach`."""
+    """A process that can map the arenas of one kind; see `RunnerProcess.attach`."""
 
     def attach(self, name: str, arena: Any, scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""
@@ -33,17 +36,17 @@ class Attaching(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HiddenCase:
-    """Secret inputs and what must come of them."""
+    """Secret inputs and the expected outputs."""
 
     inputs: Mapping[str, Array]
     expected: Expected
 
 
 class BoundWorkload:
-    """A workload with its arena. The arena may be replaced; `attach` sees to it that a runner knows the current one.
+    """A workload with its arena, which may be replaced; `attach` keeps a runner's mapping current.
 
-    `make_arena` returns buffers for a number of sets; inputs and expected values live where those do. `calls` is how
-    many calls a timed batch has, `baseline_us` the time of one call of each baseline.
+    `make_arena` returns buffers for a number of sets; inputs and expected values live on the same device. `calls` is
+    the number of calls in a timed batch, `baseline_us` the time of one call of each baseline.
     """
 
     def __init__(
@@ -73,12 +76,12 @@ class BoundWorkload:
 
     @property
     def hidden(self) -> bool:
-        """Whether its shape must not be told."""
+        """Say whether feedback must not reveal its shape."""
         return self.kind is not WorkloadPurpose.SEARCH
 
     @property
     def label(self) -> str:
-        """How it is called in front of a candidate's author."""
+        """Its name in feedback to a candidate's author."""
         names = {
             WorkloadPurpose.SEARCH: self.workload.name,
             WorkloadPurpose.PROBE: "a hidden shape",
@@ -88,7 +91,7 @@ class BoundWorkload:
 
     @property
     def anchor(self) -> str:
-        """The baseline that is timed against in a search: the one that was chosen first, or the fastest."""
+        """The baseline that a search times against: the one chosen first, or the fastest."""
         return self.chosen or min(self.baseline_us, key=lambda name: self.baseline_us[name])
 
     @property
@@ -103,7 +106,7 @@ class BoundWorkload:
 
     @property
     def sets(self) -> int:
-        """How many copies of the buffers there are."""
+        """The number of copies of the buffers."""
         return self._arena.sets
 
     @property
@@ -113,12 +116,12 @@ class BoundWorkload:
 
     @property
     def device(self) -> str:
-        """Where the buffers live."""
+        """The device of the buffers, as torch calls it."""
         return self._arena.device
 
     @property
     def memories(self) -> tuple[Array, Array]:
-        """The bytes that the buffers lie in: those of inputs, and those of what may be written."""
+        """The memory of the buffers as bytes: that of inputs, and that of writable tensors."""
         return self._arena.inputs.memory, self._arena.outputs.memory
 
     @property
@@ -127,13 +130,13 @@ class BoundWorkload:
         return self._poison
 
     def resize(self, sets: int) -> None:
-        """Replace the arena; also the cure for one whose guard bars were broken."""
+        """Replace the arena, with a new number of sets or after its guard bars were broken."""
         self._arena.close()
         self._generation += 1
         self._arena = self._make(sets)
 
     def attach(self, runner: Attaching, known: set[str]) -> None:
-        """Let a runner map the arena; `known` holds the names it has already, and is added to."""
+        """Map the arena into a runner; `known` holds the names that it has mapped, and is updated."""
         if self.name not in known:
             runner.attach(self.name, self._arena, self.workload.dims)
             known.add(self.name)
@@ -155,7 +158,7 @@ class BoundWorkload:
         return {tensor.name: self._arena.views(tensor.name) for tensor in self.task.signature.inputs}
 
     def call_arguments(self, set_index: int) -> tuple[dict[str, Any], tuple[Array, ...]]:
-        """Return one copy as a baseline takes it: inputs and scalars by name, and what it writes, in their order."""
+        """Return one copy as a baseline takes it: inputs and scalars by name, and its outputs in order."""
         tensors = self.task.signature.tensors
         scalars = {scalar.name: self.workload.dims[scalar.name] for scalar in self.task.signature.scalars}
         written = tuple(self._arena.view(set_index, each.name) for each in tensors if each.role is not Role.INPUT)
@@ -166,7 +169,7 @@ class BoundWorkload:
         return self._arena.views(name)
 
     def patterns(self) -> dict[str, Array]:
-        """Return what each output of one copy holds once it was poisoned, as integers, by name."""
+        """Return the content of each poisoned output of one copy, as integers, by name."""
         outputs = [tensor.name for tensor in self._results if tensor.role is Role.OUTPUT]
         return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
 
@@ -177,33 +180,33 @@ class BoundWorkload:
         self._poison_sets(slice(set_index, set_index + 1))
 
     def poison_all(self, sets: int) -> None:
-        """Fill the outputs of the first copies with a secret pattern that is no number."""
+        """Fill the outputs of the first copies with a secret NaN pattern."""
         self._poison_sets(slice(sets))
 
     def wipe(self, sets: int) -> None:
-        """Leave nothing in the first copies, so that nothing of them can be seen before its time.
+        """Overwrite the first copies, so that a candidate finds no earlier content there.
 
-        Outputs count, too: what a baseline wrote there is the answer to the very inputs the candidate is to get next.
+        Outputs count, too: a baseline's outputs answer the very inputs that the candidate gets next.
         """
         for tensor in self.task.signature.inputs:
             self._arena.views(tensor.name)[:sets].zero_()
         self.poison_all(sets)
-        settle(self.device)
+        synchronize(self.device)
 
     def outputs(self, set_index: int) -> Sequence[Array]:
-        """Return what was written, in the order of a reference's results; views, not copies."""
+        """Return views of the outputs of one copy, in the order of a reference's results."""
         return [self._arena.view(set_index, tensor.name) for tensor in self._results]
 
     def all_outputs(self, sets: int) -> Sequence[Array]:
-        """Return what was written to the first copies, each of shape (sets, *shape); views, not copies."""
+        """Return views of the outputs of the first copies, each of shape (sets, *shape)."""
         return [self._arena.views(tensor.name)[:sets] for tensor in self._results]
 
     def broken_guards(self) -> tuple[str, ...]:
-        """Return the tensors that were written out of bounds."""
+        """Return the names of tensors that were written out of bounds."""
         return self._arena.broken_guards()
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the buffers."""
         self._arena.close()
 
     def _poison_sets(self, which: slice) -> None:

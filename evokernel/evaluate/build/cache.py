@@ -1,8 +1,8 @@
-"""Compiled kernels on disk, so that a source that is built again, for other shapes, compiles only what is new.
+"""Cache of compiled kernels on disk: a second build of a source, for other shapes, compiles only new kernels.
 
-A source is built again for the hidden shapes of each process that measures a winner, by a run that goes on, and by
-other runs. The key holds the whole source, and everything else but the shapes, so a candidate whose build was tampered
-with from inside can only ever find its own forgeries again; and whatever is found is judged like what was compiled.
+A source is built again for the hidden shapes of each process that measures a winner, by a resumed run, and by other
+runs. The key holds the whole source, and everything else but the shapes. So a candidate that tampers with its build can
+only find its own forgeries, and cached kernels are judged like compiled ones.
 """
 
 import base64
@@ -23,7 +23,7 @@ from evokernel.languages.toolchain import CompileAnswer, PythonCompiler
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
-"""To be raised when the build programs compile the same source differently."""
+"""Raised when the build programs compile the same source differently."""
 _COMPILED = "cache/"
 _LIMIT_BYTES = 1 << 30
 _LIMIT_OF_ENTRY_BYTES = 16 << 20
@@ -38,8 +38,8 @@ Files = Mapping[str, bytes]
 class BuildCache:
     """Files by key, the oldest dropped first. Any number of processes may share the folder.
 
-    What is damaged is not there; where the folder cannot be written, nothing is kept. An entry is the SHA-256 of a
-    bundle (see `inside/bundle`) and the bundle.
+    Damaged entries count as missing, and an unwritable folder keeps nothing. An entry is the SHA-256 of a bundle (see
+    `inside/process/bundle`) and the bundle.
     """
 
     def __init__(self, folder: Path, *, limit_bytes: int = _LIMIT_BYTES) -> None:
@@ -48,7 +48,7 @@ class BuildCache:
         self._written = itertools.count()
 
     def get(self, key: str) -> dict[str, bytes]:
-        """Return what is kept under a key; nothing where there is none."""
+        """Return the files under a key; empty where there are none."""
         path = self._folder / key
         try:
             data = path.read_bytes()
@@ -56,13 +56,13 @@ class BuildCache:
             if hashlib.sha256(text).digest() != digest:
                 return {}
             files = bundle.unpack(text)
-            os.utime(path)  # the oldest is what was not used for the longest time
+            os.utime(path)  # entries age by their last use
         except (OSError, ValueError):
             return {}
         return files
 
     def put(self, key: str, files: Files) -> None:
-        """Keep files under a key, in the place of those that are there."""
+        """Keep files under a key, in place of earlier ones."""
         text = bundle.pack(files)
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -75,7 +75,7 @@ class BuildCache:
             logger.info("compiled kernels are not kept in %s: %s", self._folder, error.strerror)
 
     def _prune(self) -> None:
-        """Drop the oldest entries where there are too many; others may do so at the same time."""
+        """Drop the oldest entries beyond the limit; other processes may do so at the same time."""
         entries = []
         for item in os.scandir(self._folder):
             with suppress(FileNotFoundError):
@@ -92,32 +92,32 @@ class BuildCache:
 
 
 class CachingCompilePool:
-    """A forge whose programs get, with each source, the kernels that were compiled for it before, as `known`.
+    """A compile pool that sends, with each source, the kernels compiled for it before, as `known`.
 
     `known` in a request holds the files' contents as base64 by their name in a bundle.
     """
 
-    def __init__(self, forge: PythonCompiler, cache: BuildCache) -> None:
-        self._forge = forge
+    def __init__(self, pool: PythonCompiler, cache: BuildCache) -> None:
+        self._pool = pool
         self._cache = cache
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
-        """Answer a request as the forge does. Only requests with a `source` are remembered."""
+        """Answer a request as the pool does. Only requests with a `source` are cached."""
         if "source" not in request:
-            return self._forge(program, request, timeout_s=timeout_s)
+            return self._pool(program, request, timeout_s=timeout_s)
         key = key_of(program, request)
         known = self._cache.get(key)
         texts = {name: base64.b64encode(data).decode() for name, data in known.items()}
-        forged = self._forge(program, {**request, "known": texts}, timeout_s=timeout_s)
-        compiled = _compiled(forged)
+        reply = self._pool(program, {**request, "known": texts}, timeout_s=timeout_s)
+        compiled = _compiled(reply)
         if not compiled.keys() <= known.keys():
             both = {**known, **compiled}
             self._cache.put(key, both if _fits(both) else compiled)
-        return forged
+        return reply
 
 
 def default_folder() -> Path:
-    """Return where the user's compiled kernels are kept."""
+    """Return the folder of the user's compiled kernels."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "evokernel" / "builds"
 
@@ -128,12 +128,12 @@ def key_of(program: str, request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([FORMAT, program, rest], sort_keys=True).encode()).hexdigest()
 
 
-def _compiled(forged: CompileAnswer) -> dict[str, bytes]:
-    """Return the compiled kernels of a build; none where it failed, or sent something that is no bundle."""
-    if forged.answer is None or not forged.blob:
+def _compiled(reply: CompileAnswer) -> dict[str, bytes]:
+    """Return the compiled kernels in an answer; empty where the build failed or sent a malformed bundle."""
+    if reply.answer is None or not reply.blob:
         return {}
     try:
-        files = bundle.unpack(forged.blob)
+        files = bundle.unpack(reply.blob)
     except ValueError:
         return {}
     return {name: data for name, data in files.items() if name.startswith(_COMPILED)}

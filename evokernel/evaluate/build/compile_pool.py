@@ -1,10 +1,10 @@
-"""Compiling with Python: each request is answered by a fork of a warm, sandboxed process that has torch and friends.
+"""Compilation by Python programs: a fork of a warm, sandboxed process with torch answers each request.
 
-The fork costs milliseconds where a new interpreter would take seconds to import. It ends with its request, so nothing
-that a candidate does in it (or makes a compiler do) reaches the next one.
+The fork costs milliseconds where a new interpreter would take seconds to import. It ends with its request, so a
+candidate's code or compiler in it cannot affect the next one.
 
-Without namespaces and under root a request's own user cannot enter folders that are root's alone: where the interpreter
-or its packages lie in one, a module that was neither preloaded nor imported by `warm` is not found.
+Without namespaces and under root a request's own user cannot enter folders that only root may. Where the interpreter or
+its packages lie in one, a module that was neither preloaded nor imported by `warm` is not found.
 """
 
 import contextlib
@@ -62,41 +62,47 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class CompileLimits:
-    """What one request may use; `memory_bytes` of address space for each of its processes, beside the libraries'."""
+    """Limits of one request."""
 
     memory_bytes: int = 4 << 30
+    """Address space of each process, beside that of the libraries."""
     file_bytes: int = 256 << 20
+    """Size of one file."""
     scratch_bytes: int = 512 << 20
+    """Size of the folder for temporary files."""
     processes: int = 64
+    """Processes of one request at once."""
     start_timeout_s: float = 60.0
+    """Start of the zygote, with its imports."""
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names, without memory and processor time."""
         limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": 256}
         if sandbox.as_root:
             limits["NPROC"] = self.processes
-        elif sandbox.level is SandboxLevel.FULL:  # counted together for all requests at work
+        elif sandbox.level is SandboxLevel.FULL:  # the kernel counts those of all running requests together
             limits["NPROC"] = self.processes * (os.cpu_count() or 1)
         return limits
 
 
 @dataclass(frozen=True, slots=True)
 class CompilerPrograms:
-    """What a forge offers: its programs (name and module), the modules imported beforehand, further variables.
-
-    `warm` are modules with a function `warm()`, called once for all requests. `folders` are places for modules beside
-    those where packages are installed.
-    """
+    """Programs of a compile pool, and their environment."""
 
     programs: Mapping[str, str]
+    """Modules of the programs by name."""
     preload: Sequence[str] = ()
+    """Modules imported before the first fork."""
     warm: Sequence[str] = ()
+    """Modules whose function `warm()` is called once, before the first fork."""
     folders: Sequence[str] = ()
+    """Further folders of modules, beside those of installed packages."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables."""
 
 
 class CompilePool:
-    """Runs programs of the sandbox for any number of threads at once. Starts its zygote at the first call.
+    """Runs sandboxed programs for any number of threads at once. Starts its zygote at the first call.
 
     It ends with the last reference to it, with `close`, or with this process, however that ends.
     """
@@ -107,9 +113,9 @@ class CompilePool:
         self._finalizer = weakref.finalize(self, self.host.close)
 
     def __call__(self, program: str, request: Mapping[str, Any], *, timeout_s: float) -> CompileAnswer:
-        """Answer a request; what comes back is untrusted. The clock starts when the process has been forked.
+        """Answer a request; the answer is untrusted. The clock starts when the process has been forked.
 
-        Whatever the program does, raise, crash, hang or flood, is a `CompileAnswer` with an error, and none of its
+        A program that raises, crashes, hangs or floods yields a `CompileAnswer` with an error, and none of its
         processes is left.
 
         Raises:
@@ -138,7 +144,7 @@ class CompilePool:
         self._finalizer()
 
     def _folder(self, stack: contextlib.ExitStack) -> str:
-        """Return the folder that the child may write: where it can, it mounts its own over an empty one."""
+        """Return the folder that the child may write; inside namespaces the child mounts its own over an empty one."""
         if self._level is SandboxLevel.FULL:
             return str(SCRATCH_MOUNT)
         made = tempfile.TemporaryDirectory(prefix="evokernel-forge-", ignore_cleanup_errors=True)
@@ -147,26 +153,26 @@ class CompilePool:
     def _await(
         self, number: int, handle: int, channel: socket.socket, stderr: int, *, timeout_s: float
     ) -> CompileAnswer:
-        forged: CompileAnswer | None = None
+        reply: CompileAnswer | None = None
         try:
-            forged = _receive(channel, time.monotonic() + timeout_s)
+            reply = _receive(channel, time.monotonic() + timeout_s)
         except TimeoutError:
-            forged = CompileAnswer(None, error=f"no answer within {timeout_s:g} s; killed", timed_out=True)
+            reply = CompileAnswer(None, error=f"no answer within {timeout_s:g} s; killed", timed_out=True)
         except (EOFError, ConnectionResetError):
-            _has_ended(handle, DYING_S)  # so that how it ended is its own doing
+            _has_ended(handle, DYING_S)  # so that its exit status is its own
         finally:
             ending = self._end(number, handle)
-        if forged is not None:
-            return forged
+        if reply is not None:
+            return reply
         if ending is None:
-            raise HarnessError("the forge's zygote ended while it was at work")
+            raise HarnessError("the compile pool's zygote ended while it was at work")
         return CompileAnswer(None, error=_describe(ending, tail_of(stderr)))
 
     def _end(self, number: int, handle: int) -> ForkExit | None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         if not _has_ended(handle, KILL_TIMEOUT_S):
-            raise HarnessError(f"a process of the forge survived SIGKILL for {KILL_TIMEOUT_S:g} s")
+            raise HarnessError(f"a process of the compile pool survived SIGKILL for {KILL_TIMEOUT_S:g} s")
         return self.host.forget(number)
 
 
@@ -195,7 +201,7 @@ def _plan(sandbox: Sandbox, toolbox: CompilerPrograms, limits: CompileLimits) ->
 
 
 def _receive(channel: socket.socket, deadline: float) -> CompileAnswer:
-    """Read one frame. Raises `TimeoutError` at the deadline, `EOFError` where the other end hangs up before its end."""
+    """Read one frame. Raises `TimeoutError` at the deadline, `EOFError` where the other end closes early."""
     fine, text_bytes, blob_bytes = HEADER.unpack(_read(channel, HEADER.size, deadline))
     if text_bytes > JSON_LIMIT_BYTES or blob_bytes > BLOB_LIMIT_BYTES:
         return CompileAnswer(

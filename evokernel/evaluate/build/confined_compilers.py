@@ -1,4 +1,4 @@
-"""How languages start their compilers: in the sandbox."""
+"""Runners that start the languages' compilers in the sandbox."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ TOOLBOXES: Mapping[str, CompilerPrograms] = {
         warm=("inside.untrusted.cuda_build",),
     ),
 }
-"""By language, what Python does for it in the sandbox."""
+"""Sandboxed Python programs by language."""
 
 
 ROOM_BYTES = 64 << 20
@@ -40,10 +40,10 @@ _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> CompilerRunner:
-    """Return the runner that a language compiles with; its folder is all that a compiler may write.
+    """Return the runner that a language compiles with; a compiler may write its working folder only.
 
-    `read_only` is what it sees beside the system's own folders: a tool chain that is installed elsewhere. A command
-    that fails on a full disk is no failure of the source: the runner raises `HarnessError`.
+    `read_only` are paths beside the system's own folders: a tool chain that is installed elsewhere. The runner raises
+    `HarnessError` for a command that fails on a full disk, which is not the source's fault.
     """
 
     def run(argv: Sequence[str], *, workdir: Path, timeout_s: float, memory_bytes: int) -> ProcessExit:
@@ -66,13 +66,13 @@ def confined_runner(sandbox: Sandbox, *, read_only: Sequence[Path] = ()) -> Comp
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise `HarnessError` where there is no room for what compilers write.
+    """Raise `HarnessError` where compilers have no room to write.
 
-    What a command says of a full disk may be the source's own words, so the disk itself is asked.
+    A command's message about a full disk may be the source's own words, so the disk itself is checked.
     """
     disk = os.statvfs(folder)
     try:
-        if disk.f_bavail * disk.f_frsize < ROOM_BYTES:  # less than root may use, and compilers are not root
+        if disk.f_bavail * disk.f_frsize < ROOM_BYTES:  # f_bavail leaves out what only root may use
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
@@ -98,11 +98,11 @@ def local_language(
     """
     sandbox = sandbox_for(settings)
     run = confined_runner(sandbox, read_only=_compiler_places() if name == "cpp" else ())
-    forge = None
+    pool = None
     if name in TOOLBOXES:
-        forge = CachingCompilePool(CompilePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
+        pool = CachingCompilePool(CompilePool(sandbox, TOOLBOXES[name]), BuildCache(default_folder()))
     return make_language(
-        name, run=run, forge=forge, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
+        name, run=run, forge=pool, device=device, threads=threads, compile_timeout_s=settings.compile_timeout_s
     )
 
 
@@ -114,7 +114,7 @@ def _compiler_places() -> tuple[Path, ...]:
 def places_of(tool: str) -> tuple[Path, ...]:
     """Return the folders outside the system's own that a tool needs: its prefix, with lib/ and libexec/ beside bin/.
 
-    A prefix that holds somebody's home is not opened to compilers, only the tool's own folder is.
+    A prefix that holds a user's home is not opened to compilers, only the tool's own folder is.
     """
     named = Path(shutil.which(tool) or tool).absolute()
     places = []

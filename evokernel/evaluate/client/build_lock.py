@@ -1,4 +1,4 @@
-"""Nothing compiles beside a running clock: many share the gate, or one has it alone. First come, first served."""
+"""Reader/writer lock between compilers, which share it, and a running clock, which holds it alone."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class NoBuildLock:
-    """Keeps nobody apart: where compilers cannot disturb the clock, since kernels run on a GPU."""
+    """Locks nothing: where kernels run on a GPU, compilers cannot disturb the clock."""
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
@@ -21,7 +21,7 @@ class NoBuildLock:
 
 
 class BuildLock:
-    """An asynchronous reader/writer lock. Those who wait are served in order, so neither side starves."""
+    """An asynchronous reader/writer lock. Waiters are served in order, so neither side starves."""
 
     def __init__(self) -> None:
         self._sharing = 0
@@ -30,7 +30,7 @@ class BuildLock:
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
-        """Hold the gate beside others: compilers."""
+        """Hold the lock beside other compilers."""
         await self._enter(alone=False)
         try:
             yield
@@ -40,7 +40,7 @@ class BuildLock:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Hold the gate with nobody beside: a running clock."""
+        """Hold the lock alone, for a running clock."""
         await self._enter(alone=True)
         try:
             yield
@@ -56,7 +56,7 @@ class BuildLock:
         try:
             await ticket
         except asyncio.CancelledError:
-            if ticket.done() and not ticket.cancelled():  # admitted in the same turn: give the place back
+            if ticket.done() and not ticket.cancelled():  # admitted in the same turn of the event loop
                 self._leave(alone=alone)
             elif entry in self._queue:
                 self._queue.remove(entry)
@@ -70,10 +70,10 @@ class BuildLock:
             self._sharing -= 1
 
     def _admit(self) -> None:
-        """Let the head of the queue in, and all that may come with it."""
+        """Admit the head of the queue, and all that may hold the lock beside it."""
         while self._queue and not self._alone:
             alone, ticket = self._queue[0]
-            if ticket.cancelled():  # its visitor has not yet noticed
+            if ticket.cancelled():  # the waiting task has not run yet
                 self._queue.popleft()
                 continue
             if alone and self._sharing:

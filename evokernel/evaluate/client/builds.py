@@ -22,33 +22,35 @@ Shapes = tuple[Mapping[str, int | float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What came of one source; `checked` is the sanitizer executable, where there is one."""
+    """Results of building one source."""
 
     built: Built | BuildFailure
+    """The artifact that is timed, or why there is none."""
     checked: bytes | BuildFailure | None = None
+    """The sanitizer executable, or why there is none; None for languages without one."""
 
 
 class Builder:
     """Compiles with as many threads as there are cores.
 
-    `gate` keeps compilers apart from a clock; `cores` are what they may use.
+    `lock` keeps compilers apart from a clock; `cores` are those that compilers may use.
     """
 
-    def __init__(self, language: Language, gate: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
+    def __init__(self, language: Language, lock: BuildLock | NoBuildLock, cores: Collection[int]) -> None:
         self._language = language
-        self.gate = gate
-        # A thread's own affinity is inherited by the compilers it starts: they may use the cores the engine avoids,
-        # since none of them runs beside a clock.
+        self.lock = lock
+        # Compilers inherit the affinity of their thread. They may use the cores the engine avoids, since none of them
+        # runs beside a clock.
         self._threads = ThreadPoolExecutor(
             len(cores), "evokernel-build", initializer=lambda: os.sched_setaffinity(0, cores)
         )
         self._builds: OrderedDict[tuple[str, str], asyncio.Task[Build]] = OrderedDict()
 
     async def build(self, candidate: Candidate, task: Task, *, hidden: Shapes = ()) -> Build:
-        """Compile a candidate and its sanitizer executable, or wait for whoever does it already.
+        """Compile a candidate and its sanitizer executable, or wait for a running build of the same.
 
-        `hidden` are the shapes beside the search workloads that it will be called with, for languages that compile
-        for shapes.
+        `hidden` are the shapes beside the search workloads that it is called with, for languages that compile for
+        shapes.
         """
         name = (candidate.id, repr(hidden))
         running = self._builds.get(name)
@@ -57,7 +59,7 @@ class Builder:
             self._builds[name] = running
             self._forget()
         self._builds.move_to_end(name)
-        # Shielded: a compiler cannot be called back, and the gate must be held for as long as it runs.
+        # Shielded: a started compiler cannot be cancelled, and the lock must be held as long as it runs.
         return await asyncio.shield(running)
 
     async def close(self) -> None:
@@ -72,7 +74,7 @@ class Builder:
         return Build(built, await self._run(lambda: self._language.build_checked(source, task)))
 
     async def _run(self, work: Callable[[], _T]) -> _T:
-        async with self.gate.shared():
+        async with self.lock.shared():
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _forget(self) -> None:

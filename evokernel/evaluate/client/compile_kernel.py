@@ -1,4 +1,4 @@
-"""One kernel built and looked at, without being run: what `evokernel evaluate --compile-only` rests on."""
+"""Build of one kernel that is not run: the basis of `evokernel evaluate --compile-only`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,23 +20,29 @@ TARGETS: Mapping[str, DeviceLimits] = {
     "sm_89": DeviceLimits(89, 99 << 10, 142, 100 << 10, multiprocessor_threads=1536, multiprocessor_blocks=24),
     "sm_90": DeviceLimits(),
 }
-"""GPUs that can be built for without one, by what compilers call them (CUDA C++ programming guide, "Technical
-specifications per compute capability"): A100, A40, L40S and H100."""
+"""Limits of GPUs that can be built for without one, by the compilers' names: A100, A40, L40S and H100.
+
+CUDA C++ programming guide, "Technical specifications per compute capability".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCompilation:
-    """What became of a source: what was built, or the stage it ended at and why. `environment` says with what."""
+    """Result of checking and building one kernel."""
 
     candidate: Candidate
     environment: str
+    """Compilers and target, one line."""
     stage: Stage
+    """The last stage reached."""
     complaint: str
+    """Why it failed there; empty where it did not."""
     built: Built | None
+    """None where it failed."""
 
     @property
     def ok(self) -> bool:
-        """Whether it passed the static checks and was built."""
+        """Say whether it passed the static checks and was built."""
         return self.built is not None
 
 
@@ -54,7 +60,7 @@ def compile_only(
 
     Raises:
         ConfigError: the target is not known, or the language takes none.
-        TaskError, LanguageError: it could not be tried.
+        TaskError, LanguageError: the task or the tools do not allow a build.
     """
     device = DEVICE_OF[candidate.language]
     task = load_task(task_spec).on(device)
@@ -78,7 +84,7 @@ def _limits(target: str, device: DeviceClass) -> DeviceLimits | None:
 
 
 def compilation_document(compilation: KernelCompilation, *, task: str, file: str) -> dict[str, Any]:
-    """Return what `evaluate --compile-only --json` prints; the fields are those of docs/json.md."""
+    """Return the document of `evaluate --compile-only --json`; docs/json.md describes its fields."""
     built = compilation.built
     return {
         "format": FORMAT,

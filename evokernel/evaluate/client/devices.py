@@ -1,4 +1,4 @@
-"""Where judges work: one seat for each device, taken by one candidate at a time, its judge replaced when it is lost."""
+"""Device slots with their judges: one candidate at a time on each device, a lost judge replaced."""
 
 import asyncio
 import logging
@@ -17,15 +17,15 @@ from evokernel.evaluate.wire import Message
 logger = logging.getLogger(__name__)
 
 _ANSWER_LIMIT_S = 900.0
-_PATIENCE = 2  # judges in a row that do not start before a device is given up, if it is not the only one
+_MOST_FAILURES = 2  # consecutive failed starts before a device is given up, unless it is the only one
 
 
 class JudgeHandle(Protocol):
-    """What the engine asks of a judge that has started."""
+    """The engine's handle on a judge that has started."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Say whether it can still be asked."""
         ...
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
@@ -38,12 +38,12 @@ class JudgeHandle(Protocol):
 
 
 class StartJudge(Protocol):
-    """How a judge is started."""
+    """Starts a judge on a device."""
 
     async def __call__(
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
     ) -> tuple[JudgeHandle, Message]:
-        """Return a judge that is ready and what it says of itself; where it raises, nothing of it is left.
+        """Return a judge that is ready and its description of itself; on an exception no process is left.
 
         Raises:
             TaskError: the task is not fit; the judge's own words.
@@ -54,7 +54,7 @@ class StartJudge(Protocol):
 
 
 async def start_judge(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, Message]:
-    """Start a judge process with some variables more than ours; see `StartJudge`."""
+    """Start a judge process with variables beside those of this process; see `StartJudge`."""
     judge = await JudgeClient.launch(_ANSWER_LIMIT_S, environment)
     try:
         hello = await judge.ask({"op": "start", **setup})
@@ -79,13 +79,13 @@ class DeviceSlot:
         self.cores = cores
         self.gpu = gpu
         self.failures = 0
-        """Judges in a row that did not start here."""
+        """Consecutive judges that did not start here."""
         self._start = start
         self._judge: SearchJudge | None = None
 
     @property
     def judge(self) -> SearchJudge | None:
-        """The judge of the search that waits here; None where there is none that can be asked."""
+        """The idle judge of the search on this device; None where none can be asked."""
         return self._judge if self._judge is not None and self._judge.handle.alive else None
 
     async def fresh(self, setup: Mapping[str, Any]) -> tuple[JudgeHandle, Message]:
@@ -100,25 +100,25 @@ class DeviceSlot:
         return judge, hello
 
     async def open(self, setup: Mapping[str, Any]) -> tuple[SearchJudge, Message]:
-        """Start the judge of the search, in the place of one that may be there. Raises as `StartJudge` does."""
+        """Start the judge of the search, in place of an earlier one. Raises as `StartJudge` does."""
         await self.close(kill=True)
         handle, hello = await self.fresh(setup)
         self._judge = judge = SearchJudge(handle, shapes_of(hello))
         return judge, hello
 
     async def reopen(self, setup: Mapping[str, Any], *, device: str) -> SearchJudge:
-        """Start the judge of the search anew; it must be on a device of this model.
+        """Start the judge of the search again; it must find a device of this model.
 
         Raises:
             JudgeLost: it does not start.
         """
         try:
             judge, hello = await self.open(setup)
-        except (TaskError, LanguageError) as error:  # all was well with the first judge of the run
+        except (TaskError, LanguageError) as error:  # the first judge of the run accepted both
             raise JudgeLost(f"on {self}: {error}") from error
         if hello["device"] != device:
             await self.close()
-            self.failures = _PATIENCE
+            self.failures = _MOST_FAILURES
             raise JudgeLost(f"{self} turned out to be {hello['device']}, and this search is on {device}")
         return judge
 
@@ -133,45 +133,45 @@ class DeviceSlot:
 
 
 class DevicePool:
-    """All seats of an evaluator; whoever asks first is served first."""
+    """All slots of an evaluator, handed out first come, first served."""
 
-    def __init__(self, seats: Sequence[DeviceSlot]) -> None:
-        self._all = tuple(seats)
-        self._left = list(seats)
-        self._free = list(seats)
-        self._places = asyncio.Semaphore(len(seats))
+    def __init__(self, slots: Sequence[DeviceSlot]) -> None:
+        self._all = tuple(slots)
+        self._left = list(slots)
+        self._free = list(slots)
+        self._places = asyncio.Semaphore(len(slots))
 
     def __len__(self) -> int:
-        """Return how many candidates can be at work."""
+        """Return how many candidates can be judged at once."""
         return len(self._left)
 
     @asynccontextmanager
-    async def take(self, *, rather_not: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
-        """Wait for a free seat and hold it: one whose judge is ready before one that has to start it.
+    async def take(self, *, avoid: Collection[DeviceSlot] = ()) -> AsyncIterator[DeviceSlot]:
+        """Wait for a free slot and hold it; one whose judge is ready comes before one that has to start it.
 
-        Seats in `rather_not` are taken only where no other is free.
+        Slots in `avoid` are taken only where no other is free.
         """
         await self._places.acquire()
-        seat = min(self._free, key=lambda each: (each in rather_not, each.judge is None, each.failures))
-        self._free.remove(seat)
+        slot = min(self._free, key=lambda each: (each in avoid, each.judge is None, each.failures))
+        self._free.remove(slot)
         try:
-            yield seat
+            yield slot
         finally:
-            self._put_back(seat)
+            self._put_back(slot)
 
-    def _put_back(self, seat: DeviceSlot) -> None:
-        if seat.failures >= _PATIENCE and len(self._left) > 1:
-            self._left.remove(seat)
-            logger.warning("no judge starts on %s; the search goes on without it", seat)
+    def _put_back(self, slot: DeviceSlot) -> None:
+        if slot.failures >= _MOST_FAILURES and len(self._left) > 1:
+            self._left.remove(slot)
+            logger.warning("no judge starts on %s; the search goes on without it", slot)
             return
-        self._free.append(seat)
+        self._free.append(slot)
         self._places.release()
 
     async def close(self) -> None:
-        """End the judges of the search on every seat."""
-        await asyncio.gather(*(seat.close() for seat in self._all))
+        """End the judges of the search on every slot."""
+        await asyncio.gather(*(slot.close() for slot in self._all))
 
 
 def shapes_of(hello: Mapping[str, Any]) -> Shapes:
-    """Return the shapes a judge will call kernels with beside those of the search workloads."""
+    """Return the shapes beside the search workloads that a judge calls kernels with."""
     return tuple(dict(dims) for dims in hello["hidden_shapes"])

@@ -1,4 +1,4 @@
-"""Earlier texts of built-in tasks under which results mean the same, so that their stores are gone on with."""
+"""Earlier texts of built-in tasks with the same results, so that their stores can be resumed."""
 
 from collections.abc import Mapping
 
@@ -57,14 +57,14 @@ _ON_A_PROCESSOR: Mapping[str, str] = {
         "3e99dcc3467e0414 d10d4ed69e8262f5 2fc1e4815145d553 7befff46a3772aed 83362919d8645a6c"
     ),
 }
-"""Hashes of earlier texts by that of today's. On a processor, reference, signature, workloads, tolerances and baselines
-are what they were: the texts differ in what they say of a GPU (cuBLASLt, torch.compile), where they are other tasks.
+"""Hashes of earlier texts by the current one. On a processor, reference, signature, workloads, tolerances and baselines
+are the same. The texts differ in GPU parts (cuBLASLt, torch.compile), so on a GPU they are other tasks.
 
-Today's hash is the key: whoever changes a text says here whether the task is still the same, or leaves it out, and then
-stores of it are refused. An entry is never written without comparing the two tasks part by part.
+A changed text needs an entry under its own hash, or stores of the earlier text are refused. Compare the two tasks part
+by part before you write one.
 """
 
 
 def earlier_texts(text_hash: str, *, device: str) -> tuple[str, ...]:
-    """Return the hashes of earlier texts that made the same task, on a class of devices, as the text of a hash."""
+    """Return the hashes of earlier texts that make the same task on a class of devices."""
     return tuple(_ON_A_PROCESSOR.get(text_hash, "").split()) if device == "cpu" else ()

@@ -1,4 +1,4 @@
-"""One kernel judged without a search: what `evokernel evaluate` and `evokernel export` rest on."""
+"""Judgement of one kernel without a search: the basis of `evokernel evaluate` and `evokernel export`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -26,25 +26,27 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class KernelVerdict:
-    """What was found about one kernel: an evaluation for each budget that was asked for, until one failed."""
+    """Verdict on one kernel."""
 
     candidate: Candidate
     identity: EvaluatorIdentity
+    """The evaluator."""
     evaluations: tuple[Evaluation, ...]
+    """One for each budget in order, up to the first that failed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the kernel is right, and was measured in every way asked for."""
+        """Say whether the kernel is right, and was measured at every budget."""
         return all(evaluation.ok for evaluation in self.evaluations)
 
     @property
     def last(self) -> Evaluation:
-        """The evaluation that has the last word."""
+        """The last evaluation, which decides."""
         return self.evaluations[-1]
 
 
 def read_candidate(path: Path) -> Candidate:
-    """Return the kernel in a file; its suffix says the language.
+    """Return the kernel in a file; its suffix names the language.
 
     Raises:
         LanguageError: the suffix is not known, or the file cannot be read.
@@ -74,7 +76,7 @@ def judge(
         candidate: the kernel.
         task_spec: a built-in task or the path of a task file.
         budgets: `final` judges on the held-out workloads too, in fresh processes.
-        settings: how to judge; what they leave out takes the value of the language's device class.
+        settings: how to judge; missing values come from the language's device class.
         threads: threads the kernel may use.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
 
@@ -117,7 +119,7 @@ async def _judge(
 
 
 def judgement_document(judgement: KernelVerdict, *, task: str, file: str) -> dict[str, Any]:
-    """Return what `evaluate --json` prints; the fields are those of docs/json.md."""
+    """Return the document of `evaluate --json`; docs/json.md describes its fields."""
     identity = judgement.identity
     return {
         "format": FORMAT,

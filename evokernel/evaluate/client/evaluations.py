@@ -1,4 +1,4 @@
-"""What the evaluator writes down: who it is, and its verdict on a candidate."""
+"""Identity of an evaluator, and its evaluations."""
 
 import hashlib
 import importlib.metadata
@@ -17,10 +17,15 @@ from evokernel.records.evaluation import Evaluation, EvaluationRequest, Evaluato
 from evokernel.tasks import task_hash
 
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}
-"""How candidates are run on each class of devices, unless one cannot be."""
-_NOT_IN_THE_HASH = {"sandbox", "compile_timeout_s", "gpus", "expert"}  # of the expert its text is, not its place
+"""The usual mode on each class of devices; a candidate that does not fit it runs in another."""
+_NOT_IN_THE_HASH = {
+    "sandbox",
+    "compile_timeout_s",
+    "gpus",
+    "expert",
+}  # the expert's text is in the hash, its path is not
 _ALWAYS_IN_IT = {"quick_ms", "precise_ms", "final_ms", "final_processes", "timeout_s", "memory_mib"}
-"""The settings of the first release; one that came later is in the hash unless it is as if it did not exist."""
+"""Settings of the first release; a later one is in the hash only where it changes something."""
 
 
 def identify(
@@ -33,7 +38,7 @@ def identify(
     device: str,
     expert: str = "",
 ) -> EvaluatorIdentity:
-    """Return who judges, by what its first judge said of itself. `expert` is the id of a kernel among the baselines."""
+    """Return the evaluator's identity from its first judge's hello; `expert` is the id of a user's kernel."""
     rest = f" {threads} {settings.model_dump_json(exclude=_left_out(settings))}" + (expert and f" {expert}")
     text = task_hash(task_spec)
     now, *earlier = (
@@ -67,7 +72,7 @@ def entry(
     build_s: float,
     duration_s: float,
 ) -> Evaluation:
-    """Return the verdict on a candidate. `build` is None where it came to none."""
+    """Return the evaluation of a candidate. `build` is None where the source was not built."""
     if outcome.status is None:
         raise HarnessError(f"the judge came to no verdict on {request.candidate.id}")
     built = build.built if build is not None and not isinstance(build.built, BuildFailure) else None
@@ -81,7 +86,7 @@ def entry(
         panel={name: Speedup(*values) for name, values in outcome.panel.items()},
         descriptor=built.descriptor if built else {},
         metrics={**(built.metrics if built else {}), **outcome.metrics, "build_s": build_s},
-        feedback=outcome.told,
+        feedback=outcome.author_text,
         artifact_hash=outcome.artifact or (built.hash if built else ""),
         stopped_early=outcome.stopped_early,
         duration_s=duration_s,
@@ -90,7 +95,7 @@ def entry(
 
 
 def unbuilt(build: Build) -> PhaseVerdict | None:
-    """Return the verdict where there is nothing to run, or what runs does not compile under the sanitizers."""
+    """Return the verdict where the build failed, or its sanitizer executable did not compile."""
     if isinstance(build.built, BuildFailure):
         status = Status.HOST_EXCEPTION if build.built.raised else Status.COMPILE_ERROR
         status = Status.COMPILE_TIMEOUT if build.built.timed_out else status

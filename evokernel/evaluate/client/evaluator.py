@@ -1,4 +1,4 @@
-"""The evaluator of this machine: compiles in threads, judges in a process for each device, each at its own pace."""
+"""Evaluator of this machine: compiles in threads, and judges in one process for each device."""
 
 import asyncio
 import logging
@@ -25,23 +25,23 @@ from evokernel.task import Task
 logger = logging.getLogger(__name__)
 
 _HALF_WIDTH = {Fidelity.QUICK: 0.005, Fidelity.PRECISE: 0.005, Fidelity.FINAL: 0.002}
-_TRIES = 2  # for one candidate, when a judge is lost over it
+_TRIES = 2  # for one candidate, where a judge is lost
 
 
 class LocalEvaluator:
     """Judges candidates on this machine's processor or GPUs; see `evokernel.protocols.Evaluator`.
 
-    `open_evaluator` makes one, and ends what it works with.
+    `open_evaluator` makes one, and closes its parts.
 
     Args:
-        identity: who judges, by what the first judge said of itself.
+        identity: the evaluator, as its first judge describes it.
         task: for the device class.
         language: how candidates are compiled.
         setup: how its judges judge.
         expert: the file of the kernel that is one of the baselines; empty where there is none.
         hidden: the hidden shapes of the run.
-        seats: where judges work.
-        builder: what compiles candidates.
+        slots: the devices with their judges.
+        builder: compiles candidates.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalEvaluator:
         setup: JudgeSetup,
         expert: str,
         hidden: Shapes,
-        seats: DevicePool,
+        slots: DevicePool,
         builder: Builder,
     ) -> None:
         self.identity = identity
@@ -63,11 +63,11 @@ class LocalEvaluator:
         self._settings = setup.settings
         self._expert = expert
         self._hidden = hidden
-        self._seats = seats
+        self._slots = slots
         self._builder = builder
-        self._gate = builder.gate
+        self._lock = builder.lock
         self._clean: set[str] = set()
-        self._twins = DuplicateArtifacts(identity.mode)
+        self._duplicates = DuplicateArtifacts(identity.mode)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate.
@@ -77,7 +77,7 @@ class LocalEvaluator:
         """
         try:
             return await self._evaluate(request)
-        except (OSError, LanguageError, TaskError) as error:  # all was well at the start: this is a fault of ours
+        except (OSError, LanguageError, TaskError) as error:  # all of them worked at the start, so the fault is ours
             raise HarnessError(f"{type(error).__name__}: {error}") from error
 
     async def _evaluate(self, request: EvaluationRequest) -> Evaluation:
@@ -94,7 +94,7 @@ class LocalEvaluator:
             outcome = unbuilt(build) or await self._judged(request, build)
         spent = time.monotonic() - began
         evaluation = entry(request, self.identity, outcome=outcome, build=build, build_s=seconds, duration_s=spent)
-        self._twins.remember(evaluation)
+        self._duplicates.remember(evaluation)
         return evaluation
 
     async def _build(self, request: EvaluationRequest, hidden: Shapes) -> Build:
@@ -105,48 +105,48 @@ class LocalEvaluator:
     async def _judged(self, request: EvaluationRequest, build: Build) -> PhaseVerdict:
         if request.budget is Fidelity.FINAL:
             return await self._final(request)
-        return await self._seated(partial(self._search, request=request, build=build), used=[])
+        return await self._on_slot(partial(self._search, request=request, build=build), used=[])
 
-    async def _seated(
+    async def _on_slot(
         self, work: Callable[[DeviceSlot], Awaitable[PhaseVerdict]], *, used: list[DeviceSlot], tries: int = _TRIES
     ) -> PhaseVerdict:
-        """Do some work at a free seat, not one of those `used` if possible; again where a judge is lost over it."""
-        async with self._seats.take(rather_not=used) as seat:
-            used.append(seat)
+        """Do some work on a free slot, preferably not one of `used`; repeat it where a judge is lost."""
+        async with self._slots.take(avoid=used) as slot:
+            used.append(slot)
             try:
-                return await work(seat)
+                return await work(slot)
             except JudgeLost as error:
                 if tries <= 1:
                     raise
-                logger.warning("a judge was lost on %s, and its work begins again: %s", seat, error)
-        return await self._seated(work, used=used, tries=tries - 1)
+                logger.warning("a judge was lost on %s, and its work begins again: %s", slot, error)
+        return await self._on_slot(work, used=used, tries=tries - 1)
 
-    async def _search(self, seat: DeviceSlot, request: EvaluationRequest, build: Build) -> PhaseVerdict:
+    async def _search(self, slot: DeviceSlot, request: EvaluationRequest, build: Build) -> PhaseVerdict:
         try:
-            judge = seat.judge or await self._reopened(seat)
+            judge = slot.judge or await self._reopened(slot)
             if judge.hidden != self._hidden:  # all judges of a run should have the same shapes
                 build = await self._build(request, judge.hidden)
             return unbuilt(build) or await self._ask(judge.handle, request, build)
         except JudgeLost:
-            await seat.close(kill=True)  # it may be alive, and broken
+            await slot.close(kill=True)  # it may be alive and broken
             raise
 
-    async def _reopened(self, seat: DeviceSlot) -> SearchJudge:
-        async with self._gate.alone():
+    async def _reopened(self, slot: DeviceSlot) -> SearchJudge:
+        async with self._lock.alone():
             setup = self._setup.joining(self.identity, expert=self._expert, probes=self._hidden)
-            return await seat.reopen(setup, device=self.identity.device)
+            return await slot.reopen(setup, device=self.identity.device)
 
     async def _final(self, request: EvaluationRequest) -> PhaseVerdict:
-        """Measure a winner in fresh processes, until one says no; on as many GPUs at a time as there are."""
+        """Measure a winner in fresh processes until one rejects it, on as many GPUs at a time as there are."""
         work = partial(self._final_at, request=request)
         first = partial(work, sanitize=True)  # once is enough: it takes seconds
         rounds = request.processes or self._settings.final_processes
         outcomes: list[PhaseVerdict] = []
         while len(outcomes) < rounds:
             used: list[DeviceSlot] = []
-            count = min(len(self._seats), rounds - len(outcomes))
+            count = min(len(self._slots), rounds - len(outcomes))
             tasks = [work if number or outcomes else first for number in range(count)]
-            started = [asyncio.create_task(self._seated(task, used=used)) for task in tasks]
+            started = [asyncio.create_task(self._on_slot(task, used=used)) for task in tasks]
             found = await asyncio.gather(*started, return_exceptions=True)
             for each in found:
                 if isinstance(each, PhaseVerdict) and each.status is not Status.OK:
@@ -154,17 +154,17 @@ class LocalEvaluator:
             outcomes += [task.result() for task in started]
         return pool_finals(outcomes)
 
-    async def _final_at(self, seat: DeviceSlot, request: EvaluationRequest, *, sanitize: bool = False) -> PhaseVerdict:
+    async def _final_at(self, slot: DeviceSlot, request: EvaluationRequest, *, sanitize: bool = False) -> PhaseVerdict:
         if self._setup.device_class == "cuda":
-            await seat.close()  # its buffers take much of the device's memory; a new one starts when needed
-        async with self._gate.alone():
+            await slot.close()  # its buffers take much of the device's memory; a new one starts when needed
+        async with self._lock.alone():
             began = time.monotonic()
             setup = self._setup.joining(self.identity, expert=self._expert, final=True)
-            judge, hello = await seat.fresh(setup)
+            judge, hello = await slot.fresh(setup)
             started = {"start_s": time.monotonic() - began}
         try:
             build = await self._build(request, shapes_of(hello))
-            if unbuilt(build) is not None:  # what it needs on shapes it has not seen is not told
+            if unbuilt(build) is not None:  # feedback must not reveal hidden shapes
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
             outcome = await self._ask(judge, request, build, sanitize=sanitize)
             return replace(outcome, metrics={**outcome.metrics, **started})
@@ -189,11 +189,13 @@ class LocalEvaluator:
                 self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
             sanitized = float(digest in self._clean)
         metrics = {**checked.metrics, "sanitized": sanitized}
-        seen = checked.artifact or digest  # the build's own word would let one candidate pass for another
-        twin = self._twins.outcome(seen, request.budget, own=request.candidate.id, checked=checked, metrics=metrics)
-        if twin is not None:
-            return twin
-        async with self._gate.alone():
+        seen = checked.artifact or digest  # a hash claimed by the build could imitate another candidate's
+        duplicate = self._duplicates.outcome(
+            seen, request.budget, own=request.candidate.id, checked=checked, metrics=metrics
+        )
+        if duplicate is not None:
+            return duplicate
+        async with self._lock.alone():
             timed = PhaseVerdict.from_message(await judge.ask(self._timing(request)))
         return replace(
             timed,

@@ -1,4 +1,4 @@
-"""A kernel that a user names to be beaten: judged as a candidate is, and then one of the baselines."""
+"""A kernel that a user names to be beaten: judged like a candidate, then one of the baselines."""
 
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from evokernel.task import Task
 
 @dataclass(frozen=True, slots=True)
 class ExpertKernel:
-    """The kernel in `file`, and the language that it is built with."""
+    """A user's kernel and the language that builds it."""
 
     file: str
     candidate: Candidate
@@ -38,7 +38,7 @@ def read_expert(
     """Return the kernel that `evaluation.expert` names; None where it names none.
 
     Raises:
-        ConfigError: it cannot be read, or is in no language of this class of devices.
+        ConfigError: it cannot be read, or its language is not one of this class of devices.
         LanguageError: its tool chain is missing.
     """
     if not settings.expert:
@@ -59,11 +59,11 @@ def read_expert(
 
 @asynccontextmanager
 async def expert_baseline(
-    expert: ExpertKernel, judge: SearchJudge, task: Task, *, gate: BuildLock | NoBuildLock, cores: Sequence[int]
+    expert: ExpertKernel, judge: SearchJudge, task: Task, *, lock: BuildLock | NoBuildLock, cores: Sequence[int]
 ) -> AsyncIterator[tuple[str, Mapping[str, Mapping[str, float]]]]:
-    """Make the expert a baseline of the first judge; gives the file that others load, and the times of all baselines.
+    """Make the expert a baseline of the first judge; yield the file for other judges, and the times of all baselines.
 
-    The file is there until the context ends; times are in us, by workload and baseline. `cores` are for compilers.
+    The file exists until the context ends; times are in us, by workload and baseline. `cores` are for compilers.
 
     Raises:
         ConfigError: the kernel is not right; the message says why.
@@ -74,7 +74,7 @@ async def expert_baseline(
     complaint = expert.language.static_check(expert.candidate.source)
     if complaint is not None:
         raise _refusal(expert, PhaseVerdict(Status.STATIC_REJECT, Stage.STATIC, complaint))
-    builder = Builder(expert.language, gate, cores)
+    builder = Builder(expert.language, lock, cores)
     try:
         build = await builder.build(expert.candidate, task, hidden=judge.hidden)
     finally:
@@ -84,7 +84,7 @@ async def expert_baseline(
     assert isinstance(build.built, Built)
     blobs = [build.built.artifact, *([build.checked] if isinstance(build.checked, bytes) else [])]
     with tempfile.TemporaryDirectory(prefix="evokernel-expert-") as folder:
-        async with gate.alone():
+        async with lock.alone():
             question = {"op": "check", "source": expert.candidate.source, "sanitize": False}  # it is the user's own
             checked = PhaseVerdict.from_message(await judge.handle.ask(question, blobs))
             if checked.status is not None:
@@ -95,7 +95,7 @@ async def expert_baseline(
 
 
 def _place(expert: ExpertKernel, built: Built, folder: Path) -> Path:
-    """Write down what judges run: what was compiled from C++, and of Python the text that was judged."""
+    """Write the file that judges run: the artifact compiled from C++, or the judged text of Python."""
     compiled = DEVICE_OF[expert.candidate.language] == "cpu"
     path = folder / ("expert.so" if compiled else "expert.py")
     path.write_bytes(built.artifact if compiled else expert.candidate.source.encode())

@@ -18,7 +18,7 @@ _GRACE_S = 5.0
 
 
 class JudgeLost(HarnessError):
-    """The judge ended, hung or failed by its own fault; what it worked on may be tried again with another."""
+    """The judge ended, hung or failed by its own fault; another judge may repeat its work."""
 
 
 class JudgeClient:
@@ -27,7 +27,7 @@ class JudgeClient:
     Args:
         process: the judge.
         connection: both directions of the socket to it.
-        stderr: a memory file that the judge writes what goes wrong to; closed with it.
+        stderr: a memory file with the judge's stdout and stderr; closed with this client.
         limit_s: the longest an answer may take, in s.
     """
 
@@ -47,7 +47,7 @@ class JudgeClient:
 
     @classmethod
     async def launch(cls, limit_s: float, environment: Mapping[str, str] | None = None) -> Self:
-        """Start a judge process, which waits for its setup; `environment` are variables that it gets beside ours."""
+        """Start a judge process, which waits for its setup; `environment` adds to the variables of this process."""
         stderr = os.memfd_create("judge-stderr")
         ours, theirs = socket.socketpair()
         try:
@@ -67,7 +67,7 @@ class JudgeClient:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Say whether it can still be asked."""
         return self._open and self._process.returncode is None
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
@@ -75,7 +75,7 @@ class JudgeClient:
 
         Raises:
             TaskError, LanguageError: the setup cannot be followed; the judge's own words.
-            JudgeLost: it ended, hung or failed.
+            JudgeLost: the judge ended, hung or failed.
         """
         if not self.alive:
             raise JudgeLost("the judge is not running")
@@ -121,7 +121,7 @@ class JudgeClient:
 
     async def _last_words(self) -> str:
         text = ""
-        if self._stderr >= 0:  # closed already where the search is being torn down
+        if self._stderr >= 0:  # closed already while the search shuts down
             text = os.pread(self._stderr, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
         await self.close(kill=True)
         return f" (exit {self._process.returncode})" + (f":\n{text}" if text else "")

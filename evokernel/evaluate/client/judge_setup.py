@@ -10,10 +10,10 @@ from evokernel.records.evaluation import EvaluatorIdentity
 
 @dataclass(frozen=True, slots=True)
 class JudgeSetup:
-    """How all judges of a run judge."""
+    """Setup that all judges of a run share."""
 
     task_spec: str
-    """What `evokernel.tasks.load_task` takes; a path is absolute."""
+    """Argument of `evokernel.tasks.load_task`; a path is absolute."""
     device_class: str
     """`cpu` or `cuda`."""
     threads: int
@@ -21,7 +21,7 @@ class JudgeSetup:
     settings: EvaluationConfig
     """Limits and times, resolved for the device class."""
     profiled: bool = False
-    """Whether what limits a GPU kernel is named where it is timed precisely."""
+    """Whether precise timings of GPU kernels come with a profile."""
 
     def first(self) -> dict[str, Any]:
         """Return the setup of the first judge, which admits the task and measures the device."""
@@ -30,18 +30,18 @@ class JudgeSetup:
     def joining(
         self, identity: EvaluatorIdentity, *, expert: str, final: bool = False, probes: Shapes = ()
     ) -> dict[str, Any]:
-        """Return the setup of a further judge. It measures no device: the first judge's sheet holds for the whole run.
+        """Return the setup of a further judge, which measures no device: the first judge's sheet holds for the run.
 
         Args:
-            identity: who judges in this run.
+            identity: the evaluator of this run.
             expert: the file of the kernel that is one of the baselines, or nothing.
             final: whether it measures a winner.
-            probes: hidden shapes to take over instead of drawing some; none where nothing is compiled for shapes.
+            probes: hidden shapes to use instead of drawing some; empty where nothing is compiled for shapes.
         """
         setup = {
             **self._common(admit=False, final=final),
             "sheet": dict(identity.device_sheet),
-            # which baseline a search is timed against is chosen once
+            # the baseline of each search workload is chosen once in a run
             "baseline_us": {name: dict(times) for name, times in identity.baseline_us.items()},
             "expert": expert,
         }

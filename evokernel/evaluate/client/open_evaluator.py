@@ -1,4 +1,4 @@
-"""Evaluators of this machine that are ready to judge: first judge up, task admitted, device and baselines measured."""
+"""Opening of an evaluator of this machine: first judge up, task admitted, device and baselines measured."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
 
 _CORES = tuple(sorted(os.sched_getaffinity(0)))
-"""Taken before any evaluator keeps its thread off some of them."""
+"""Read before any evaluator moves its thread off some of them."""
 
 
 def open_evaluator(
@@ -35,22 +35,22 @@ def open_evaluator(
     profiled: bool = False,
     start: StartJudge = start_judge,
 ) -> AbstractAsyncContextManager[LocalEvaluator]:
-    """Return a context in which an evaluator is ready; what the settings name is looked at now, before anything starts.
+    """Return a context with a ready evaluator; the files that the settings name are read now.
 
-    Each GPU has a judge of its own, started when there is a candidate for it. The first judge admits the task and says
-    who the evaluator is; it also draws the hidden shapes of the run, which all others take over, so that one build
-    fits every judge. Those that measure a winner draw their own.
+    Each GPU has a judge of its own, started when there is a candidate for it. The first judge admits the task and
+    identifies the evaluator. It also draws the hidden shapes of the run, which all others take over, so that one build
+    fits every judge. Judges of winners draw their own.
 
-    As long as the context is entered, the calling thread keeps off the cores that the judges and the timed processes
-    use, where other cores remain. Every process that was started ends with it.
+    Inside the context the calling thread keeps off the cores of judges and timed processes, where other cores remain.
+    Every process that was started ends with the context.
 
     Args:
-        task_spec: what `evokernel.tasks.load_task` takes.
+        task_spec: argument of `evokernel.tasks.load_task`.
         language: how candidates are compiled.
         settings: how to judge, resolved for the device class.
         threads: threads a candidate may use on a processor.
-        machine: whose GPUs are used, as many of them as the settings say; this machine if left out.
-        profiled: whether what limits a GPU kernel is named where it is timed precisely; somebody should read that.
+        machine: provides the GPUs, as many as the settings say; this machine if left out.
+        profiled: whether precise timings of GPU kernels come with a profile; only worthwhile where it is read.
         start: how a judge is started.
 
     Raises:
@@ -83,21 +83,21 @@ async def _opened(
     expert: ExpertKernel | None,
     start: StartJudge,
 ) -> AsyncIterator[LocalEvaluator]:
-    gate = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
-    seats = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
+    lock = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
+    slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
     async with AsyncExitStack() as stack:
         stack.callback(os.sched_setaffinity, 0, _CORES)
-        stack.push_async_callback(seats.close)
+        stack.push_async_callback(slots.close)
         os.sched_setaffinity(0, cores[0].engine)
-        async with seats.take() as seat:
-            task, (judge, hello) = await _open_first(seat, setup, gate)
+        async with slots.take() as slot:
+            task, (judge, hello) = await _open_first(slot, setup, lock)
             task = task.on(setup.device_class)
             file = ""
             if expert is not None:
-                added = expert_baseline(expert, judge, task, gate=gate, cores=cores[0].compilers)
+                added = expert_baseline(expert, judge, task, lock=lock, cores=cores[0].compilers)
                 file, baseline_us = await stack.enter_async_context(added)
                 hello |= {"baseline_us": baseline_us}
-        builder = Builder(language, gate, cores[0].compilers)
+        builder = Builder(language, lock, cores[0].compilers)
         stack.push_async_callback(builder.close)
         identity = identify(
             hello,
@@ -115,19 +115,19 @@ async def _opened(
             setup=setup,
             expert=file,
             hidden=judge.hidden,
-            seats=seats,
+            slots=slots,
             builder=builder,
         )
 
 
 async def _open_first(
-    seat: DeviceSlot, setup: JudgeSetup, gate: BuildLock | NoBuildLock
+    slot: DeviceSlot, setup: JudgeSetup, lock: BuildLock | NoBuildLock
 ) -> tuple[Task, tuple[SearchJudge, Message]]:
-    """Return the task and its first judge, with what that says of itself."""
-    async with gate.alone():
-        opening = asyncio.create_task(seat.open(setup.first()))
+    """Return the task and its first judge, with the judge's hello."""
+    async with lock.alone():
+        opening = asyncio.create_task(slot.open(setup.first()))
         try:
             return await asyncio.gather(asyncio.to_thread(load_task, setup.task_spec), opening)
         finally:
-            opening.cancel()  # where the task cannot be loaded; nothing is left of what had begun
+            opening.cancel()  # the task could not be loaded: end the judge that is starting
             await asyncio.wait([opening])

@@ -1,1 +1,1 @@
-"""The judge's side of an NVIDIA GPU: shared device memory, what the device can do, and who else is using it."""
+"""Devices as a judge sees them: rooflines, cores, driver facts, locks and neighbours."""

@@ -1,4 +1,4 @@
-"""Which processor cores do what: the judge, the processes it times, the compilers."""
+"""Assignment of processor cores to judge, timed processes, engine and compilers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,36 +10,40 @@ _NEEDED_ON_CUDA = 4  # one of them for engine and compilers
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Disjoint where there are enough cores. `runners` are those of candidate and baseline, one at a time."""
+    """Numbers of cores by use; disjoint where there are enough."""
 
     judge: tuple[int, ...]
+    """Of the judge process."""
     runners: tuple[int, ...]
+    """Of candidate and baseline, one at a time."""
     engine: tuple[int, ...]
+    """Of the engine."""
     compilers: tuple[int, ...]
+    """Of compilers."""
 
     @property
-    def everyone(self) -> tuple[int, ...]:
-        """The cores of judge, runners and compilers: for what is done while nothing is timed."""
+    def untimed(self) -> tuple[int, ...]:
+        """The cores of judge, runners and compilers: for work while nothing is timed."""
         return tuple(sorted({*self.judge, *self.runners, *self.compilers}))
 
     @property
-    def apart(self) -> bool:
-        """Whether the judge may spin on its core without taking time from what it times."""
+    def may_spin(self) -> bool:
+        """Say whether the judge may spin on its core without taking time from what it times."""
         return not set(self.judge) & set(self.runners)
 
 
 def share_out(
     cores: Sequence[int], *, device: str, threads: int, gpus: Sequence[int] = (0,), machine: int = 0
 ) -> tuple[Cores, ...]:
-    """Return who runs where: one item on a processor, with GPUs one for each; `engine` and `compilers` are theirs all.
+    """Return the assignment of cores: one on a processor, one for each GPU; `engine` and `compilers` are shared.
 
-    On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With
-    GPUs each judge spins on a core of its own and the host side of its kernels has two, so that compilers never delay
-    a launch. Which cores these are follows from the GPU's number, and those of GPUs that are not used here are left
-    alone: a search of somebody else on another GPU of the machine has them, and neither knows of the other.
+    On a processor the last `threads` cores are timed on, and compilers may use all: none runs beside a clock. With GPUs
+    each judge spins on a core of its own and the host side of its kernels has two, so that compilers never delay a
+    launch. The GPU's number determines its cores. Cores of unused GPUs stay free, since another search on the machine
+    may use them without a word to this one.
 
-    That takes four cores for each GPU of the machine; with fewer nobody is pinned and nobody spins, on any of them: a
-    number must not depend on which GPU it comes from.
+    That takes four cores for each GPU of the machine. With fewer no process is pinned and no judge spins on any GPU: a
+    number must not depend on the GPU it comes from.
 
     Args:
         cores: those this process may run on.

@@ -1,4 +1,4 @@
-"""What this processor can do at best, measured at start, and the least time it could need for a piece of work."""
+"""Roofline of this processor: peak rates measured at start, and the least time of a piece of work."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from evokernel.errors import HarnessError
 from evokernel.records.evaluation import Floor, Limit
 
 IMPOSSIBLE_SHARE = 0.9
-"""A candidate below this share of the floor is impossible; the rest is for what measuring the device gets wrong."""
+"""A candidate below this share of the floor is impossible; the rest allows for errors of the device sheet."""
 _LEVELS = ("l1", "l2", "l3")
 _PROBE = Path(__file__).with_name("cpu_probe.cpp")
 _FLAGS = ("-O3", "-march=native", "-std=c++17", "-pthread")
@@ -53,7 +53,7 @@ def measure_device(cores: Sequence[int]) -> dict[str, float]:
 def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
     """Return the better of two sheets, entry by entry: a busy machine can only look slower than it is.
 
-    Better is more, and of times (`_us`) less.
+    Higher is better, except for times (`_us`).
     """
     merged = {**first, **second}
     for name in first.keys() & second.keys():
@@ -62,7 +62,7 @@ def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str
 
 
 def floor_of(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> Floor:
-    """Return the least time: of peak arithmetic and the fastest memory the bytes fit in, the longer."""
+    """Return the least time: the longer of peak arithmetic and of the fastest memory that holds the bytes."""
     compute = flops / (sheet["peak_fp32_gflop_s"] * 1e3)
     level = next((name for name in _LEVELS if bytes_moved <= sheet.get(f"{name}_bytes", 0.0)), "dram")
     bandwidth = max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])
@@ -70,7 +70,7 @@ def floor_of(flops: float, bytes_moved: float, sheet: Mapping[str, float]) -> Fl
 
 
 def longer(arithmetic_us: float, memory_us: float, *, launch_us: float = 0.0) -> Floor:
-    """Return the longer of two times as a floor. What a launch costs is no part of it, but may be the limit."""
+    """Return the longer of two times as a floor. The cost of a launch does not count, but may be the limit."""
     us = max(arithmetic_us, memory_us)
     if us < launch_us:
         return Floor(us, Limit.LAUNCH)

@@ -1,4 +1,4 @@
-"""Which class of devices a run is for: what its config asks, its task offers and this machine has, put together."""
+"""Device class of a run, from its config, the workloads of its task, and this machine."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -20,20 +20,23 @@ _TITLES = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA C++"}
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides here: the GPU that CUDA programs use first, or None, whether Triton is installed, further GPUs."""
+    """The devices of a machine."""
 
     gpu: GpuFacts | None
+    """The GPU that CUDA programs use first; None without one."""
     triton: bool
+    """Whether Triton is installed."""
     others: tuple[GpuFacts, ...] = ()
+    """Further GPUs."""
 
     def gpus(self, device: DeviceClass, *, wanted: int | Literal["all"]) -> tuple[GpuFacts, ...]:
-        """Return the GPUs that judge candidates of a device class: of the first one's model, not more than wanted."""
+        """Return the GPUs that judge candidates of a device class: of the first one's model, at most `wanted`."""
         if device == "cpu" or self.gpu is None:
             return ()
         return alike((self.gpu, *self.others), most=None if wanted == "all" else wanted)
 
     def limits(self, device: DeviceClass) -> DeviceLimits | None:
-        """Return what kernels of a device class are compiled against: the limits of the GPU, None on a processor."""
+        """Return the limits that kernels are compiled against: those of the GPU, None on a processor."""
         gpu = self.gpu
         if device == "cpu" or gpu is None:
             return None
@@ -50,15 +53,17 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A config with nothing left to the machine, its device class, and one line on what was chosen and why."""
+    """A config with every automatic choice made."""
 
     config: RunConfig
     device: DeviceClass
+    """The device class."""
     note: Notice
+    """One line on the choice and its reason."""
 
 
 def this_machine() -> Machine:
-    """Look at this machine. Cheap: Triton is found, not imported."""
+    """Return the devices of this machine. Cheap: Triton is found, not imported."""
     gpus = visible_gpus()
     return Machine(next(iter(gpus), None), importlib.util.find_spec("triton") is not None, gpus[1:])
 
@@ -76,16 +81,16 @@ def gpus_note(machine: Machine, *, used: Sequence[GpuFacts]) -> Notice | None:
 def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolved:
     """Decide the device class of a run and return the config for it.
 
-    A device class or a language that the config gives is taken. Otherwise it is class cuda where it is possible, and
-    class cpu elsewhere.
+    A device class or a language in the config is kept. Otherwise the class is cuda where that is possible, and cpu
+    elsewhere.
 
     Args:
         config: as it was read.
         task: with the workloads of all classes.
-        machine: where the run would take place.
+        machine: the machine of the run.
 
     Raises:
-        ConfigError: what the config asks for is not possible here, or nothing is.
+        ConfigError: the config's choice is not possible here, or no class is.
     """
     if config.device != "auto":
         lacking = _lacking(config.device, config, task, machine)
@@ -109,7 +114,7 @@ def resolve_device(config: RunConfig, task: Task, *, machine: Machine) -> Resolv
 
 
 def _resolved(config: RunConfig, device: DeviceClass, machine: Machine, *, because: str = "") -> Resolved:
-    """Return the config for a device class; `because` is why it is not the GPU, where nobody decided that."""
+    """Return the config for a device class; `because` is why an automatic choice is not the GPU."""
     spared = machine.gpu if because else None
     place = machine.gpu.name if device == "cuda" and machine.gpu is not None else "the processor"
     text = f"evolving {_title(config, device)} on {place}" + (f": {because}" if because else "")

@@ -1,4 +1,4 @@
-"""What this GPU can do at best, measured at start, and the least time it could need for a piece of work."""
+"""Roofline of this GPU: rates measured at start, and the least time of a piece of work."""
 
 import math
 import time
@@ -33,9 +33,9 @@ _TYPES = {
     "fp64": torch.float64,
 }
 _SINCE = {"tf32": 80, "bf16": 80}  # compute capability
-# What work of a dtype may run on, and how many such operations one of its own then costs: fp32 products can be had to
-# nearly full precision from three products of halves (Ootomo and Yokota 2022, arXiv 2203.03341), or six of bf16.
-_ROADS: Mapping[str, Mapping[str, int]] = {
+# Types that work of a dtype may run on, and how many of their operations replace one: three products of halves give a
+# nearly exact fp32 product (Ootomo and Yokota 2022, arXiv 2203.03341), or six of bf16.
+_PATHS: Mapping[str, Mapping[str, int]] = {
     "float64": {"fp64": 1},
     "float32": {"fp32": 1, "tf32": 3, "fp16": 3, "bf16": 6},
     "tf32": {"fp32": 1, "tf32": 1, "fp16": 1},
@@ -53,12 +53,12 @@ def device_name() -> str:
 
 
 def measure_device() -> dict[str, float]:
-    """Return what torch's current GPU reached: rates, bandwidths, costs of a launch, and its fixed sizes.
+    """Return the rates, bandwidths, launch costs and fixed sizes of torch's current GPU.
 
     `peak_{fp32,tf32,fp16,bf16,fp64}_gflop_s`, `{dram,l2}_{read,copy}_gb_s` (a copy counts both ways), `launch_us` and
     `graph_launch_us` of a tiny kernel, `l2_bytes`, `shared_bytes` of one block, `memory_bytes`, `multiprocessors` and
-    `capability` (90 for 9.0). Takes about a second, and up to 2 GiB of device memory for that time. A type that the
-    GPU or torch cannot multiply is left out.
+    `capability` (90 for 9.0). Takes about a second, and up to 2 GiB of device memory for that time. A type that the GPU
+    or torch cannot multiply is left out.
     """
     sheet = _sizes()
     try:
@@ -69,11 +69,11 @@ def measure_device() -> dict[str, float]:
 
 
 def floor_of(flops: float, bytes_moved: float, dtype: str, sheet: Mapping[str, float], *, allow_tf32: bool) -> Floor:
-    """Return the least time: of arithmetic and of the fastest memory the bytes fit in, the longer.
+    """Return the least time: the longer of arithmetic and of the fastest memory that holds the bytes.
 
     `dtype` is that of the task's floating-point tensors. Arithmetic is taken at the best rate measured for any type
-    that could do it, and with a margin; integers count as free. A launch is what one costs within a graph, as timed
-    calls are launched.
+    that could do it, and with a margin; integers count as free. Timed calls run in a graph, so a launch costs what it
+    does there.
     """
     level, margin = ("l2", CACHE_MARGIN) if bytes_moved < sheet.get("l2_bytes", 0.0) else ("dram", 1.0)
     bandwidth = margin * max(sheet[f"{level}_read_gb_s"], sheet[f"{level}_copy_gb_s"])
@@ -83,8 +83,8 @@ def floor_of(flops: float, bytes_moved: float, dtype: str, sheet: Mapping[str, f
 
 
 def _arithmetic_us(flops: float, kind: str, sheet: Mapping[str, float]) -> float:
-    roads = _ROADS.get(kind, {})
-    rates = [sheet[name] / cost for road, cost in roads.items() if (name := f"peak_{road}_gflop_s") in sheet]
+    paths = _PATHS.get(kind, {})
+    rates = [sheet[name] / cost for path, cost in paths.items() if (name := f"peak_{path}_gflop_s") in sheet]
     return flops / (ARITHMETIC_MARGIN * max(rates) * 1e3) if rates else 0.0
 
 
@@ -109,7 +109,7 @@ def _dram() -> dict[str, float]:
 
 
 def _l2(l2_bytes: float) -> dict[str, float]:
-    """Time passes over two parts of the cache: what the larger costs more is traffic without the cost of starting."""
+    """Time passes over two parts of the cache; the extra time of the larger one excludes the cost of starting."""
     few, many = (int(l2_bytes * share) // 1024 * 1024 for share in (1 / 8, 3 / 8))
     if not few:
         return {}
@@ -118,7 +118,7 @@ def _l2(l2_bytes: float) -> dict[str, float]:
         less_us, more_us = (_least_graph_us(passing(size)) for size in (few, many))
         plain = many / more_us
         slope = (many - few) / (more_us - less_us) if more_us > less_us else plain
-        rates[name] = min(max(plain, slope), 3 * plain) / 1e3  # noise must not make a slope of anything
+        rates[name] = min(max(plain, slope), 3 * plain) / 1e3  # noise can make the slope far too high
     return rates
 
 
@@ -167,7 +167,7 @@ def _launches() -> dict[str, float]:
 
 def _least_graph_us(work: Work) -> float:
     """Return the least time of one of many passes in a graph."""
-    work()  # what a first call sets up cannot be captured
+    work()  # the set-up of a first call cannot be captured
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -1,4 +1,4 @@
-"""One GPU for one judge at a time, over all programs of all users of a machine: a lock that ends with its process."""
+"""Lock of a GPU for one judge at a time, over all programs and users of a machine; it ends with its process."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from evokernel.errors import HarnessError
 from evokernel.evaluate.device.nvml import visible_gpu
 
 FOLDER = Path("/tmp/evokernel-leases")
-"""Not TMPDIR or a folder of the user's own: those who share a GPU must find the same files."""
+"""Not TMPDIR or a folder of the user: all users of a GPU must find the same files."""
 _EVERYBODY_MAY_ADD = 0o1777
 _EVERYBODY_MAY_LOCK = 0o666
 _LOOK_EVERY_S = 0.005
@@ -24,16 +24,16 @@ _TIMEOUT_S = 600.0
 def device_lease(uuid: str, timeout_s: float, *, folder: Path = FOLDER) -> Iterator[None]:
     """Hold a GPU alone while a candidate is checked and timed there.
 
-    Whoever waits takes a second lock first, which the holder needs as well before it can have the GPU back: so two
+    A waiting judge takes a second lock first, which the holder needs as well before it can have the GPU back. So two
     searches share one GPU candidate by candidate, and neither starves.
 
     Args:
-        uuid: the GPU's, as NVML tells it.
+        uuid: the GPU's, from NVML.
         timeout_s: how long to wait for others, in s.
-        folder: where the locks are; another one in tests.
+        folder: the folder of the locks; another one in tests.
 
     Raises:
-        HarnessError: somebody else holds it for longer, or the locks cannot be made; the message names who, or where.
+        HarnessError: another process holds it for longer, or the locks cannot be made; the message says more.
     """
     deadline = time.monotonic() + timeout_s
     name = re.sub(r"[^\w-]", "_", uuid)
@@ -49,13 +49,13 @@ def device_lease(uuid: str, timeout_s: float, *, folder: Path = FOLDER) -> Itera
 
 
 def this_device_lease() -> AbstractContextManager[None]:
-    """Return the lease of the GPU that this process sees first; of none where there is none."""
+    """Return the lease of the GPU that this process sees first; it holds nothing where there is none."""
     gpu = visible_gpu()
     return nullcontext() if gpu is None else device_lease(gpu.uuid, _TIMEOUT_S)
 
 
 def _opened(folder: Path, name: str, stack: ExitStack) -> int:
-    """Return the descriptor of a lock, which the stack closes; programs that are started do not inherit it.
+    """Return the descriptor of a lock, which the stack closes; started programs do not inherit it.
 
     The file is never removed: unlinking a lock lets two processes hold two files of one name.
     """
@@ -75,14 +75,14 @@ def _make(folder: Path) -> None:
         folder.mkdir()
         folder.chmod(_EVERYBODY_MAY_ADD)  # mkdir's own mode is narrowed by the umask
     except FileExistsError:
-        if not stat.S_ISDIR(folder.lstat().st_mode):  # a link that somebody left there leads anywhere
+        if not stat.S_ISDIR(folder.lstat().st_mode):  # another user's link may lead anywhere
             raise NotADirectoryError(0, "it is no folder") from None
 
 
 def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        # Not with O_CREAT: in a folder that all may write to, Linux refuses that for a file of somebody else's.
+        # Not with O_CREAT: in a world-writable folder, Linux refuses that for another user's file.
         return os.open(path, flags)
     except FileNotFoundError:
         pass
@@ -95,7 +95,7 @@ def _open(path: Path) -> int:
 
 
 def _locked(descriptor: int, deadline: float) -> bool:
-    """Take a lock; say whether it could be had in time."""
+    """Take a lock; say whether that succeeded in time."""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
-"""Notices others on the GPU: no clock may run while another process has work queued there.
+"""Detection of other programs on the GPU: no clock may run while another process has work queued there.
 
-Two witnesses. NVML lists the processes that hold a context, with their numbers; in a container these may be the
-host's, and then the list says nothing. A probe asks the GPU itself: contexts take turns in slices of about 2 ms, so a
-copy of some milliseconds that takes longer than it should has waited for somebody else's slices to end. (A tiny kernel
-says nothing: it may fit into a slice of ours, and after a pause it takes 0.2 to 0.4 ms beside contexts that are idle.)
+There are two sources. NVML lists the processes that hold a context, with their numbers; in a container these may be the
+host's, and then the list is not usable. A probe measures the GPU itself: contexts take turns in slices of about 2 ms,
+so a copy of some milliseconds that takes too long has waited for the slices of others. (A tiny kernel shows nothing: it
+may fit into a slice of ours, and after a pause it takes 0.2 to 0.4 ms beside contexts that are idle.)
 """
 
 import os
@@ -29,19 +29,23 @@ _SM_CLOCK, _MEMORY_CLOCK = 1, 2  # nvmlClockType_t
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What the GPU runs at now; `reasons` are NVML's bits for why that is not more (0x4 power, 0x60 heat)."""
+    """Current clocks of a GPU."""
 
     sm_mhz: int
+    """Of the multiprocessors."""
     memory_mhz: int
+    """Of device memory."""
     reasons: int
+    """NVML's bits for why they are not higher (0x4 power, 0x60 heat)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignProcess:
-    """A process with a CUDA context that is not ours. `used_bytes` is 0 where the driver does not say."""
+    """A process with a CUDA context that is not ours."""
 
     pid: int
     used_bytes: int
+    """Its device memory; 0 where the driver does not say."""
 
 
 def compute_processes(index: int) -> dict[int, int]:
@@ -60,8 +64,8 @@ def clocks(index: int) -> Clocks:
 class Probe:
     """Copies some memory and compares the time with the least so far.
 
-    To be used while this process has nothing queued. A look takes about 6 ms on an H100 and meets every neighbour; a
-    glance takes 1.5 ms and, fitting into a slice of ours now and then, misses two neighbours of five.
+    To be used while this process has nothing queued. The long probe takes about 6 ms on an H100 and meets every
+    neighbour. The short one takes 1.5 ms; it may fit into one slice of ours, and misses two neighbours of five.
     """
 
     def __init__(self) -> None:
@@ -70,11 +74,11 @@ class Probe:
         self._least_ns = {copies: min(self._time_ns(copies) for _ in range(5)) for copies in (_COPIES, _GLANCE_COPIES)}
 
     def slowdown(self) -> float:
-        """Return how many times as long as at best a look took."""
+        """Return the time of a long probe as a multiple of the least so far."""
         return self._slowdown(_COPIES)
 
-    def glance(self) -> float:
-        """Return how many times as long as at best a glance took."""
+    def brief_slowdown(self) -> float:
+        """Return the time of a short probe as a multiple of the least so far."""
         return self._slowdown(_GLANCE_COPIES)
 
     def _slowdown(self, copies: int) -> float:
@@ -93,18 +97,18 @@ class Probe:
 
 
 class NeighbourWatch:
-    """Tells whether others use the GPU that this process sees first. `ours` returns the pids of our processes."""
+    """Detects others on the GPU that this process sees first. `ours` returns the pids of our processes."""
 
     def __init__(self, ours: Callable[[], set[int]]) -> None:
         self._ours = ours
         self._probe = Probe()
-        self._usual: deque[float] = deque(maxlen=8)
+        self._undisturbed: deque[float] = deque(maxlen=8)
         self._gpu = nvml.visible_gpu()
 
-    def strangers(self) -> tuple[ForeignProcess, ...]:
-        """Return the processes on the GPU that are not ours; none where NVML cannot be believed.
+    def foreign_processes(self) -> tuple[ForeignProcess, ...]:
+        """Return the processes on the GPU that are not ours; none where NVML's list is not usable.
 
-        It is believed when it lists a process of ours: to be asked while one of them has a context.
+        The list is usable when it has a process of ours, so ask while one of them has a context.
         """
         if self._gpu is None:
             return ()
@@ -118,18 +122,18 @@ class NeighbourWatch:
         return tuple(ForeignProcess(pid, used) for pid, used in sorted(listed.items()) if pid not in ours)
 
     def learn(self) -> None:
-        """Take note of what a glance says right after trusted work, with no candidate near: a hot GPU is slower."""
-        self._usual.append(self._probe.glance())
+        """Record a short probe right after trusted work, without a candidate: a hot GPU is slower."""
+        self._undisturbed.append(self._probe.brief_slowdown())
 
     def is_busy(self) -> bool:
-        """Say whether somebody has work on the GPU at this moment: two glances running say so."""
-        limit = BUSY * (median(self._usual) if self._usual else 1.0)
-        return self._probe.glance() > limit and self._probe.glance() > limit
+        """Say whether another process has work on the GPU now: two short probes in a row are slow."""
+        limit = BUSY * (median(self._undisturbed) if self._undisturbed else 1.0)
+        return self._probe.brief_slowdown() > limit and self._probe.brief_slowdown() > limit
 
     def wait_until_quiet(self, timeout_s: float) -> str | None:
-        """Wait while others have work on the GPU; returns None, or, when time is up, what to note beside a number.
+        """Wait while others have work on the GPU; return None, or at the limit a note to stand beside a number.
 
-        Somebody who holds memory but runs nothing does not disturb, and is not waited for.
+        A process that holds memory but runs nothing does not disturb, and is not waited for.
         """
         deadline = time.monotonic() + timeout_s
         while (slowdown := self._probe.slowdown()) > BUSY:
@@ -150,10 +154,10 @@ class NeighbourWatch:
             "sm_mhz": float(now.sm_mhz),
             "memory_mhz": float(now.memory_mhz),
             "throttle_reasons": float(now.reasons),
-            "other_processes": float(len(self.strangers())),
+            "other_processes": float(len(self.foreign_processes())),
         }
 
     def _note(self, slowdown: float) -> str:
-        who = ", ".join(str(stranger.pid) for stranger in self.strangers())
+        who = ", ".join(str(process.pid) for process in self.foreign_processes())
         others = f"processes {who}" if who else "another process"
         return f"the GPU is shared with {others}: a copy took {slowdown:.1f} times as long as it should"

@@ -1,4 +1,4 @@
-"""What of NVIDIA's driver a sandboxed process must see: device nodes and the folders of libcuda.
+"""Files of NVIDIA's driver that a sandboxed process must see: device nodes and the folders of libcuda.
 
 Nothing here touches the driver itself.
 """
@@ -24,7 +24,7 @@ def nvidia_nodes() -> tuple[str, ...]:
 
 
 def cuda_library_folders() -> tuple[str, ...]:
-    """Return the folders with libcuda.so.1, those on LD_LIBRARY_PATH first; where it is a link, its target's too."""
+    """Return the folders with libcuda.so.1, those on LD_LIBRARY_PATH first; for a link, its target's folder too."""
     folders: dict[str, None] = {}
     for folder in _candidates():
         library = Path(folder, LIBRARY)
@@ -44,7 +44,9 @@ def _known_to_the_loader() -> list[str]:
     if program is None:
         return []
     try:
-        told = subprocess.run([program, "-p"], capture_output=True, text=True, timeout=LDCONFIG_TIMEOUT_S, check=False)
+        listed = subprocess.run(
+            [program, "-p"], capture_output=True, text=True, timeout=LDCONFIG_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [str(Path(path).parent) for path in re.findall(rf"{re.escape(LIBRARY)} .*=> (\S+)", told.stdout)]
+    return [str(Path(path).parent) for path in re.findall(rf"{re.escape(LIBRARY)} .*=> (\S+)", listed.stdout)]

@@ -1,6 +1,6 @@
-"""What the NVIDIA driver tells about GPUs through NVML: facts for the compiler, without a CUDA context.
+"""Facts about GPUs from NVML, for compilers and judges, without a CUDA context.
 
-NVML counts all GPUs of the machine; which of them may be used is decided here, by CUDA_VISIBLE_DEVICES.
+NVML counts all GPUs of the machine; CUDA_VISIBLE_DEVICES decides here which of them are used.
 """
 
 import os
@@ -18,22 +18,26 @@ class NvmlError(HarnessError):
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """One GPU as a compiler sees it.
-
-    `index` is its number in NVML, `uuid` its name in CUDA_VISIBLE_DEVICES, `capability` is 90 for 9.0, `shared_bytes`
-    what one block may use of shared memory, `multiprocessors` 0 where the driver does not say.
-    """
+    """One GPU as a compiler sees it."""
 
     name: str
+    """The model."""
     index: int
+    """Its number in NVML."""
     uuid: str
+    """Its name in CUDA_VISIBLE_DEVICES."""
     capability: int
+    """Compute capability times 10: 90 for 9.0."""
     multiprocessors: int
+    """0 where the driver does not say."""
     shared_bytes: int
+    """Shared memory that one block may use."""
     registers_per_multiprocessor: int
     threads_per_multiprocessor: int
     memory_bytes: int
+    """Device memory."""
     driver: str
+    """Version of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +69,21 @@ _GENERATIONS = {
 
 
 def visible_gpu() -> GpuFacts | None:
-    """Return the GPU that CUDA programs started here would use first, or None. Takes milliseconds and never raises."""
+    """Return the GPU that CUDA programs started here would use first, or None. Takes milliseconds, never raises."""
     return next(iter(visible_gpus()), None)
 
 
 def visible_gpus() -> tuple[GpuFacts, ...]:
     """Return the GPUs that CUDA programs started here may use, in their order. Takes milliseconds and never raises.
 
-    A part of a GPU (MIG) counts as none: clocks and neighbours on it cannot be told apart.
+    A part of a GPU (MIG) is left out: clocks and neighbours on it cannot be told apart.
     """
     return _gpus_named(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 @cache
 def gpu_count() -> int:
-    """Return how many GPUs the machine has, whoever may use them. Takes milliseconds and never raises."""
+    """Return how many GPUs the machine has, visible or not. Takes milliseconds and never raises."""
     try:
         return int(ask("nvmlDeviceGetCount"))
     except NvmlError:
@@ -97,7 +101,7 @@ def _gpus_named(variable: str | None) -> tuple[GpuFacts, ...]:
 
 
 def alike(gpus: Sequence[GpuFacts], *, most: int | None = None) -> tuple[GpuFacts, ...]:
-    """Return the GPUs of the first one's model, in their order, at most so many: one candidate may go to any of them.
+    """Return the GPUs of the first one's model, in their order, at most `most`: a candidate may go to any of them.
 
     Equal names are not enough: one name is sold with several sizes of memory.
     """
@@ -110,7 +114,7 @@ def _model(gpu: GpuFacts) -> tuple[object, ...]:
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Return what a function of NVML answers. Raises `NvmlError` naming the function."""
+    """Return the answer of a function of NVML. Raises `NvmlError` naming the function."""
     library = _library()
     try:
         return getattr(library, name)(*arguments)
@@ -121,7 +125,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 
 def handle(index: int) -> Any:
-    """Return NVML's handle of a GPU. Raises `NvmlError` where there is none of that number."""
+    """Return NVML's handle of a GPU. Raises `NvmlError` for an unknown number."""
     return ask("nvmlDeviceGetHandleByIndex", index)
 
 
@@ -143,8 +147,8 @@ def _library() -> Any:
 def named(variable: str | None, uuids: Sequence[str]) -> list[int]:
     """Return the NVML numbers of the GPUs that a value of CUDA_VISIBLE_DEVICES names; the first bad name ends it.
 
-    NVML sorts by bus, as CUDA does where CUDA_DEVICE_ORDER is PCI_BUS_ID, which the judge sees to. Another order, by
-    speed, differs on machines with GPUs of several kinds.
+    NVML sorts by bus, as CUDA does where CUDA_DEVICE_ORDER is PCI_BUS_ID, which the judge sets. CUDA's default order,
+    by speed, differs on machines with GPUs of several kinds.
     """
     if variable is None:
         return list(range(len(uuids)))

@@ -1,1 +1,1 @@
-"""What runs within the sandbox: standard library only, started by path with `python -I -S`, never imports evokernel."""
+"""Code that runs in the sandbox: standard library only, started by path with `python -I -S`, without evokernel."""

@@ -1,1 +1,1 @@
-"""What a profiler and a sanitizer say of a recorded call: the one bottleneck of a kernel, and what it does wrong."""
+"""Instruments on recorded calls: the profiler names a kernel's bottleneck, the sanitizer its wrong accesses."""

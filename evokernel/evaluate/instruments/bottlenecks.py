@@ -1,8 +1,8 @@
-"""Which counters name which bottleneck: a table, the first row of which that fits has the word.
+"""Bottlenecks by hardware counters: a table whose first matching row decides.
 
-A row's conditions are on counters (`counters.METRICS`) and on what `derive` makes of them. Rows come in the order in
-which one explains another: a machine that is not filled before what its busy part does, wasteful access before the
-memory that it keeps busy, a pipe that is full before warps that wait.
+A row's conditions are on counters (`counters.METRICS`) and on quantities from `derive`. A row comes before those whose
+symptoms it explains: idle multiprocessors before a busy pipe, wasteful access before busy memory, a full pipe before
+waiting warps.
 """
 
 import math
@@ -14,16 +14,18 @@ Counters = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One bottleneck: it is named where every quantity is within its bounds; one that is not known fits none.
-
-    `evidence` is a text with quantities in braces, `advice` what helps against it.
-    """
+    """One row: it matches where every quantity is within its bounds; an unknown quantity matches none."""
 
     name: str
+    """The bottleneck."""
     evidence: str
+    """Text with quantities in braces."""
     advice: str
+    """Change that helps against it."""
     at_least: Mapping[str, float]
+    """Lower bounds by quantity."""
     at_most: Mapping[str, float] = field(default_factory=dict)
+    """Upper bounds by quantity."""
 
     def fits(self, known: Counters) -> bool:
         """Say whether the counters show this bottleneck."""
@@ -34,11 +36,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The one bottleneck, what shows it, and what helps; `rule` is empty where no row of the table fits."""
+    """The bottleneck of a kernel."""
 
     rule: str
+    """Name of the row; empty where none matches."""
     evidence: str
+    """Text with the quantities that show it."""
     advice: str
+    """Change that helps against it."""
 
 
 RULES: Sequence[Rule] = (
@@ -151,10 +156,10 @@ RULES: Sequence[Rule] = (
 
 
 def derive(counters: Counters, *, multiprocessors: int) -> dict[str, float]:
-    """Return the counters and what follows from them: shares in %, sectors a request. What cannot be known is left out.
+    """Return the counters and quantities derived from them: shares in %, sectors a request; unknown ones are left out.
 
-    Shares of sectors are of all that a kernel moves: those its loads and stores ask for, or those that multiprocessors
-    ask the second-level cache for, where bulk copies make that more.
+    Shares of sectors are of all that a kernel moves. These are the sectors its loads and stores request, or those
+    multiprocessors request from the second-level cache, where bulk copies make that more.
     """
     known = {**counters, "multiprocessors": float(multiprocessors)}
 
@@ -180,7 +185,7 @@ def derive(counters: Counters, *, multiprocessors: int) -> dict[str, float]:
 
 
 def diagnose(known: Counters) -> Diagnosis:
-    """Return the bottleneck that what `derive` returned shows."""
+    """Return the bottleneck shown by the quantities of `derive`."""
     for rule in RULES:
         if rule.fits(known):
             return Diagnosis(rule.name, rule.evidence.format_map(known), rule.advice)

@@ -1,7 +1,7 @@
-"""The hardware counters that are asked for, and how Nsight Compute's table of them is read.
+"""Hardware counters of a profile, and the reader of Nsight Compute's table.
 
-The candidate has named the kernels in that table, so nothing of it is believed but what stands where it must: columns
-are found by their headers, numbers by their units, and a row that does not fit is left out.
+The candidate has named the kernels in that table, so only well-placed values count. Columns are found by their headers,
+numbers by their units, and a malformed row is left out.
 """
 
 import csv
@@ -16,7 +16,7 @@ METRICS: Mapping[str, str] = {
     "dram_pct": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "l2_pct": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "l2_sectors": "lts__t_sectors_srcunit_tex.sum",
-    # of Hopper's warp-group instructions the older counter of the tensor pipe (..._op_hmma) sees next to nothing
+    # the older counter of the tensor pipe (..._op_hmma) misses most of Hopper's warp-group instructions
     "tensor_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "fma_pct": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     "alu_pct": "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
@@ -54,17 +54,19 @@ _OURS = {theirs: ours for ours, theirs in METRICS.items()}
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
-    """One launch of a kernel: its name, made fit to be told, and counters by our names."""
+    """One launch of a kernel."""
 
     kernel: str
+    """Its name, made safe to quote."""
     counters: Mapping[str, float]
+    """Values by our names, in the unit of the name."""
 
 
 def read_counters(text: str) -> tuple[ProfiledLaunch, ...]:
-    """Return the launches in what the profiler printed with `--csv`, in order; none where there is no table.
+    """Return the launches in the profiler's `--csv` output, in order; none where there is no table.
 
-    Both of its tables are understood: one row for each launch with a row of units above (`--page raw`), and one row
-    for each counter.
+    Both of its tables are read: one row for each launch with a row of units above (`--page raw`), and one row for each
+    counter.
     """
     rows = _rows(text)
     header = next((row for row in rows if _KERNEL in row and _NUMBER_OF in row), None)
@@ -76,7 +78,7 @@ def read_counters(text: str) -> tuple[ProfiledLaunch, ...]:
 
 
 def hottest(launches: Sequence[ProfiledLaunch]) -> tuple[ProfiledLaunch, float] | None:
-    """Return the longest launch of the kernel that took most of the time, and that kernel's share; None for none."""
+    """Return the longest launch of the kernel that took most of the time, and that kernel's share; None if empty."""
     times: dict[str, float] = defaultdict(float)
     for launch in launches:
         times[launch.kernel] += launch.counters.get("time_ns", 0.0)
@@ -130,7 +132,7 @@ def _launches(counted: Iterable[_Counted]) -> Iterator[ProfiledLaunch]:
 
 
 def _value(name: str, unit: str, text: str) -> float | None:
-    """Return a number in our unit, or None for what is none, such as the `n/a` of a counter this device lacks."""
+    """Return a number in our unit; None for other text, such as the `n/a` of a counter this device lacks."""
     bare = text.strip().replace(",", "")
     if not _NUMBER.fullmatch(bare):
         return None
@@ -140,7 +142,7 @@ def _value(name: str, unit: str, text: str) -> float | None:
 
 
 def _scale(ours: str, unit: str) -> float | None:
-    """Return what a number in a unit is to be multiplied with, or None for a unit that does not belong there."""
+    """Return the factor from a unit to ours, or None for a unit that does not belong there."""
     if ours.endswith("_ns"):
         return _TIMES_NS.get(unit)
     if unit in ("", "%") or "/" in unit:
@@ -150,6 +152,6 @@ def _scale(ours: str, unit: str) -> float | None:
 
 
 def _plain(text: str) -> str:
-    """Return somebody else's words as a short piece of one line that can be quoted."""
+    """Return foreign words as one short line that can be quoted."""
     kept = "".join(each if each.isprintable() and each not in "`\"'" else " " for each in text)
     return " ".join(kept.split())[:_NAME_CHARACTERS]

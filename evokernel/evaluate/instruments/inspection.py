@@ -1,4 +1,4 @@
-"""What instruments have found in a candidate."""
+"""Findings of instruments on a candidate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,18 +7,19 @@ from evokernel.evaluate.wire import PhaseVerdict
 
 
 def one_line(text: str) -> str:
-    """Return somebody else's words as one line, cut where it gets long."""
+    """Return foreign words as one line of limited length."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:200]
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A `verdict` where something is wrong, `complete` where all was looked at, and what else is told.
-
-    `remarks` are lines for the author of the kernel; `metrics` are numbers with their unit in the name.
-    """
+    """Findings of one instrument on a candidate."""
 
     verdict: PhaseVerdict | None = None
+    """Set where something is wrong."""
     complete: bool = False
+    """Every check ran to its end."""
     remarks: str = ""
+    """Lines for the author of the kernel."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Numbers with their unit in the name."""

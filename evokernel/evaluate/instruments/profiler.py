@@ -17,8 +17,8 @@ TIMEOUT_S = 30.0
 PREFIX = "profiled_"
 """Begins the names of the counters among an evaluation's metrics."""
 _LAUNCHES, _KERNELS = 16, 6
-_FAILURES = 3  # before it has ever worked; then it is left alone
-_REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # a kernel may have that name, too
+_FAILURES = 3  # failed attempts before the first success, after which none follows
+_REFUSED = re.compile(r"^==ERROR== ERR_NVGPUCTRPERM\b", re.MULTILINE)  # anchored, since a kernel may have that name
 _ERROR = re.compile(r"^==ERROR== (?P<text>.*)$", re.MULTILINE)
 _NOT_ALLOWED = "the driver keeps hardware counters for the administrator (evokernel doctor says how to open them)"
 _OPTIONS = (
@@ -28,9 +28,9 @@ _OPTIONS = (
 
 
 class Profiler:
-    """Profiles recorded calls on a device with so many multiprocessors; one for each judge.
+    """Profiles recorded calls on a device; one for each judge.
 
-    What keeps it from doing so on this machine is found out once, and said in one line for each candidate.
+    An obstacle on this machine is found once, and reported in one line for each candidate.
     """
 
     def __init__(
@@ -49,23 +49,23 @@ class Profiler:
         self._asked = tuple(METRICS.values())
         self._failures = 0
         self._worked = False
-        self._hindrance = ""
+        self._obstacle = ""
         if self._tool is None:
-            self._hindrance = f"{PROFILER} of the CUDA toolkit was not found"
+            self._obstacle = f"{PROFILER} of the CUDA toolkit was not found"
         elif refused():
-            self._hindrance = _NOT_ALLOWED
+            self._obstacle = _NOT_ALLOWED
 
     def profile(self, call: RecordedCall) -> Inspection:
         """Return the bottleneck of the kernel that takes most of a call, in a few lines; or why it is not known."""
-        if self._tool is None or self._hindrance:
-            return Inspection(remarks=f"not profiled: {self._hindrance}")
+        if self._tool is None or self._obstacle:
+            return Inspection(remarks=f"not profiled: {self._obstacle}")
         began = time.monotonic()
         try:
             done = self._run(self._tool, call)
-            if unknown := _unknown(done) & set(self._asked):  # what this device or version does not have
+            if unknown := _unknown(done) & set(self._asked):  # counters that this device or version lacks
                 self._asked = tuple(name for name in self._asked if name not in unknown)
                 done = self._run(self._tool, call)
-        except (HarnessError, OSError) as error:  # what was timed before counts all the same
+        except (HarnessError, OSError) as error:  # a failure leaves the timings valid
             return Inspection(remarks=f"not profiled: {self._failed(one_line(str(error)))}")
         spent = {"profile_s": time.monotonic() - began}
         launches = read_counters(done.stdout)
@@ -78,29 +78,32 @@ class Profiler:
         launch, share = found
         part = f" of its first {_LAUNCHES} launches" if len(launches) == _LAUNCHES else ""
         known = derive(launch.counters, multiprocessors=self._multiprocessors)
-        told = "\n".join(
-            [*_told(call.label, launch, f"{share:.0%} of the time in kernels{part}", known), *_each_kernel(launches)]
+        lines = "\n".join(
+            [
+                *_profile_lines(call.label, launch, f"{share:.0%} of the time in kernels{part}", known),
+                *_each_kernel(launches),
+            ]
         )
         counters = {f"{PREFIX}{name}": value for name, value in launch.counters.items()}
         remark = "" if self._toolbox.sandboxed else f"\n({PROFILER} was run {OUTSIDE})"
-        return Inspection(complete=True, remarks=told + remark, metrics={**spent, **counters})
+        return Inspection(complete=True, remarks=lines + remark, metrics={**spent, **counters})
 
     def _run(self, tool: Path, call: RecordedCall) -> ProcessExit:
         options = (*_OPTIONS, ",".join(self._asked))
         return self._toolbox.run(tool, options, call, answers=_answers, timeout_s=self._timeout_s)
 
     def _failed(self, reason: str, *, for_good: bool = False) -> str:
-        """Return the reason; it is not tried again where the machine seems to be it, and not one candidate."""
+        """Return the reason; stop profiling where the machine, not one candidate, seems to cause it."""
         self._failures += 1
         if for_good:
-            self._hindrance = reason
+            self._obstacle = reason
         elif self._failures == _FAILURES and not self._worked:
-            self._hindrance = f"{PROFILER} failed {_FAILURES} times and never worked, the last time so: {reason}"
+            self._obstacle = f"{PROFILER} failed {_FAILURES} times and never worked, the last time so: {reason}"
         return reason
 
 
 def _answers(done: ProcessExit) -> bool:
-    """Say whether the profiler could do its work, or said what it will do nowhere."""
+    """Say whether the profiler worked, or gave a reason that holds in every environment."""
     return _is_refused(done) or bool(read_counters(done.stdout) or _unknown(done))
 
 
@@ -109,7 +112,7 @@ def _is_refused(done: ProcessExit) -> bool:
 
 
 def _unknown(done: ProcessExit) -> set[str]:
-    """Return the counters that are named in a message of an error, where there are no counters."""
+    """Return the counters named in an error message, where there are no counters."""
     if read_counters(done.stdout):
         return set()
     errors = " ".join(match["text"] for match in _ERROR.finditer(f"{done.stdout}\n{done.stderr}"))
@@ -125,7 +128,7 @@ def _reason(done: ProcessExit, *, timeout_s: float) -> str:
     return f"{PROFILER} printed no counters and ended with {done.exit_code if done.signal is None else -done.signal}"
 
 
-def _told(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
+def _profile_lines(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> list[str]:
     """Return the lines of a profile."""
     found = diagnose(known)
     lines = [
@@ -144,19 +147,21 @@ def _told(label: str, launch: ProfiledLaunch, share: str, known: Counters) -> li
 
 
 def _each_kernel(launches: Sequence[ProfiledLaunch]) -> list[str]:
-    """Return a line on what each of several kernels took: whoever would fuse two must know what there is to gain."""
+    """Return a line on the time of each of several kernels: it shows the gain of fusing two."""
     found: dict[str, list[ProfiledLaunch]] = {}
     for launch in launches:
         found.setdefault(launch.kernel, []).append(launch)
     if len(found) == 1:
         return []
-    told = []
+    lines = []
     for kernel, own in [*found.items()][:_KERNELS]:
         times = f"{len(own)} times, in all " if len(own) > 1 else ""
         total_us = sum(each.counters.get("time_ns", 0.0) for each in own) / 1e3
-        told.append(f"{kernel} {times}{total_us:.4g} us ({own[0].counters.get('registers', 0):.0f} registers a thread)")
+        lines.append(
+            f"{kernel} {times}{total_us:.4g} us ({own[0].counters.get('registers', 0):.0f} registers a thread)"
+        )
     left_out = f" and {len(found) - _KERNELS} more" if len(found) > _KERNELS else ""
-    return [f"profiled one by one, from cold caches: {', '.join(told)}{left_out}"]
+    return [f"profiled one by one, from cold caches: {', '.join(lines)}{left_out}"]
 
 
 def _share(words: str, known: Counters, name: str) -> str:

@@ -45,21 +45,28 @@ _OFFSET = re.compile(r"^0x[0-9a-f]+ in ")
 
 @dataclass(frozen=True, slots=True)
 class SanitizerReport:
-    """Something that a tool has found: in a few words what, and lines on where. A `doubtful` one is no verdict."""
+    """One finding of a tool."""
 
     what: str
+    """The finding in a few words."""
     where: tuple[str, ...]
+    """Lines on its place."""
     doubtful: bool = False
+    """Reported as a remark, not as a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One of compute-sanitizer's tools: how it is asked and read, and what it finds, as told of hidden shapes."""
+    """One of compute-sanitizer's tools."""
 
     name: str
+    """Its name on the command line."""
     options: tuple[str, ...]
+    """Further options."""
     read: Callable[[str, Mapping[int, str]], Sequence[SanitizerReport]]
+    """Reader of its output, given buffer names by size."""
     hidden: str
+    """The finding as reported for a hidden shape."""
 
 
 class Sanitizer:
@@ -73,7 +80,7 @@ class Sanitizer:
         self._timeout_s = timeout_s
 
     def check(self, work: Sequence[tuple[Tool, RecordedCall]]) -> Inspection:
-        """Return the first thing that is wrong, or what could not be looked at, a line each."""
+        """Return the first finding, or a line for each check that could not run."""
         if self._program is None:
             return Inspection(remarks=f"not checked by {SANITIZER}: it is not installed")
         left_out: list[str] = []
@@ -82,19 +89,19 @@ class Sanitizer:
             options = ("--tool", tool.name, *tool.options, *_SHARED_OPTIONS)
             try:
                 done = self._toolbox.run(self._program, options, call, answers=_answers, timeout_s=self._timeout_s)
-            except (HarnessError, OSError) as error:  # no sandbox, no room: what was checked before counts all the same
+            except (HarnessError, OSError) as error:  # no sandbox or no room: earlier checks stay valid
                 left_out.append(f"{_subject(tool, call)}: {one_line(str(error))}")
                 continue
             findings = tool.read(done.stdout, _names_by_size(call))
             certain = [finding for finding in findings if not finding.doubtful]
             if certain:
                 return Inspection(
-                    PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, _told(tool, call, certain)), complete=True
+                    PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, _feedback(tool, call, certain)), complete=True
                 )
             if not findings and not (done.ok and _answers(done)):
                 left_out.append(_reason(tool, call, done, timeout_s=self._timeout_s))
             elif findings and not call.hidden:
-                doubts.append(_told(tool, call, findings))
+                doubts.append(_feedback(tool, call, findings))
         remarks = [*dict.fromkeys(left_out), *dict.fromkeys(doubts)]
         if not self._toolbox.sandboxed:
             remarks.append(f"({SANITIZER} was run {OUTSIDE})")
@@ -104,8 +111,8 @@ class Sanitizer:
 def read_accesses(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
     """Return the invalid accesses in a report of memcheck. `names` are those of the call's buffers by their size.
 
-    What is no read, write or atomic is left out: some versions take the operands of warp-group products for larger
-    than they are, and then do not know what they are.
+    Only reads, writes and atomics count: some versions overestimate the operands of warp-group products, and report
+    them as unknown accesses.
     """
     findings = []
     for block in _blocks(text, _ACCESS):
@@ -126,8 +133,8 @@ def read_accesses(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
 def read_races(text: str, names: Mapping[int, str]) -> list[SanitizerReport]:
     """Return the races on shared memory in a report of racecheck that it calls errors.
 
-    Where several threads write the same place, and nobody reads it meanwhile, that is doubtful: what a block's
-    reduction writes in Triton is written by all threads of a warp, and equal up to rounding.
+    Several threads that write one place, without a read meanwhile, make a finding doubtful. Triton's block reductions
+    do that: all threads of a warp write values that are equal up to rounding.
     """
     findings = []
     for block in _blocks(text, _RACE):
@@ -154,7 +161,7 @@ RACECHECK = Tool(
 
 
 def _blocks(text: str, begins: re.Pattern[str]) -> Iterator[list[str]]:
-    """Yield the lines of each finding, without what the tool puts before them. An empty line ends one."""
+    """Yield the lines of each finding without the tool's prefix. An empty line ends one."""
     block: list[str] = []
     for line in (_BAR.sub("", line).strip() for line in text.split("\n")):
         if begins.match(line):
@@ -172,13 +179,13 @@ def _blocks(text: str, begins: re.Pattern[str]) -> Iterator[list[str]]:
 
 
 def _place(text: str) -> str:
-    """Return where something happened in the candidate's code, as the tool words it, without our folders."""
+    """Return the place of a finding in the candidate's code, in the tool's words, without our folders."""
     plain = "".join(each if each.isprintable() else " " for each in _OFFSET.sub("", _COUNT.sub("", text).strip()))
     return _ADDRESS.sub("(address)", without_paths(plain))[:_CHARACTERS] or "a kernel"
 
 
 def _names_by_size(call: RecordedCall) -> dict[int, str]:
-    """Return the buffers that can be told from the others by their size."""
+    """Return the names of buffers with a unique size, by that size."""
     sizes = [each.size_bytes for each in call.buffers]
     return {each.size_bytes: each.name for each in call.buffers if sizes.count(each.size_bytes) == 1}
 
@@ -189,7 +196,7 @@ def _answers(done: ProcessExit) -> bool:
     )
 
 
-def _told(tool: Tool, call: RecordedCall, findings: Sequence[SanitizerReport]) -> str:
+def _feedback(tool: Tool, call: RecordedCall, findings: Sequence[SanitizerReport]) -> str:
     if call.hidden:
         return f"{SANITIZER} ({tool.name}) found {tool.hidden} on {call.label}"
     lines = [f"{SANITIZER} ({tool.name}) on {call.label}:"]

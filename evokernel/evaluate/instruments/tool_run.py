@@ -1,4 +1,4 @@
-"""One recorded call as a file that a process of ours launches while a tool watches it."""
+"""One recorded call as files, launched by a process of ours under a tool."""
 
 import json
 import os
@@ -25,30 +25,34 @@ _MORE_OF_TOOLS = Path("/opt/nvidia")  # a toolkit's `ncu` is a script that start
 
 @dataclass(frozen=True, slots=True)
 class RecordedTensor:
-    """A tensor of a call: its size, and what it holds before; None for what the call writes."""
+    """A tensor of a call."""
 
     name: str
     size_bytes: int
+    """Size of its buffer."""
     content: bytes | None = None
+    """Bytes before the call; None where the call writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A checked plan as JSON, the cubins it launches by SHA-256, and its buffers.
-
-    `label` is how the workload is called in front of the candidate's author; of a `hidden` one nothing is told.
-    """
+    """One call of a candidate, ready to be launched."""
 
     label: str
+    """The workload's name in feedback."""
     plan: Mapping[str, Any]
+    """The checked plan as JSON."""
     cubins: Mapping[str, bytes]
+    """Cubins that it launches, by SHA-256."""
     buffers: Sequence[RecordedTensor]
+    """Tensors in the order of the signature."""
     hidden: bool = False
+    """Feedback must not reveal the shape."""
 
 
 @contextmanager
 def laid_out(call: RecordedCall) -> Iterator[Path]:
-    """Yield a folder, readable by everybody, with all that `inside.runner.replay` needs; gone afterwards."""
+    """Yield a world-readable folder with the files of `inside.runner.replay`; removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="evokernel-replay-") as name:
         folder = Path(name)
         (folder / CUBINS).mkdir()
@@ -59,17 +63,17 @@ def laid_out(call: RecordedCall) -> Iterator[Path]:
         with (folder / INPUTS).open("wb") as file:
             for each in call.buffers:
                 file.write(each.content or b"")
-        for path in (folder, *folder.rglob("*")):  # whatever the umask is: under root somebody else reads it
+        for path in (folder, *folder.rglob("*")):  # under root another user reads it, so the umask must not matter
             path.chmod(0o755 if path.is_dir() else 0o644)
         yield folder
 
 
 class ToolRunner:
-    """Runs tools on recorded calls: in the sandbox, and where a tool is seen not to work there, with less around it.
+    """Runs tools on recorded calls: in the sandbox, or with less confinement where a tool fails there.
 
-    The process that a tool starts runs no host code of a candidate, so what is missing outside of the sandbox is only
-    what stands against mistakes of the driver's loader. A tool needs sockets and the right to look into its child, so
-    only a sandbox with namespaces is tried. `cpus` are the cores it may use; none for those of the caller.
+    The process that a tool starts runs no host code of a candidate. Outside the sandbox only the protection against
+    faults of the driver's loader is missing. A tool needs sockets and the right to look into its child, so only a
+    sandbox with namespaces is tried. `cpus` are the cores it may use; none for those of the caller.
     """
 
     def __init__(self, sandbox: Sandbox, *, cpus: Sequence[int] = ()) -> None:
@@ -81,7 +85,7 @@ class ToolRunner:
 
     @property
     def sandboxed(self) -> bool:
-        """Whether the tool is run in the sandbox, as far as is known."""
+        """Say whether the tool runs in the sandbox, as far as is known."""
         return self._choices[0].level is SandboxLevel.FULL
 
     def run(
@@ -93,7 +97,7 @@ class ToolRunner:
         answers: Callable[[ProcessExit], bool],
         timeout_s: float,
     ) -> ProcessExit:
-        """Run a tool on one call; `answers` says whether it worked, whatever it found. Raises `HarnessError`."""
+        """Run a tool on one call; `answers` says whether the tool worked, whatever it found. Raises `HarnessError`."""
         with laid_out(call) as folder:
             for sandbox in tuple(self._choices):
                 done = self._run(tool, options, folder, sandbox=sandbox, timeout_s=timeout_s)
@@ -109,7 +113,7 @@ class ToolRunner:
         read = [folder, *(path for path in (*map(Path, libraries), *_folders(tool)) if not in_system(path.resolve()))]
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         with tempfile.TemporaryDirectory(prefix="evokernel-tool-") as scratch, self._on_cores():
-            os.chmod(scratch, 0o755)  # it is entered before the tool has the user id that owns it then
+            os.chmod(scratch, 0o755)  # the tool enters it before it takes the user id that owns it
             return run_confined(
                 [str(tool), *options, *sandbox.program(PROGRAM, str(folder))],
                 sandbox=sandbox,
@@ -135,10 +139,10 @@ class ToolRunner:
 
 
 def _open_to_all(path: Path) -> bool:
-    """Say whether somebody who is neither owner nor in the group reaches a program or folder."""
+    """Say whether other users reach a program or folder."""
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
 
 
 def _folders(tool: Path) -> list[Path]:
-    """Return what a tool needs to see beside the system's folders."""
+    """Return the folders beside the system's own that a tool must see."""
     return [path for path in (tool.resolve().parent, _MORE_OF_TOOLS) if path.is_dir()]

@@ -1,4 +1,4 @@
-"""NVIDIA's own tools, where they are installed, and whether the driver lets them read hardware counters."""
+"""Lookup of NVIDIA's tools, and of the driver's permission to read hardware counters."""
 
 import os
 import re
@@ -12,7 +12,7 @@ _TOOLKITS, _PROFILERS = Path("/usr/local"), Path("/opt/nvidia/nsight-compute")
 
 
 def find_tool(name: str) -> Path | None:
-    """Return a program of the CUDA toolkit: from PATH, or from where toolkits are installed, the newest one first."""
+    """Return a program of the CUDA toolkit: from PATH, or from the newest installed toolkit."""
     found = shutil.which(name)
     if found is not None:
         return Path(found)

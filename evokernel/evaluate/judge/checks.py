@@ -22,21 +22,21 @@ _CHECKS_PER_TIMEOUT = 3.0
 
 
 def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bool) -> PhaseVerdict:
-    """Return the first thing wrong with a candidate, or an outcome without status. Seconds by stage in `metrics`.
+    """Return the verdict of the first failed check, or one without status; `metrics` has seconds by stage.
 
-    An `executable` is what was built with sanitizers; `thoroughly` runs what the session can run under others.
+    `executable` is the build with sanitizers; `thoroughly` also runs the session's own sanitizers.
     """
     bench, began = session.bench, time.monotonic()
     smoke = bench.probes[min(1, len(bench.probes) - 1)]
     found = _try(session, smoke, bench.task.distributions[:1], Stage.SMOKE)
     deadline = began + _CHECKS_PER_TIMEOUT * bench.settings.timeout_s
-    for ground in bench.grounds:
-        found = found or _try(session, ground, bench.task.distributions, Stage.CORRECTNESS)
+    for bound in bench.workloads:
+        found = found or _try(session, bound, bench.task.distributions, Stage.CORRECTNESS)
         if not found and time.monotonic() > deadline:
             text = f"the checks took more than {deadline - began:g} s in all; the kernel is far too slow"
             found = PhaseVerdict(Status.TIMEOUT, Stage.CORRECTNESS, text)
-    for ground in bench.grounds:  # a kernel may reach the buffers of other workloads than the one it was called on
-        found = found or out_of_bounds(ground, Stage.CORRECTNESS)
+    for bound in bench.workloads:  # a kernel may reach the buffers of other workloads, too
+        found = found or out_of_bounds(bound, Stage.CORRECTNESS)
     checked = time.monotonic()
     sanitized, remarks = False, ""
     if found is None and executable is not None:
@@ -50,14 +50,14 @@ def check(session: CandidateSession, executable: bytes | None, *, thoroughly: bo
 
 
 def _try(
-    session: CandidateSession, ground: BoundWorkload, distributions: tuple[str, ...], stage: Stage
+    session: CandidateSession, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage
 ) -> PhaseVerdict | None:
     try:
-        found = session.compare(ground, distributions, stage)
+        found = session.compare(bound, distributions, stage)
     except WorkerError as error:
-        found = failure(error, stage, f"on {ground.label}", hidden=ground.hidden)
-    found = out_of_bounds(ground, stage) or found
-    if found is not None and ground.kind is WorkloadPurpose.HOLDOUT:
+        found = failure(error, stage, f"on {bound.label}", hidden=bound.hidden)
+    found = out_of_bounds(bound, stage) or found
+    if found is not None and bound.kind is WorkloadPurpose.HOLDOUT:
         return PhaseVerdict(Status.HOLDOUT_FAILED, stage, HELD_OUT)
     return found
 
@@ -69,10 +69,10 @@ def sanitize(bench: Bench, executable: bytes) -> tuple[PhaseVerdict | None, bool
         HarnessError: the executable did not understand its job.
     """
     complete = True
-    for ground in bench.probes[:_SANITIZED_PROBES]:
-        case = ground.case(bench.task.distributions[0])
+    for bound in bench.probes[:_SANITIZED_PROBES]:
+        case = bound.case(bench.task.distributions[0])
         inputs = {name: raw_bytes(array) for name, array in case.inputs.items()}
-        job = pack_job(bench.task.signature, ground.workload.dims, inputs)
+        job = pack_job(bench.task.signature, bound.workload.dims, inputs)
         done = _run_job(bench, executable, job)
         if done.exit_code == EXIT_FOUND:
             return PhaseVerdict(Status.SANITIZER, Stage.SANITIZER, read_sanitizer_report(done.stderr)), True
@@ -108,5 +108,5 @@ def _run_job(bench: Bench, executable: bytes, job: bytes) -> ProcessExit:
 
 
 def _memory(bench: Bench) -> int:
-    """Return what may be in use under the sanitizers, in bytes: they keep a shadow of all, and what was freed."""
+    """Return the limit of memory in use under the sanitizers, in bytes: they keep shadow memory and freed blocks."""
     return 2 * bench.settings.memory_mib << 20

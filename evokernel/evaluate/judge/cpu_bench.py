@@ -11,7 +11,7 @@ from typing import ClassVar
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.groundwork import bind_workloads, keep_to, lay_groundwork, timed
+from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.build.confined_compilers import sandbox_for
@@ -30,7 +30,7 @@ from evokernel.tasks import load_task
 
 _SETS_BYTES = 64 << 20
 _SETS = 2
-"""Copies of its buffers that every workload has at least."""
+"""Least number of buffer copies of a workload."""
 _BATCH_S, _FIRST_CALL_S = 0.003, 120.0
 _MOST_CALLS = 512
 
@@ -40,7 +40,7 @@ class CpuBench:
     """A bench on the processor."""
 
     bench: Bench
-    """What candidates are judged with."""
+    """Workloads, baselines and device."""
 
     def open_session(self, artifact: bytes, source: str) -> WorkerSession:
         """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
@@ -56,15 +56,15 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         LanguageError: there is no compiler.
         HarnessError: the machinery failed.
     """
-    keep_to(setup.cores.judge)
+    pin_to(setup.cores.judge)
     with ExitStack() as stack:
-        with ThreadPoolExecutor(2) as helpers:  # they import torch, too: all at once
+        with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
             sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cpu")
             opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
             groundwork = lay_groundwork(setup, task, sandbox, device_class="cpu")
             baselines, pool = starting.result(), opening.result()
-        keep_to(setup.cores.judge)
+        pin_to(setup.cores.judge)
         panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
         device = Processor(setup.cores.runners)
         sheet = dict(setup.sheet) or device.measure()
@@ -72,19 +72,19 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         def make_arena(workload: Workload, sets: int) -> HostArena:
             return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
 
-        grounds = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
+        workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
         anchors = ProcessAnchors(baselines, pool)
         if setup.expert:
             anchors.load_expert(setup.expert)
             panel.append(EXPERT)
-        anchors.anchor(timed(grounds), groundwork.fresh_inputs, panel=panel)
+        anchors.anchor(timed(workloads), groundwork.fresh_inputs, panel=panel)
         bench = Bench(
             setup,
             groundwork,
             device=device,
             workers=CpuWorkers(pool, baselines, setup.settings.timeout_s),
             anchors=anchors,
-            grounds=grounds,
+            workloads=workloads,
             baselines=panel,
             sheet=sheet,
         )
@@ -108,14 +108,14 @@ def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitSt
 
 
 def _cache_folder() -> Path:
-    """Return where compiled trampolines are kept: small, few, and the same for every run."""
+    """Return the folder of compiled trampolines: small, few, and the same for every run."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "evokernel"
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """The processor as a bench sees it; see `BenchDevice`."""
+    """The processor as a device of a bench; see `BenchDevice`."""
 
     device_class: ClassVar[str] = "cpu"
     timed_share: ClassVar[float] = 1.0
@@ -138,15 +138,15 @@ class Processor:
         return floor_of(0 if narrow else task.flops_at(workload), task.bytes_at(workload), sheet)
 
     def quiet(self) -> str:
-        """Say nothing: here the engine keeps its compilers from running beside a clock."""
+        """Return nothing: the engine keeps compilers away from a running clock."""
         return ""
 
     def lease(self) -> AbstractContextManager[object]:
-        """Keep nobody off."""
+        """Return a context that does nothing."""
         return nullcontext()
 
     def left_running(self) -> bool:
-        """Say no: a stopped process does nothing here."""
+        """Return False: a stopped process cannot run on a processor."""
         return False
 
     def conditions(self) -> dict[str, float]:
@@ -159,11 +159,11 @@ class CpuWorkers:
     """Workers of compiled C++; see `WorkerHost`."""
 
     pool: WorkerPool
-    """What starts workers."""
+    """Starts workers."""
     baselines: BaselineTimer
     """The baseline process."""
     timeout_s: float
-    """What loading a candidate may take, in s."""
+    """Limit of loading a candidate, in s."""
 
     def load(self, artifact: bytes, source: str) -> Worker:
         """Start a worker with a shared object in it. Raises as `WorkerPool.load`."""
@@ -177,20 +177,20 @@ class ProcessAnchors:
     baselines: BaselineTimer
     """The baseline process."""
     pool: WorkerPool
-    """Whose trampoline calls a user's kernel."""
+    """Its trampoline calls a user's kernel."""
 
     def load_expert(self, expert: str) -> None:
         """Load a shared object into the baseline process."""
-        self.baselines.process.hire(expert, trampoline=str(self.pool.trampoline.path))
+        self.baselines.process.add_expert(expert, trampoline=str(self.pool.trampoline.path))
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],
     ) -> None:
         """Time the baselines on each workload, and choose the size of its batches."""
-        for ground in grounds:
-            fresh = fresh_inputs(ground)
-            self.baselines.anchor(ground, fresh, panel=panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)
+        for bound in workloads:
+            fresh = fresh_inputs(bound)
+            self.baselines.anchor(bound, fresh, panel=panel, most_calls=_MOST_CALLS, room_bytes=_SETS_BYTES)

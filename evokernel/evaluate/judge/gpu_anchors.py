@@ -1,4 +1,4 @@
-"""Times of baselines on a GPU, and from them how many calls a batch has."""
+"""Times of baselines on a GPU, and batch sizes from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from evokernel.evaluate.artifact_mode.baselines import DeviceBaselines
-from evokernel.evaluate.bench.groundwork import keep_to
+from evokernel.evaluate.bench.groundwork import pin_to
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.neighbours import NeighbourWatch
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
-from evokernel.evaluate.numerics.arrays import settle
+from evokernel.evaluate.numerics.arrays import synchronize
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT, python_baseline
 from evokernel.task import Signature
@@ -21,24 +21,24 @@ _TRIAL_CALLS, _TRIAL_NS = 16, 1e8
 _TRIALS = 3
 _LEAST_CALLS, _MOST_CALLS, _MOST_FINAL_CALLS = 4, 64, 192
 _OVER_CACHE = 2
-"""A batch goes through this many times what the second-level cache holds, so that no call finds its inputs there."""
+"""A batch touches this many times the second-level cache, so that no call finds its inputs there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the batches of one workload have to fit in, and to fill."""
+    """Bounds of the batches of one workload."""
 
     size_bytes: int
     """Device memory for all copies of its buffers."""
     cache_bytes: int
-    """What the second-level cache holds."""
+    """Size of the second-level cache."""
     least_sets: int
-    """How many copies of its buffers there are at least."""
+    """Least number of copies of its buffers."""
     final: bool
     """Whether a winner is measured, in longer batches."""
 
     def calls(self, set_bytes: int, call_ns: float) -> int:
-        """Return how many calls a batch has, of buffers of so many bytes and so many ns each."""
+        """Return how many calls a batch has, given the bytes of one set and the ns of one call."""
         batch_ns, most = (_FINAL_BATCH_NS, _MOST_FINAL_CALLS) if self.final else (_BATCH_NS, _MOST_CALLS)
         wanted = max(batch_ns / call_ns, _OVER_CACHE * self.cache_bytes / set_bytes, _LEAST_CALLS)
         room = self.size_bytes // set_bytes
@@ -52,10 +52,10 @@ class DeviceAnchors:
 
     Args:
         baselines: on the buffers of the judge's workloads.
-        workers: have to know a user's kernel, too.
-        watch: learns from trusted work.
-        cores: who runs where.
-        room: what batches have to fit in.
+        workers: must load a user's kernel, too.
+        watch: records probes after trusted work.
+        cores: of judge, runners and compilers.
+        room: bounds of batches.
         signature: of the task.
     """
 
@@ -83,47 +83,47 @@ class DeviceAnchors:
 
     def anchor(
         self,
-        grounds: Sequence[BoundWorkload],
+        workloads: Sequence[BoundWorkload],
         fresh_inputs: Callable[[BoundWorkload], FreshInputs],
         *,
         panel: Sequence[str],
     ) -> None:
-        """Let the baselines compile on all cores: times are the device's own, and nothing else is timed yet."""
-        keep_to(self._cores.everyone)
-        for ground in grounds:
-            self._anchor(ground, fresh_inputs(ground), panel)
-        keep_to(self._cores.judge)
+        """Time the baselines, which may compile on all cores: times are the device's own, and no other clock runs."""
+        pin_to(self._cores.untimed)
+        for bound in workloads:
+            self._anchor(bound, fresh_inputs(bound), panel)
+        pin_to(self._cores.judge)
 
-    def _anchor(self, ground: BoundWorkload, fresh: FreshInputs, panel: Sequence[str]) -> None:
-        """Time the baselines, and have as many copies of the buffers as a batch has calls, and some to spare.
+    def _anchor(self, bound: BoundWorkload, fresh: FreshInputs, panel: Sequence[str]) -> None:
+        """Time the baselines, and allocate as many copies of the buffers as a batch has calls, and spare ones.
 
-        The spare ones look like the others to a kernel, and must be left alone.
+        To a kernel a spare copy looks like the others, and must stay unchanged.
         """
-        _fill(ground, fresh)
-        first_ns = min(self._least_ns(ground, name, calls=1) for name in panel)
+        _fill(bound, fresh)
+        first_ns = min(self._least_ns(bound, name, calls=1) for name in panel)
         if first_ns * _TRIAL_CALLS < _TRIAL_NS:
-            first_ns = min(self._least_ns(ground, name, calls=_TRIAL_CALLS) for name in panel)
-        ground.calls = self._room.calls(ground.set_bytes, first_ns)
-        ground.resize(max(self._room.least_sets, ground.calls + spares(ground.calls)))
-        _fill(ground, fresh)
-        ground.baseline_us = {name: self._least_ns(ground, name, calls=ground.calls) / 1e3 for name in panel}
+            first_ns = min(self._least_ns(bound, name, calls=_TRIAL_CALLS) for name in panel)
+        bound.calls = self._room.calls(bound.set_bytes, first_ns)
+        bound.resize(max(self._room.least_sets, bound.calls + spares(bound.calls)))
+        _fill(bound, fresh)
+        bound.baseline_us = {name: self._least_ns(bound, name, calls=bound.calls) / 1e3 for name in panel}
         torch.cuda.empty_cache()
 
-    def _least_ns(self, ground: BoundWorkload, name: str, *, calls: int) -> float:
-        """Return the least time of one call in ns: a busy machine can only make it look slower."""
-        batch, times = self._baselines.trial(ground, name, calls=calls), []
+    def _least_ns(self, bound: BoundWorkload, name: str, *, calls: int) -> float:
+        """Return the least time of one call in ns, since a busy machine only makes it longer."""
+        batch, times = self._baselines.trial(bound, name, calls=calls), []
         for _ in range(_TRIALS):
             times.append(batch.run_ns() / calls)
-            self._watch.learn()  # what a look at the GPU says right after trusted work
+            self._watch.learn()  # a probe of the GPU right after trusted work
         return min(times)
 
 
 def spares(calls: int) -> int:
-    """Return how many copies of the buffers there are beside those of a batch's calls."""
+    """Return the number of buffer copies beside those of a batch's calls."""
     return max(2, calls // 4)
 
 
-def _fill(ground: BoundWorkload, fresh: FreshInputs) -> None:
-    fresh.fill_sets(ground.all_inputs(), fresh.draw_windows(ground.sets))
-    ground.poison_all(ground.sets)
-    settle(ground.device)
+def _fill(bound: BoundWorkload, fresh: FreshInputs) -> None:
+    fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
+    bound.poison_all(bound.sets)
+    synchronize(bound.device)

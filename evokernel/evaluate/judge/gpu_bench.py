@@ -14,7 +14,7 @@ from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.artifact_mode.verifier import Verifiers
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
-from evokernel.evaluate.bench.groundwork import bind_workloads, keep_to, lay_groundwork, timed
+from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.device import gpu_roofline
@@ -33,8 +33,8 @@ from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.task import Task, Workload
 from evokernel.tasks import load_task
 
-# The rest is for the contexts of several processes, the judge's copies of outputs, and the arena that replaces a broken
-# one while others still map the old.
+# The rest is for the contexts of several processes, the judge's copies of outputs, and a new arena while other
+# processes still map the old one.
 _SHARE_OF_FREE_MEMORY = 0.33
 
 
@@ -43,9 +43,9 @@ class CudaBench:
     """A bench on the GPU that this process sees first."""
 
     bench: Bench
-    """What candidates are judged with, however they are run."""
+    """Workloads, baselines and device, for both modes."""
     artifacts: ArtifactTools
-    """What recorded candidates are run with."""
+    """Tools for recorded candidates."""
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
         """Begin the judgement of one candidate. Raises `WorkerError` where it cannot be loaded, `HarnessError`."""
@@ -67,13 +67,13 @@ def open_gpu_bench(setup: BenchSetup) -> Iterator[CudaBench]:
 
 
 def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
-    keep_to(setup.cores.everyone)
-    with ThreadPoolExecutor(1) as helper:  # it imports torch, too: all at once
+    pin_to(setup.cores.untimed)
+    with ThreadPoolExecutor(1) as helper:  # it imports torch in parallel
         sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cuda")
         opening = helper.submit(_open_runners, setup.cores, sandbox, stack)
         groundwork = lay_groundwork(setup, task, sandbox, device_class="cuda")
         prelude, runners = opening.result()
-    keep_to(setup.cores.judge)
+    pin_to(setup.cores.judge)
     functions = panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)
     baselines = DeviceBaselines(task, functions, prelude=Prelude(prelude))
     verifiers = Verifiers(rng=groundwork.rng, comparers=_comparers(task))
@@ -86,22 +86,22 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     def make_arena(workload: Workload, sets: int) -> DeviceArena:
         return DeviceArena.for_signature(task.signature, workload.sizes, sets=sets)
 
-    grounds = bind_workloads(setup, groundwork, make_arena=make_arena, sets=least_sets, stack=stack)
-    workers = GpuWorkers(setup, task, sandbox=sandbox, watch=watch, ground=timed(grounds)[0], stack=stack)
+    workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=least_sets, stack=stack)
+    workers = GpuWorkers(setup, task, sandbox=sandbox, watch=watch, bound=timed(workloads)[0], stack=stack)
     ours.append(workers.pids)
     anchors = DeviceAnchors(baselines, workers, watch, cores=setup.cores, room=room, signature=task.signature)
     panel = [*functions]
     if setup.expert:
         anchors.load_expert(setup.expert)
         panel.append(EXPERT)
-    anchors.anchor(timed(grounds), groundwork.fresh_inputs, panel=panel)
+    anchors.anchor(timed(workloads), groundwork.fresh_inputs, panel=panel)
     bench = Bench(
         setup,
         groundwork,
         device=Gpu(runners, workers, watch),
         workers=workers,
         anchors=anchors,
-        grounds=grounds,
+        workloads=workloads,
         baselines=panel,
         sheet=sheet,
     )
@@ -114,8 +114,8 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
 def _open_runners(cores: Cores, sandbox: Sandbox, stack: ExitStack) -> tuple[PreludeSize, RunnerPool]:
     device = torch.cuda.get_device_properties(0)
     prelude = PreludeSize(device.L2_cache_size, device.multi_processor_count)
-    host = runner_host(sandbox, prelude=prelude, cpus=cores.runners, spin=cores.apart)
-    return prelude, stack.enter_context(RunnerPool(host, spin=cores.apart))
+    host = runner_host(sandbox, prelude=prelude, cpus=cores.runners, spin=cores.may_spin)
+    return prelude, stack.enter_context(RunnerPool(host, spin=cores.may_spin))
 
 
 def _comparers(task: Task) -> dict[torch.dtype, RowComparison]:
@@ -124,7 +124,7 @@ def _comparers(task: Task) -> dict[torch.dtype, RowComparison]:
 
 
 def _room_bytes(setup: BenchSetup, task: Task) -> int:
-    """Return how much device memory the buffers of one workload may take."""
+    """Return the limit of device memory for the buffers of one workload."""
     workloads = task.workloads["cuda"]
     count = len(workloads.search) + (len(workloads.holdout) if setup.final else 0)
     return int(torch.cuda.mem_get_info()[0] * _SHARE_OF_FREE_MEMORY / count)

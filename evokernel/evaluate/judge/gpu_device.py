@@ -1,4 +1,4 @@
-"""A GPU as a bench sees it: its sheet, its neighbours, and when it is quiet."""
+"""A GPU as a device of a bench: its sheet, its neighbours, and its idle times."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -20,7 +20,8 @@ _QUIET_TIMEOUT_S = 120.0
 class Gpu:
     """The GPU that this process sees first; see `BenchDevice`.
 
-    `runners` and `workers` hold processes that must be ready before a clock runs; `watch` sees everybody else's.
+    `runners` and `workers` hold standby processes that must be ready before a clock runs; `watch` detects other
+    programs.
     """
 
     device_class: ClassVar[str] = "cuda"
@@ -49,17 +50,17 @@ class Gpu:
         return gpu_roofline.floor_of(flops, moved, dtype, sheet, allow_tf32=task.precision.allow_tf32)
 
     def quiet(self) -> str:
-        """Wait for the process in waiting to be up and for other programs to leave the GPU; name who stays."""
-        self._runners.settle()
-        self._workers.settle()
+        """Wait for the standby process and for other programs to leave the GPU; name those that stay."""
+        self._runners.wait_ready()
+        self._workers.wait_ready()
         return self._watch.wait_until_quiet(_QUIET_TIMEOUT_S) or ""
 
     def lease(self) -> AbstractContextManager[object]:
-        """Wait until no other judge of this machine is at work on the GPU. Raises `HarnessError` naming who is."""
+        """Wait until no other judge of this machine uses the GPU. Raises `HarnessError` naming the one that does."""
         return this_device_lease()
 
     def left_running(self) -> bool:
-        """Say whether kernels of a stopped process, or of anybody else, still run."""
+        """Say whether kernels of a stopped process, or of another program, still run."""
         return self._watch.is_busy()
 
     def conditions(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Chooses the mode of a candidate on a GPU."""
+"""Choice of a candidate's mode on a GPU."""
 
 from evokernel.errors import HarnessError
 from evokernel.evaluate.artifact_mode.checked_build import Target, read_artifact
@@ -10,7 +10,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.device.nvml import visible_gpu
 
 _SCRATCH_LIMIT_BYTES = 4 << 30
-# Not the build's own reason: it comes from where the candidate's code ran, and could tell of hidden shapes.
+# Not the build's own reason: the candidate's code ran there and could reveal hidden shapes.
 _UNRECORDABLE = (
     "run in a worker, for what run() does cannot be recorded: a zero_, fill_ or copy_ on memory that is not "
     "contiguous, between dtypes, or with a number that is not the same in every 4 bytes"
@@ -25,8 +25,8 @@ def open_on_gpu(bench: Bench, tools: ArtifactTools, artifact: bytes, source: str
     gpu = visible_gpu()
     if gpu is None:
         raise HarnessError("a GPU that was there is gone")
-    numbers = shape_numbers(bench.grounds)
-    workloads = [ground.workload for ground in sorted(numbers, key=lambda ground: numbers[ground])]
+    numbers = shape_numbers(bench.workloads)
+    workloads = [bound.workload for bound in sorted(numbers, key=lambda bound: numbers[bound])]
     limits = PlanLimits(shared_bytes=gpu.shared_bytes, scratch_bytes=_SCRATCH_LIMIT_BYTES)
     checked = read_artifact(artifact, bench.task, workloads=workloads, target=Target(gpu.capability, limits))
     if checked.plans.unrecordable:

@@ -1,4 +1,4 @@
-"""Worker mode on a GPU, for candidates that cannot be recorded: started for the first of them."""
+"""Worker mode on a GPU, for candidates that cannot be recorded; started for the first of them."""
 
 from contextlib import ExitStack
 from functools import cached_property
@@ -19,12 +19,12 @@ class GpuWorkers:
     """Workers and a baseline process, which take seconds to start; see `WorkerHost`.
 
     Args:
-        setup: what the engine asked for.
+        setup: the engine's request.
         task: for the device class.
-        sandbox: what workers are confined in.
-        watch: learns from trusted work.
-        ground: the workload on which waking the baseline process is measured.
-        stack: ends what was started.
+        sandbox: confinement of workers.
+        watch: records probes after trusted work.
+        bound: the workload on which waking the baseline process is measured.
+        stack: ends the processes.
     """
 
     def __init__(
@@ -34,46 +34,48 @@ class GpuWorkers:
         *,
         sandbox: Sandbox,
         watch: NeighbourWatch,
-        ground: BoundWorkload,
+        bound: BoundWorkload,
         stack: ExitStack,
     ) -> None:
         self._setup = setup
         self._task = task
         self._sandbox = sandbox
         self._watch = watch
-        self._ground = ground
+        self._bound = bound
         self._stack = stack
         self._expert = ""
         self._own_pids: set[int] = set()
 
     def load_expert(self, expert: str) -> None:
-        """Let the baseline process load a user's kernel from a file when it starts."""
+        """Load a user's kernel from a file into the baseline process when that starts."""
         self._expert = expert
 
     @cached_property
     def baselines(self) -> BaselineTimer:
-        """The baseline process, started for the first candidate that is run in a worker."""
+        """The baseline process, started for the first candidate in a worker."""
         cores = self._setup.cores
-        process = BaselineProcess(self._setup.task_spec, device="cuda", threads=1, cpus=cores.runners, spin=cores.apart)
+        process = BaselineProcess(
+            self._setup.task_spec, device="cuda", threads=1, cpus=cores.runners, spin=cores.may_spin
+        )
         self._own_pids.add(process.pid)
         self._stack.enter_context(process)
         if self._expert:
-            process.hire(self._expert)
+            process.add_expert(self._expert)
         side = BaselineTimer(
             process, batch_s=_WORKER_BATCH_S, first_call_s=_FIRST_CALL_S, after_batch=self._watch.learn
         )
-        side.attach(self._ground)
-        side.measure_wake(self._ground)
+        side.attach(self._bound)
+        side.measure_wake(self._bound)
         return side
 
     def load(self, artifact: bytes, source: str) -> CudaWorker:
-        """Hand a bundle to the worker in waiting, with the source itself in it. Raises as `CudaWorkerPool.load`."""
+        """Give a bundle and the source itself to the standby worker. Raises as `CudaWorkerPool.load`."""
         return self._pool.load(artifact, source, timeout_s=self._setup.settings.timeout_s)
 
-    def settle(self) -> None:
-        """See to it that the worker in waiting, if any was started, does nothing any more."""
+    def wait_ready(self) -> None:
+        """Wait until the standby worker, if one was started, is idle."""
         if "_pool" in self.__dict__:
-            self._pool.settle()
+            self._pool.wait_ready()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""
@@ -81,7 +83,7 @@ class GpuWorkers:
 
     @cached_property
     def _pool(self) -> CudaWorkerPool:
-        """Workers for what cannot be recorded: they import torch and Triton, which takes seconds."""
+        """Workers for candidates that cannot be recorded: they import torch and Triton, which takes seconds."""
         cores = self._setup.cores
-        pool = CudaWorkerPool(self._task.signature, sandbox=self._sandbox, cpus=cores.runners, spin=cores.apart)
+        pool = CudaWorkerPool(self._task.signature, sandbox=self._sandbox, cpus=cores.runners, spin=cores.may_spin)
         return self._stack.enter_context(pool)

@@ -1,4 +1,4 @@
-"""The judge: a process of its own that owns secrets, clock and verdict, and does what one engine asks, one by one."""
+"""The judge process: it owns secrets, clock and verdict, and answers one engine's questions in order."""
 
 import contextlib
 import math
@@ -30,11 +30,11 @@ _STAGES = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelit
 
 
 class OpenedBench(Protocol):
-    """A bench, and how candidates are opened on it."""
+    """A bench that can open candidates."""
 
     @property
     def bench(self) -> Bench:
-        """What candidates are judged with."""
+        """Workloads, baselines and device."""
         ...
 
     def open_session(self, artifact: bytes, source: str) -> CandidateSession:
@@ -45,7 +45,7 @@ class OpenedBench(Protocol):
 class JudgeServer:
     """Answers `check` and `time`, in that order; `check` opens a candidate, `time` closes it.
 
-    `hire`, after `check` has found a kernel right, makes that kernel one of the baselines instead.
+    `hire`, after a successful `check`, makes the open kernel one of the baselines instead.
     """
 
     def __init__(self, opened: OpenedBench) -> None:
@@ -56,7 +56,7 @@ class JudgeServer:
         self._asked, self._latest = -math.inf, dict[str, float]()
 
     def hello(self) -> Message:
-        """Return what the judge says of itself."""
+        """Return the judge's description of itself."""
         return {
             "device": self._bench.device.name,
             "hidden_shapes": self._bench.hidden_shapes,
@@ -66,28 +66,28 @@ class JudgeServer:
         }
 
     def answer(self, message: Mapping[str, Any], blobs: list[bytes]) -> Message:
-        """Return the answer to one message. Raises whatever went wrong."""
+        """Return the answer to one message. Raises any error of the work."""
         match message["op"]:
             case "check":
                 return self._alone(lambda: self._check(message, blobs))
             case "time":
                 return self._alone(lambda: self._time(message))
             case "hire":
-                return self._hire(message["expert"])
+                return self._add_expert(message["expert"])
         raise HarnessError(f"unknown question {message['op']!r}")
 
     def close(self) -> None:
         """End the candidate that is open, if there is one."""
         self._drop()
 
-    def _hire(self, expert: str) -> Message:
+    def _add_expert(self, expert: str) -> Message:
         self._drop()
         with self._bench.device.lease():
-            self._bench.hire(expert)
+            self._bench.add_expert(expert)
         return {"baseline_us": _baseline_us(self._bench)}
 
     def _alone(self, work: Callable[[], PhaseVerdict]) -> Message:
-        """Do something while no other judge is at work on the device; the answer says how the candidate was run."""
+        """Do some work while no other judge uses the device; the answer names the candidate's mode."""
         with self._bench.device.lease():
             outcome = work()
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
@@ -134,7 +134,7 @@ class JudgeServer:
         return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
 
     def _conditions(self) -> dict[str, float]:
-        """Return the device's state, at most some seconds old: asking takes as long as a part of a measurement."""
+        """Return the device's state, at most some seconds old: a query takes as long as a part of a measurement."""
         if time.monotonic() - self._asked > _CONDITIONS_S:
             self._asked, self._latest = time.monotonic(), self._bench.device.conditions()
         return self._latest
@@ -146,13 +146,13 @@ class JudgeServer:
 
 
 def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
-    return {ground.workload.name: ground.baseline_us for ground in bench.timed if ground.kind is WorkloadPurpose.SEARCH}
+    return {bound.workload.name: bound.baseline_us for bound in bench.timed if bound.kind is WorkloadPurpose.SEARCH}
 
 
 def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
     """Return a context with the bench of the device class that the setup names."""
     if setup["device"] == "cuda":
-        # NVML's order, in which the GPU to compile for was found; CUDA's own puts the fastest first.
+        # NVML's order, which chose the GPU to compile for; CUDA's default puts the fastest first.
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         from evokernel.evaluate.judge.gpu_bench import open_gpu_bench
 
@@ -163,7 +163,7 @@ def open_bench(setup: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
 
 
 def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
-    """Return the bench that the first message asks for. Raises `HarnessError` where it asks for something else."""
+    """Return the bench that the first message asks for. Raises `HarnessError` for any other message."""
     match message["op"]:
         case "start":
             return open_bench(message)
@@ -194,12 +194,12 @@ def serve(connection: socket.socket) -> None:
 
 
 def fault(error: Exception) -> Message:
-    """Return the answer that says what went wrong."""
+    """Return the answer that reports an error."""
     return {"error": type(error).__name__, "text": str(error) or repr(error)}
 
 
 def questions(connection: socket.socket) -> Iterator[tuple[Message, list[bytes]]]:
-    """Return what comes in, until the other end closes."""
+    """Yield messages until the other end closes."""
     while True:
         try:
             question = receive(connection)
@@ -211,7 +211,7 @@ def questions(connection: socket.socket) -> Iterator[tuple[Message, list[bytes]]
 def main(arguments: list[str]) -> None:
     """Serve on the descriptor in `arguments[0]` for the process whose id is `arguments[1]`."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(arguments[1]):  # it died before the line above
+    if os.getppid() != int(arguments[1]):  # the engine died before the line above
         return
     with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(fileno=int(arguments[0])) as end:
         serve(end)

@@ -1,4 +1,4 @@
-"""Timing a candidate on all workloads of a bench, with its verdict in words."""
+"""Timing of a candidate on all workloads of a bench, and its verdict in words."""
 
 import math
 from collections.abc import Mapping
@@ -21,80 +21,81 @@ from evokernel.records.evaluation import Speedup, Stage, Status, Timing, combine
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to time and how long: `plan` per workload, `confirm_s` of clock time to doubt an impossible speed.
-
-    `incumbent` is the speed-up by workload below half of which it may stop early.
-    """
+    """A request to time a candidate."""
 
     stage: Stage
+    """The stage of the verdict."""
     plan: StoppingRule
+    """When to stop, for each workload."""
     confirm_s: float
+    """Clock time of a second measurement of an impossible speed."""
     incumbent: Mapping[str, float]
+    """Speed-ups by workload; timing may stop early below half of one."""
 
 
 def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
-    """Return the timings of a candidate that is right, or why it is not after all."""
+    """Return the timings of a candidate that passed the checks, or a verdict against it."""
     timings: list[Timing] = []
     early = False
-    for ground in session.bench.timed:
-        fresh = FreshInputs(ground.task, ground.workload, session.bench.rng, device=ground.device)
-        for baseline in session.bench.panel if session.bench.final else (ground.anchor,):
+    for bound in session.bench.timed:
+        fresh = FreshInputs(bound.task, bound.workload, session.bench.rng, device=bound.device)
+        for baseline in session.bench.panel if session.bench.final else (bound.anchor,):
             try:
-                estimate, impossible = _measure(session, ground, fresh, request, baseline=baseline)
+                estimate, impossible = _measure(session, bound, fresh, request, baseline=baseline)
             except Rejected as rejected:
-                return _held_out(ground, rejected.outcome)
+                return _held_out(bound, rejected.outcome)
             except WorkerError as error:
-                return _held_out(ground, failure(error, request.stage, f"in timed calls on {ground.label}"))
+                return _held_out(bound, failure(error, request.stage, f"in timed calls on {bound.label}"))
             if impossible:
-                text = f"on {ground.label}: faster than this device can move the data or do the arithmetic; {NEUTRAL}"
-                return _held_out(ground, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))
+                text = f"on {bound.label}: faster than this device can move the data or do the arithmetic; {NEUTRAL}"
+                return _held_out(bound, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))
             early = early or estimate.stopped_early
-            timings.append(_timing(session.bench, ground, baseline, estimate))
+            timings.append(_timing(session.bench, bound, baseline, estimate))
     kept = tuple(timings)
     feedback = "\n".join(filter(None, (session.remark(), _feedback(kept))))
     return PhaseVerdict(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)
 
 
 def _measure(
-    session: CandidateSession, ground: BoundWorkload, fresh: FreshInputs, request: Request, *, baseline: str
+    session: CandidateSession, bound: BoundWorkload, fresh: FreshInputs, request: Request, *, baseline: str
 ) -> tuple[Estimate, bool]:
     """Return the estimate, and whether it is impossible even after a second, longer measurement."""
-    clock = session.clock(ground, fresh, baseline=baseline, stage=request.stage)
-    return confirmed(clock, partial(_attempt, session, ground, request, clock=clock))
+    clock = session.clock(bound, fresh, baseline=baseline, stage=request.stage)
+    return confirmed(clock, partial(_attempt, session, bound, request, clock=clock))
 
 
 def _attempt(
-    session: CandidateSession, ground: BoundWorkload, request: Request, *, clock: PairedClock
+    session: CandidateSession, bound: BoundWorkload, request: Request, *, clock: PairedClock
 ) -> tuple[Estimate, bool]:
-    plan = replace(request.plan, incumbent=request.incumbent.get(ground.workload.name, 0.0))
+    plan = replace(request.plan, incumbent=request.incumbent.get(bound.workload.name, 0.0))
     estimate = _widened(measure(clock.block, plan), clock)
-    if not is_impossible(estimate.candidate_us, session.bench.floor(ground.workload).us):
+    if not is_impossible(estimate.candidate_us, session.bench.floor(bound.workload).us):
         clock.finish(thoroughly=request.stage is not Stage.QUICK)
         return estimate, False
-    session.bench.look_again()
+    session.bench.remeasure()
     longer = replace(request.plan, budget_s=max(request.confirm_s, request.plan.budget_s))
     again = _widened(measure(clock.block, longer), clock)
     clock.finish(thoroughly=True)
-    return again, is_impossible(again.candidate_us, session.bench.floor(ground.workload).us)
+    return again, is_impossible(again.candidate_us, session.bench.floor(bound.workload).us)
 
 
 def _widened(estimate: Estimate, clock: PairedClock) -> Estimate:
-    """Add what no repetition shows to the error."""
+    """Add the systematic error, which no repetition shows."""
     return replace(estimate, log_error=math.hypot(estimate.log_error, clock.systematic_error()))
 
 
-def _held_out(ground: BoundWorkload, outcome: PhaseVerdict) -> PhaseVerdict:
-    if ground.kind is WorkloadPurpose.HOLDOUT and outcome.status is not Status.IMPOSSIBLE_SPEED:
+def _held_out(bound: BoundWorkload, outcome: PhaseVerdict) -> PhaseVerdict:
+    if bound.kind is WorkloadPurpose.HOLDOUT and outcome.status is not Status.IMPOSSIBLE_SPEED:
         return PhaseVerdict(Status.HOLDOUT_FAILED, outcome.stage, HELD_OUT)
     return outcome
 
 
-def _timing(bench: Bench, ground: BoundWorkload, baseline: str, estimate: Estimate) -> Timing:
-    floor = bench.floor(ground.workload)
+def _timing(bench: Bench, bound: BoundWorkload, baseline: str, estimate: Estimate) -> Timing:
+    floor = bench.floor(bound.workload)
     return Timing(
-        workload=(HOLDOUT_PREFIX if ground.kind is WorkloadPurpose.HOLDOUT else "") + ground.workload.name,
+        workload=(HOLDOUT_PREFIX if bound.kind is WorkloadPurpose.HOLDOUT else "") + bound.workload.name,
         baseline=baseline,
-        weight=ground.workload.weight,
+        weight=bound.workload.weight,
         candidate_us=estimate.candidate_us,
         baseline_us=estimate.baseline_us,
         log_speedup=estimate.log_speedup,

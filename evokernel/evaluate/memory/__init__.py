@@ -1,1 +1,1 @@
-"""Buffers that the judge owns and lends: on the host, on a GPU."""
+"""Buffers that the judge owns and other processes map: on the host, on a GPU."""

@@ -1,7 +1,7 @@
-"""Buffers that the judge owns and lends: memory shared by descriptor, gone with its last holder.
+"""Arenas: buffers that the judge owns and shares by descriptor; memory ends with its last mapping.
 
-Inputs and outputs lie in two separate pieces, so that whoever borrows them can be kept from writing the inputs.
-Nothing found in the outputs is believed.
+Inputs and outputs lie in two separate pieces, so that a borrower can be kept from writing the inputs. Outputs are not
+believed.
 """
 
 import fcntl
@@ -63,11 +63,11 @@ class Arena(ABC):
         return self.inputs.layout.stride + self.outputs.layout.stride
 
     def segment(self, name: str) -> Segment:
-        """Return the memory a buffer lies in."""
+        """Return the memory that holds a buffer."""
         return self.outputs if self.buffers[name].writable else self.inputs
 
     def offset(self, set_index: int, name: str) -> int:
-        """Return where a copy begins in its memory, in bytes. Raises `HarnessError` for a set out of range."""
+        """Return the offset of a copy in its memory, in bytes. Raises `HarnessError` for a set out of range."""
         self._check(set_index)
         layout = self.segment(name).layout
         return set_index * layout.stride + layout.offsets[name]
@@ -78,7 +78,7 @@ class Arena(ABC):
         return self._views[name][set_index]
 
     def views(self, name: str) -> Array:
-        """Return a writable view of all copies, of shape (sets, *shape); each copy is contiguous, all are not."""
+        """Return a writable view of all copies, of shape (sets, *shape); each copy is contiguous, the whole is not."""
         return self._views[name]
 
     def broken_guards(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Arena(ABC):
         return tuple(sorted(self.inputs.guards.broken() | self.outputs.guards.broken()))
 
     def layout(self) -> dict[str, Any]:
-        """Return what a process needs to map the arena, as JSON types; segment 0 holds the inputs, 1 the outputs.
+        """Return a mapping process's description of the arena as JSON types; segment 0 holds inputs, 1 outputs.
 
         Each buffer is `[name, shape, dtype, role, segment, offset of its first copy]`.
         """
@@ -106,7 +106,7 @@ class Arena(ABC):
         return self.inputs.fd, self.outputs.fd
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._views.clear()
         self.inputs.close()
         self.outputs.close()
@@ -127,7 +127,7 @@ class Arena(ABC):
 class HostArena(Arena):
     """An arena in anonymous memory files of the host. Views that are still held when it is closed stay valid.
 
-    The file with the inputs is sealed after the judge has mapped it, so nobody else can ever map it writable. Both are
+    The file with the inputs is sealed after the judge has mapped it, so no other process can map it writable. Both are
     sealed against resizing, since a shrunken file would kill the judge on its next access.
     """
 
@@ -145,12 +145,12 @@ class _MemoryFile:
         size = self.layout.size_bytes
         self.fd = os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, size)
-        # tensors keep the mapping alive; `close` only drops it, for closing it would pull it away under them
+        # tensors keep the mapping alive: `close` drops our reference and must not unmap it
         self.memory = torch.frombuffer(mmap.mmap(self.fd, size), dtype=torch.uint8)
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, RESIZE_SEALS | (F_SEAL_FUTURE_WRITE if sealed else 0))
         self.guards = Guards(self.layout, self.memory, sets=sets)
 
     def close(self) -> None:
-        """Give the descriptor back; the memory goes when the last view of it goes."""
+        """Close the descriptor; the memory ends with its last view."""
         del self.memory, self.guards
         os.close(self.fd)

@@ -1,7 +1,7 @@
-"""Buffers in device memory that the judge owns and lends: two allocations, shared by descriptor.
+"""Arenas in device memory: two allocations, shared by descriptor.
 
 Workers map the one with the inputs read-only: a kernel that writes an input faults in its own process, and the judge's
-data stays as it was.
+data is unchanged.
 """
 
 import os
@@ -24,7 +24,7 @@ class DeviceArena(Arena):
     device = "cuda"
 
     def _allocate(self, buffers: list[Buffer], *, writable: bool) -> Segment:
-        torch.cuda.empty_cache()  # what torch keeps for later is room here
+        torch.cuda.empty_cache()  # torch's cached memory must be free for the arena
         try:
             return _DeviceMemory(buffers, self.sets)
         except virtual_memory.CudaError as error:
@@ -41,7 +41,7 @@ class _DeviceMemory:
         self.guards = Guards(self.layout, self.memory, sets=sets)
 
     def close(self) -> None:
-        """Wait for the device and give the memory back; it goes with the last process that maps it."""
+        """Wait for the device and unmap the memory; it ends with the last process that maps it."""
         torch.cuda.synchronize()
         del self.memory, self.guards
         virtual_memory.unmap(self._address, self.layout.size_bytes)
@@ -49,7 +49,7 @@ class _DeviceMemory:
 
 
 def device_spacing(granularity: int) -> Spacing:
-    """Return how device memory is laid out that comes in multiples of `granularity` bytes.
+    """Return the spacing in device memory, which is allocated in multiples of `granularity` bytes.
 
     A set takes an odd number of units: copies in neighbouring sets do not begin in the same memory channel.
     """
@@ -57,7 +57,7 @@ def device_spacing(granularity: int) -> Spacing:
 
 
 def _allocate(size_bytes: int) -> tuple[int, int]:
-    """Return the descriptor and the address of new device memory, which the two keep alive."""
+    """Return the descriptor and the address of new device memory; together they keep it alive."""
     handle = virtual_memory.create(size_bytes)
     try:
         fd = virtual_memory.export(handle)

@@ -1,4 +1,4 @@
-"""Where copies of buffers lie in one piece of memory, and the guard bars between them; the same on every device."""
+"""Layout of buffer copies in one piece of memory, with guard bars between them; the same on every device."""
 
 import secrets
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,15 @@ from evokernel.task import DTYPES, Role
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One tensor of an arena: contiguous, row-major, concrete shape."""
+    """One tensor of an arena: contiguous, row-major."""
 
     name: str
     shape: tuple[int, ...]
+    """Concrete extents."""
     dtype: str
+    """Its name in the task."""
     role: Role
+    """Input, output or both."""
 
     @property
     def size_bytes(self) -> int:
@@ -28,45 +31,50 @@ class Buffer:
 
     @property
     def writable(self) -> bool:
-        """Whether a kernel may write it."""
+        """Say whether a kernel may write it."""
         return self.role is not Role.INPUT
 
 
 @dataclass(frozen=True, slots=True)
 class Spacing:
-    """How memory is laid out. All numbers are bytes.
-
-    Buffers begin at multiples of `alignment` and have `guard` bytes around them; a set takes a multiple of `unit`, an
-    odd one with `odd_units`, and the whole a multiple of `granularity`.
-    """
+    """Rules of a layout; all numbers are bytes."""
 
     alignment: int
+    """Buffers begin at its multiples."""
     guard: int
+    """Least bytes around each buffer."""
     unit: int
+    """A set takes a multiple of it."""
     granularity: int
+    """An allocation takes a multiple of it."""
     odd_units: bool = False
+    """A set takes an odd number of units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A guard bar: bytes `begin` to `end` of every set, which nobody may change; a change is put down to `owner`."""
+    """A guard bar: bytes of every set that must not change."""
 
     begin: int
+    """Its first byte."""
     end: int
+    """The byte behind its last."""
     owner: str
+    """The buffer that a change is blamed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentLayout:
-    """Where `sets` copies of some buffers and the bars around them lie in one allocation. All numbers are bytes.
-
-    `offsets` is where the first copy of each buffer begins; the next copy follows `stride` later.
-    """
+    """Layout of `sets` copies of some buffers in one allocation; all numbers are bytes."""
 
     offsets: Mapping[str, int]
+    """Begin of each buffer's first copy, by name."""
     bars: tuple[Bar, ...]
+    """Guard bars of one set."""
     stride: int
+    """Distance between copies of a buffer."""
     size_bytes: int
+    """Size of the allocation."""
 
     @classmethod
     def of(cls, buffers: Iterable[Buffer], *, sets: int, spacing: Spacing) -> "SegmentLayout":
@@ -102,7 +110,7 @@ class Guards:
             view.copy_(self._expected(view))
 
     def broken(self) -> set[str]:
-        """Return the buffers beside whose copies a bar was changed, in any set. Waits for the device once."""
+        """Return the buffers with a changed bar beside any of their copies. Waits for the device once."""
         changed = torch.stack([(view != self._expected(view)).any() for view in self._views.values()]).tolist()
         return {bar.owner for bar, broken in zip(self._views, changed, strict=True) if broken}
 
@@ -116,14 +124,16 @@ class Segment(Protocol):
     layout: SegmentLayout
     guards: Guards
     memory: Array
+    """All of its bytes."""
     fd: int
+    """Its descriptor."""
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
 
 
 def all_copies(segment: Segment, buffer: Buffer, *, sets: int) -> Array:
-    """Return the copies of all sets as one strided tensor, `(sets, *shape)`; it dies with the segment's memory."""
+    """Return the copies of all sets as one strided tensor, `(sets, *shape)`, valid as long as the segment's memory."""
     layout = segment.layout
     rows = segment.memory[: sets * layout.stride].view(sets, layout.stride)
     begin = layout.offsets[buffer.name]

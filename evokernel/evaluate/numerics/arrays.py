@@ -1,6 +1,6 @@
-"""The numbers of a task as tensors: its dtypes by name, rounding to them, and comparison bit by bit.
+"""Tensors of a task: its dtypes by name, rounding to them, and comparison bit by bit.
 
-Whatever computes on arrays in the evaluator does it where they live, on a processor or on a GPU.
+The evaluator computes on arrays where they live, on a processor or on a GPU.
 """
 
 from typing import TypeAlias
@@ -15,7 +15,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def torch_dtype(dtype: str) -> torch.dtype:
-    """Return the torch dtype of a task dtype. Raises `KeyError` for one that tasks do not have."""
+    """Return the torch dtype of a task dtype. Raises `KeyError` for an unknown one."""
     return {name: getattr(torch, name) for name in DTYPES}[dtype]
 
 
@@ -50,7 +50,7 @@ def raw_bytes(array: Array) -> bytes:
     return bytes(plain.view(torch.uint8).numpy())
 
 
-def settle(device: str) -> None:
-    """Wait until all that this process asked of a device is done; only then other processes are sure to see it."""
+def synchronize(device: str) -> None:
+    """Wait until all work that this process queued on a device is done, and visible to other processes."""
     if device != "cpu":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""The secret pattern that output buffers hold before a call: no number in any float format, so what is left shows."""
+"""The secret pattern of output buffers before a call: NaN in every float format, so that unwritten elements show."""
 
 import numpy as np
 import torch
@@ -8,8 +8,8 @@ from evokernel.evaluate.numerics.arrays import Array, bits
 
 def draw_poison(rng: np.random.Generator) -> int:
     """Return four 16-bit quarters, each a quiet NaN in float16 and bfloat16, and together in float32 and float64."""
-    quarters = rng.integers(0x7FC1, 0x8000, 4, dtype=np.int64)  # never payload 0, the NaN that arithmetic makes
-    quarters[0] |= 0x7FF8  # the top of a float64, whose exponent is longer
+    quarters = rng.integers(0x7FC1, 0x8000, 4, dtype=np.int64)  # never payload 0, which arithmetic produces
+    quarters[0] |= 0x7FF8  # the first quarter begins a float64, whose exponent is longer
     return int((quarters << np.array([48, 32, 16, 0])).sum())
 
 

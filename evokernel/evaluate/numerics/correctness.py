@@ -1,6 +1,6 @@
-"""The rule of right and wrong: outputs against the expected ones, within the tolerance of `tolerance`.
+"""The rule of right and wrong: outputs against the expected ones, within the bounds of `tolerance`.
 
-Most outputs are right, and that is seen in a few passes; a wrong one is looked at again, to tell its author how.
+Most outputs are right, which a few passes show. A wrong one is analysed further, for its author.
 """
 
 import math
@@ -17,34 +17,37 @@ from evokernel.evaluate.numerics.tolerance import ErrorBounds, Expected, Expecte
 from evokernel.records.evaluation import Status
 
 _LEAST_PART = 1 << 16
-"""Elements of an output that are compared at least, where only a share of it is."""
+"""Least number of elements compared, where only a share of an output is."""
 _CACHED = 1 << 18
 _FITTING = 1 << 26
-"""Elements that are compared at once: on a processor, and on a GPU."""
+"""Elements compared at once: on a processor, and on a GPU."""
 
 _Arrays = Sequence[Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why an output is wrong. `ratio` is the error over the tolerance, `share` the part of elements that are wrong."""
+    """A wrong output."""
 
     status: Status
     feedback: str
+    """The reason, for the author."""
     ratio: float = math.inf
+    """Error over tolerance; infinite where there is no finite error."""
     share: float = 1.0
+    """Share of elements that are wrong, 0 to 1."""
 
 
 def judge_output(
     expected: Expected, actual: _Arrays, *, poison: int | None = None, hidden: bool = False
 ) -> Mismatch | None:
-    """Return what is wrong with the outputs of one call, or None.
+    """Return the mismatch of the outputs of one call, or None.
 
     Args:
         expected: from `expect`, for the same inputs.
         actual: one array per expected output, in their order, on the device of the expected ones.
-        poison: the pattern the buffers held before the call (see `poison_like`), a NaN in every output dtype.
-        hidden: the shape must not be told.
+        poison: the pattern of the buffers before the call (see `poison_like`), a NaN in every output dtype.
+        hidden: feedback must not reveal the shape.
 
     Raises:
         ValueError: count, shape or dtype of the arrays differ from the task's.
@@ -61,10 +64,10 @@ def judge_output(
 def judge_timed(
     expected: Expected, actual: _Arrays, *, native: _Arrays, poison: int | None = None, hidden: bool = False
 ) -> Mismatch | None:
-    """Return what is wrong with the outputs of a timed call, or None; about 1 ms for a right output of 1 MB.
+    """Return the mismatch of the outputs of a timed call, or None; about 1 ms for a right output of 1 MB.
 
     `native` is `native_answer` on that call's inputs; `expected` is from other inputs of the same workload and
-    distribution and lends its tolerance, widened by the native operation's own error.
+    distribution and provides its tolerance, widened by the native operation's own error.
 
     Raises:
         ValueError: as `judge_output`.
@@ -90,19 +93,18 @@ def alike_calls(
     rng: np.random.Generator,
     among: Sequence[int],
 ) -> Array:
-    """Say of each call of a batch whether its outputs are plainly those that another runner gave on the same inputs.
+    """Return, for each call of a batch, whether its outputs plainly match another runner's on the same inputs.
 
-    One truth value each, on the device, which is not waited for. Where it is false they may be right all the same:
-    `judge_timed` decides. Where it is true they have passed it, as far as they were compared: of each output a
-    contiguous part, the same one in all calls and drawn when the batch is over, and of one call everything. Poison is
-    no number, so none is left there.
+    The truth values are on the device, which is not waited for. False means undecided: `judge_timed` decides. True
+    means that the compared part has passed it: of each output a contiguous part, the same in all calls and drawn after
+    the batch, and all of one call. Poison is NaN, so a match contains none.
 
     Args:
-        expected: lends its tolerance, as for `judge_timed`.
+        expected: provides its tolerance, as for `judge_timed`.
         actual: one array of shape (calls, *shape) per output.
-        due: what the other runner wrote, of the same shapes.
+        due: the other runner's outputs, of the same shapes.
         share: the part of each output that is compared; never less than 65536 elements.
-        rng: where the secret choices come from.
+        rng: the source of secret choices.
         among: the calls that count; of one of these everything is compared.
     """
     calls = len(actual[0])
@@ -118,9 +120,9 @@ def alike_calls(
 
 
 def _secret_part(size: int, share: float, rng: np.random.Generator) -> slice:
-    """Draw a part so that the first and last elements are not met less often than others."""
+    """Draw a part so that its first and last elements are as likely as others."""
     length = min(size, max(math.ceil(share * size), _LEAST_PART))
-    start = int(rng.integers(1 - length, size))  # beyond both ends, and pushed back
+    start = int(rng.integers(1 - length, size))  # starts beyond the ends are clamped
     start = min(max(start, 0), size - length)
     return slice(start, start + length)
 
@@ -137,7 +139,7 @@ def _paired(outputs: Sequence[ExpectedOutput], actual: _Arrays) -> list[tuple[Ex
 
 
 def _plainly_right(output: ExpectedOutput, actual: Array) -> Array:
-    """Return one truth value, on the device. False may still be right; poison, NaN and infinities give False."""
+    """Return one truth value, on the device. False means undecided; poison, NaN and infinities give False."""
     if not is_float(output.tensor.dtype):
         return (actual == output.native).all()
     if output.exact:
@@ -148,7 +150,7 @@ def _plainly_right(output: ExpectedOutput, actual: Array) -> Array:
 
 
 def rows_alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
-    """Say of each row whether it is plainly alike, in their own precision; some rows at a time, as fit."""
+    """Return whether each row plainly matches, in its own precision; rows are compared in pieces that fit."""
     rows, size = actual.shape
     some = max(1, (_CACHED if actual.device.type == "cpu" else _FITTING) // size)
     steps = range(0, rows, some)
@@ -156,18 +158,18 @@ def rows_alike(output: ExpectedOutput, actual: Array, native: Array) -> Array:
 
 
 def timed_limits(output: ExpectedOutput) -> ErrorBounds:
-    """Return the tolerance between two answers to inputs of a timed call; none where they must be equal."""
+    """Return the tolerance between two answers to inputs of a timed call; zero where they must be equal."""
     return ErrorBounds(*(6 * (0.0,))) if output.exact else output.limits.for_timed(output.limits.scale)
 
 
 def rows_right(output: ExpectedOutput, *, error: Array, due: Array, worst: Array) -> Array:
-    """Say of each row whether an answer is plainly right, from numbers about it.
+    """Return whether each row plainly is right, from numbers about it.
 
     Args:
-        output: lends its tolerance, `timed_limits`.
+        output: provides its tolerance, `timed_limits`.
         error: the root mean square of the errors.
         due: that of the answer it is compared with.
-        worst: the largest error, less what its element's size allows.
+        worst: the largest error, less the allowance for its element's size.
     """
     limits = timed_limits(output)
     growth = (due / limits.scale).clamp(min=1.0) if limits.scale > 0 else 1.0
@@ -216,7 +218,7 @@ def _judge(output: ExpectedOutput, actual: Array, *, poison: int | None, place: 
     if not is_float(output.tensor.dtype):
         return _unequal((actual != output.high) & (actual != output.native), subject, hidden=hidden)
     values, rounded, native = map(widen, (actual, store(output.high, output.tensor.dtype), output.native))
-    strange = _misplaced(values, rounded, native) & ~_at_the_end_of_the_range(output, values)
+    strange = _misplaced(values, rounded, native) & ~_near_overflow(output, values)
     if strange.any():
         return _nonfinite(values, strange, subject, hidden=hidden)
     if output.exact:
@@ -268,7 +270,7 @@ def _misplaced(values: Array, rounded: Array, native: Array) -> Array:
     return (got != due) & (due == other)
 
 
-def _at_the_end_of_the_range(output: ExpectedOutput, values: Array) -> Array:
+def _near_overflow(output: ExpectedOutput, values: Array) -> Array:
     """Mark where the tolerance holds an infinity and finite numbers: sums of another order may round to either."""
     largest = torch.finfo(output.native.dtype).max
     error = (values.clamp(-largest, largest) - output.high).abs()

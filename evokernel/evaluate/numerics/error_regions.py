@@ -1,4 +1,4 @@
-"""Where the wrong elements of an output lie, in the words of an author: tails, blocks, tiles, growth."""
+"""Regions of wrong elements in an output, described for its author: tails, blocks, tiles, growth."""
 
 import math
 from dataclasses import dataclass
@@ -10,17 +10,20 @@ from evokernel.evaluate.numerics.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class ErrorPattern:
-    """Where the wrong elements lie, in words that end in "is" or "are". `spread`: all over the output."""
+    """Region of the wrong elements of an output."""
 
     text: str
+    """Words that end in "is" or "are"."""
     share: float
+    """Share of elements that are wrong, 0 to 1."""
     spread: bool
+    """The wrong elements lie all over the output."""
 
 
 def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> ErrorPattern:
-    """Describe a mask of wrong elements as an author would: tails, blocks, every second row, tiles, growth.
+    """Describe a mask of wrong elements: tails, blocks, every second row, tiles, growth.
 
-    Axes before the last count as rows. For a hidden shape no extent, position or exact share is told.
+    Axes before the last count as rows. For a hidden shape the text has no extent, position or exact share.
     """
     mask = wrong.reshape(-1, wrong.shape[-1]) if wrong.ndim > 1 else wrong.reshape(1, -1)
     rows, columns = mask.any(dim=1).cpu(), mask.any(dim=0).cpu()
@@ -47,7 +50,7 @@ def describe(wrong: Array, *, hidden: bool, error: Array | None = None) -> Error
 
 
 def _along(bad: Array, noun: str, hidden: bool) -> str:
-    """Describe one axis; empty where all of it is meant."""
+    """Describe one axis; empty where the whole axis is wrong."""
     count, size = int(bad.sum()), bad.numel()
     first, last = _first(bad), size - 1 - _first(bad.flip(0))
     if count == size:
@@ -55,14 +58,14 @@ def _along(bad: Array, noun: str, hidden: bool) -> str:
     for period in range(2, 65):
         if 2 * period <= size and torch.equal(bad[period:], bad[:-period]):
             return f"every second {noun}" if period == 2 else f"{int(bad[:period].sum())} of every {period} {noun}s"
-    told = (f"some {noun}s", f"{count} of {size} {noun}s")
+    wording = (f"some {noun}s", f"{count} of {size} {noun}s")
     if last - first + 1 == count and last == size - 1:
-        told = (f"the last {noun}s: a tail", f"the last {count} of {size} {noun}s: a tail")
+        wording = (f"the last {noun}s: a tail", f"the last {count} of {size} {noun}s: a tail")
     elif count == 1:
-        told = (f"a single {noun}", f"a single {noun}, number {first}")
+        wording = (f"a single {noun}", f"a single {noun}, number {first}")
     elif last - first + 1 == count:
-        told = (f"one block of {noun}s", f"one block of {noun}s, {first} to {last}")
-    return told[0] if hidden else told[1]
+        wording = (f"one block of {noun}s", f"one block of {noun}s, {first} to {last}")
+    return wording[0] if hidden else wording[1]
 
 
 def _first(bad: Array) -> int:
@@ -79,7 +82,7 @@ def _in_tiles(mask: Array, tile: int) -> bool:
 
 
 def _grows(error: Array) -> bool:
-    """Say whether the mean error rises steadily along the columns, as with a sum that is carried on."""
+    """Say whether the mean error rises steadily along the columns, as in a running sum."""
     if error.shape[1] < 32:
         return False
     means = torch.stack([part.mean() for part in error.tensor_split(8, dim=1)]).cpu()

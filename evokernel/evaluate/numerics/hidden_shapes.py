@@ -1,4 +1,4 @@
-"""Hidden shapes: drawn from a task's ranges by the judge's secret, odd and awkward on purpose."""
+"""Hidden shapes: drawn from a task's ranges by the judge's secret, with awkward sizes on purpose."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[W
 
 
 def probes_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
-    """Return hidden workloads of shapes that were drawn before, by another judge of the same run."""
+    """Return hidden workloads with shapes that another judge of the same run has drawn."""
     return tuple(Workload(f"probe-{index}", dict(dims)) for index, dims in enumerate(shapes))
 
 

@@ -1,4 +1,4 @@
-"""Inputs for checks: five distributions, made where they are needed, from the judge's secret."""
+"""Inputs for checks: five distributions, drawn on their device from the judge's secret."""
 
 import math
 from collections.abc import Callable
@@ -13,22 +13,22 @@ from evokernel.source.expressions import evaluate
 from evokernel.task import DISTRIBUTIONS, Role, Task, Tensor, Workload
 
 _NARROW_RANGE = ("float16",)
-"""Dtypes whose largest number (65504) the ordinary magnitudes would overflow after one product."""
+"""Dtypes whose largest number (65504) one product of ordinary magnitudes would exceed."""
 
 
 def draw(
     task: Task, workload: Workload, distribution: str, rng: np.random.Generator, *, device: str = "cpu"
 ) -> dict[str, Array]:
-    """Return fresh content for every input and in/out tensor, by name, on a device.
+    """Return new content for every input and in/out tensor, by name, on a device.
 
     normal is N(0,1); offset N(100,1), where differences cancel; wide log-uniform magnitudes 1e-4..1e4 with a sign;
     integers01 holds 0 and 1; needles zeros with one value of magnitude 10..1000 per row and 1/256 more, so that the
-    mass sits in places nobody can guess. float16 gets smaller magnitudes.
+    mass sits in unpredictable places. float16 gets smaller magnitudes.
 
-    Integers that say what they stay `below` are uniform in normal and offset, the more frequent the smaller in wide
-    (each power of two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point
-    ones are taken for indices and stay below the extents of those (below the ones they do not share, where there are
-    such: the columns, for one label per row); alone they are signed numbers up to 1000.
+    Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
+    two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
+    for indices. They stay below the extents of those, or below the extents they do not share, where there are such: the
+    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000.
 
     Raises:
         TaskError: the distribution is unknown or a shape has an extent below 1.
@@ -51,7 +51,7 @@ def draw_values(
     count: int,
     device: str,
 ) -> Array:
-    """Return any number of values such as `draw` gives one tensor, flat. Raises as `draw` does."""
+    """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
     if distribution not in DISTRIBUTIONS:
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1

@@ -1,4 +1,4 @@
-"""One verdict from several fresh processes: what they differ by enters the interval."""
+"""One verdict from several fresh processes: differences between them widen the interval."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ HOLDOUT_PREFIX = "holdout:"
 
 
 def pool_finals(outcomes: Sequence[PhaseVerdict]) -> PhaseVerdict:
-    """Return the joint outcome of the processes that measured a winner; each must be OK.
+    """Return the joint verdict of the processes that measured a winner; each must be OK.
 
     `timings` are those of the search workloads against their fastest baseline, and `panel` the combined speed-up over
     each baseline on them. The metrics `holdout_speedup`, `holdout_speedup_low` and `holdout_speedup_high` are the same
@@ -85,7 +85,7 @@ def _renamed(timing: Timing) -> Timing:
 
 
 def _feedback(search: tuple[Timing, ...], held: tuple[Timing, ...]) -> str:
-    """Say how fast it is against every baseline on every workload, the fastest baseline of each first."""
+    """Return its speed against every baseline on every workload, the fastest baseline of each first."""
     lines = ["measured anew in fresh processes"]
     for title, timings in (("search workloads", search), ("held-out workloads", held)):
         lines.append(f"{title}, over the fastest baseline: {_span(combined_speedup(fastest(timings)))}")

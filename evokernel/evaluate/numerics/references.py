@@ -1,4 +1,4 @@
-"""What the reference answers: in the task's own precision, and in fp64 as the measure of errors."""
+"""Answers of the reference: in the task's own precision, and in fp64 as the measure of errors."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ def _call(task: Task, workload: Workload, given: Mapping[str, Array], *, high: b
     try:
         with strict_torch():
             results = task.reference(**given, **scalars)
-    except Exception as error:  # a user's reference may raise anything; it becomes one clear message
+    except Exception as error:  # a user's reference may raise anything
         raise TaskError(
             f"task {task.name!r}: the reference raised {type(error).__name__}: {error} (it is called with "
             f"{'fp64 copies of ' if high else ''}its tensors as keywords: {', '.join([*given, *scalars])}; with "
@@ -91,14 +91,14 @@ def _checked(
         )
     if devices and result.device not in devices:
         raise TaskError(f"{where} lies on {result.device}: make new tensors on the device of the inputs")
-    # a copy: a reference that keeps state would change what it returned before
+    # a copy: a stateful reference could change its earlier results
     copy: Array = result.detach().clone(memory_format=torch.contiguous_format)
     return copy
 
 
 @contextmanager
 def strict_torch() -> Iterator[None]:
-    """Run on one thread and without reduced-precision products or sums, whatever the process had set.
+    """Run on one thread and without reduced-precision products or sums, whatever the process has set.
 
     On a GPU, TF32 is off, and sums of 16-bit products stay in fp32.
     """

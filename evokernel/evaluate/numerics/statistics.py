@@ -1,4 +1,4 @@
-"""Paired timing statistics and the plan that decides when enough has been measured. Pure: no clock, no process."""
+"""Paired timing statistics and the stopping rule of a measurement. Pure: no clock, no process."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,52 +17,56 @@ _T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306)
 
 @dataclass(frozen=True, slots=True)
 class CounterbalancedBlock:
-    """Two pairs, one with the baseline first and one with the candidate first, in either order: ABBA or BAAB.
-
-    Times of one call in ns, those of the pair with the baseline first come first; `clock_s` is all it took.
-    """
+    """Two pairs, one with the baseline first and one with the candidate first, in either order: ABBA or BAAB."""
 
     baseline_ns: tuple[float, float]
+    """Times of one call; the pair with the baseline first comes first."""
     candidate_ns: tuple[float, float]
+    """Times of one call, in the same order of pairs."""
     clock_s: float
+    """Clock time of the whole block."""
 
     @property
     def logs(self) -> tuple[float, float]:
-        """The paired log ratios baseline / candidate, neighbours in time paired: the baseline first, second."""
+        """The log ratios baseline / candidate of both pairs, the one with the baseline first before the other."""
         first = math.log(self.baseline_ns[0] / self.candidate_ns[0])
         return first, math.log(self.baseline_ns[1] / self.candidate_ns[1])
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When to stop: `budget_s` of clock time, or an interval narrower than ±`half_width` of the logarithm.
-
-    `incumbent` is the speed-up below half of which measuring may stop after `EARLY_PAIRS`; 0 for none.
-    """
+    """The end of a measurement."""
 
     budget_s: float
+    """Most clock time, in s."""
     half_width: float = 0.005
+    """Stop at an interval of the log speed-up narrower than ± this."""
     least_pairs: int = 10
+    """Pairs that are measured in any case."""
     incumbent: float = 0.0
+    """Stop below half of this speed-up after `EARLY_PAIRS`; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The log speed-up and its standard error: `log_speedup` ± 1.96 `log_error` is a 95 % interval.
-
-    Times are medians, in us.
-    """
+    """Estimate of a speed-up: `log_speedup` ± 1.96 `log_error` is a 95 % interval."""
 
     log_speedup: float
+    """Natural logarithm of baseline time over candidate time."""
     log_error: float
+    """Its standard error."""
     pairs: int
+    """Number of pairs."""
     candidate_us: float
+    """Median time of one call."""
     baseline_us: float
+    """Median time of one call."""
     stopped_early: bool = False
+    """Far slower than the incumbent, so the budget was not used."""
 
     @property
     def verdict(self) -> Verdict:
-        """How the candidate compares with the baseline."""
+        """The comparison of the candidate with the baseline."""
         return verdict_of(self.log_speedup, self.log_error)
 
 
@@ -75,7 +79,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def verdict_of(log_speedup: float, log_error: float) -> Verdict:
-    """Return what the 95 % interval says; AMBIGUOUS where it reaches over a border of ±0.5 %."""
+    """Return the verdict of the 95 % interval; AMBIGUOUS where it crosses a border of ±0.5 %."""
     low, high = log_speedup - Z95 * log_error, log_speedup + Z95 * log_error
     if low > SAME:
         return Verdict.FASTER
@@ -89,8 +93,8 @@ def verdict_of(log_speedup: float, log_error: float) -> Verdict:
 def estimate(blocks: Sequence[CounterbalancedBlock], *, stopped_early: bool = False) -> Estimate:
     """Return the 20 %-trimmed mean over pairs; its error is taken over blocks, since neighbours correlate.
 
-    Whoever is first of a pair may be slower by several percent, so pairs are trimmed among those of the same order, and
-    the means of both orders have the same weight. The error is that of a trimmed mean (winsorised values, Tukey and
+    The first of a pair may be slower by several percent. So pairs are trimmed among those of the same order, and the
+    means of both orders have the same weight. The error is that of a trimmed mean (winsorised values, Tukey and
     McLaughlin 1963) with blocks as clusters, widened by Student's quantile. Raises `ValueError` for no blocks.
     """
     if not blocks:
@@ -114,7 +118,7 @@ def estimate(blocks: Sequence[CounterbalancedBlock], *, stopped_early: bool = Fa
 def pool(logs: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
     """Return mean and standard error of measurements of one quantity in several processes.
 
-    What the processes differ by enters: the error is the larger of what their own errors and their spread give.
+    Differences between processes count: the error is the larger of those from their own errors and from their spread.
     Raises `ValueError` for no measurements.
     """
     if not logs:
@@ -128,7 +132,7 @@ def pool(logs: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
 
 
 def measure(pair_source: Callable[[], CounterbalancedBlock], plan: StoppingRule) -> Estimate:
-    """Take blocks until the plan is fulfilled. At least two are taken, so that there is an error to state."""
+    """Take blocks until the rule is fulfilled, and at least two, so that there is an error."""
     blocks: list[CounterbalancedBlock] = []
     spent = 0.0
     while True:
@@ -152,7 +156,7 @@ def _hopeless(blocks: Sequence[CounterbalancedBlock], plan: StoppingRule) -> boo
 
 
 def _is_spent(blocks: Sequence[CounterbalancedBlock], spent_s: float, plan: StoppingRule) -> bool:
-    """Say whether the budget is used up; up to twice of it may go into reaching the least number of pairs."""
+    """Say whether the budget is used up; reaching the least number of pairs may take up to twice the budget."""
     if 2 * len(blocks) < plan.least_pairs:
         return spent_s >= 2 * plan.budget_s
     return spent_s >= plan.budget_s
@@ -168,7 +172,7 @@ def _is_narrow(blocks: Sequence[CounterbalancedBlock], plan: StoppingRule) -> bo
 
 
 def _is_look(count: int) -> bool:
-    """Say whether the interval is looked at after so many blocks: 5, 6, 7, 8, 10, 12, 15, 18, 22, ..."""
+    """Say whether the interval is tested after `count` blocks: 5, 6, 7, 8, 10, 12, 15, 18, 22, ..."""
     look = 5
     while look < count:
         look += max(1, look // 5)
@@ -176,7 +180,7 @@ def _is_look(count: int) -> bool:
 
 
 def _block_error(means: Sequence[float], *, kept: int) -> float:
-    """Return the standard error from the means of winsorised blocks, of which so many were kept."""
+    """Return the standard error from the means of winsorised blocks, `kept` of which were not trimmed."""
     count = len(means)
     if count < 2:
         return math.inf

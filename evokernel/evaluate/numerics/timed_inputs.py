@@ -1,4 +1,4 @@
-"""Content for timed calls: never seen before, at the speed of a copy, and the same again as often as needed."""
+"""Content for timed calls: new for every call, as fast as a copy, and reproducible as often as needed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,44 +12,48 @@ from evokernel.evaluate.numerics.inputs import draw_values, secret_generator, sh
 from evokernel.task import Task, Workload
 
 _POOL_EXTRA = 1 << 16
-"""Least number of windows a pool offers; twice what is used before the pool is drawn anew."""
+"""Least number of windows of a pool; half of them are used before the pool is drawn anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What one tensor holds in one call: a part of a pool, from `start`, and what is done to it.
-
-    It is scaled by `factor`, a number or one for each element; or, where `choice` is no, `other` takes its place.
-    """
+    """Content of one tensor in one call: a window of a pool, perhaps scaled or mixed with another."""
 
     pool: Array
+    """Random numbers, flat."""
     start: int
+    """First element of the window."""
     size: int
+    """Elements of the window."""
     factor: float | Array | None = None
+    """Scale of all elements, or of each."""
     choice: Array | None = None
+    """Mask of the elements taken from the window; the others are from `other`."""
     other: Array | None = None
+    """Elements where `choice` is False."""
 
     @property
     def source(self) -> Array:
-        """The numbers, flat, before anything is done to them."""
+        """The numbers of the window, flat, before scaling or mixing."""
         return self.pool[self.start : self.start + self.size]
 
 
 Window = Mapping[str, Content]
-"""The content of all inputs and in/out tensors of one call, by name. It is small: it points into the pools."""
+"""Content of all inputs and in/out tensors of one call, by name. It is small, since it refers to the pools."""
 
 
 class FreshInputs:
-    """Draws contents that were not seen before, and writes them into buffers.
+    """Draws unused contents, and writes them into buffers.
 
-    Every tensor has a pool of random numbers longer than itself; a content is a window of it at a random offset that
-    was not used before, and float32 and float64 content is scaled by a random factor near 1. So neither a cache keyed
-    by addresses nor one keyed by sampled elements ever hits, and no call's input can be foretold from the calls before
-    it. The content follows the workload's own distribution. One instance per worker.
+    Every tensor has a pool of random numbers longer than itself. A content is a window of it at an unused random
+    offset, and float32 and float64 content is scaled by a random factor near 1. So neither a cache keyed by addresses
+    nor one keyed by sampled elements ever hits, and no call's input follows from earlier ones. The content has the
+    workload's own distribution. One instance per worker.
 
-    A processor's worker keeps its memory between calls. It could put the pool together and answer by running sums over
-    it, so there every element has a factor of its own, a window at another offset of random factors; what must not be
-    scaled is a random choice between two windows. What is known of one pair of offsets says nothing of others.
+    A processor's worker keeps its memory between calls. It could reassemble the pool and answer by running sums over
+    it. So there every element has a factor of its own, from a window of random factors at another offset. Content that
+    must not be scaled is a random choice between two windows. Knowledge of one pair of offsets does not help with
+    others.
     """
 
     def __init__(self, task: Task, workload: Workload, rng: np.random.Generator, *, device: str = "cpu") -> None:
@@ -60,13 +64,13 @@ class FreshInputs:
         self._tensors = {tensor.name: tensor for tensor in task.signature.inputs}
         self._sizes = {name: math.prod(shape_of(task, t, workload)) for name, t in self._tensors.items()}
         self._pools: dict[str, Array] = {}
-        self._twists: dict[str, Array] = {}
+        self._mixers: dict[str, Array] = {}
         self._used: dict[str, set[int]] = {}
         for name in self._tensors:
             self._renew(name)
 
     def draw_windows(self, count: int) -> list[Window]:
-        """Return the contents of `count` calls, all different from each other and from those before."""
+        """Return the contents of `count` calls, all different from each other and from earlier ones."""
         contents = {name: self._contents(name, count) for name in self._tensors}
         return [{name: of[call] for name, of in contents.items()} for call in range(count)]
 
@@ -98,10 +102,10 @@ class FreshInputs:
         size, scales = self._sizes[name], self._scales(self._tensors[name].dtype)
         if self._device != "cpu":
             return Content(pool, start, size, float(self._rng.uniform(*self._range)) if scales else None)
-        twist = self._part(self._twists[name], size)
+        mixer = self._part(self._mixers[name], size)
         if scales:
-            return Content(pool, start, size, factor=twist)
-        return Content(pool, start, size, choice=twist, other=self._part(pool, size))
+            return Content(pool, start, size, factor=mixer)
+        return Content(pool, start, size, choice=mixer, other=self._part(pool, size))
 
     def _part(self, of: Array, size: int) -> Array:
         start = int(self._rng.integers(of.numel() - size + 1))
@@ -109,14 +113,14 @@ class FreshInputs:
 
     @property
     def _range(self) -> tuple[float, float]:
-        """The factors' range; where differences cancel they must not drown them."""
+        """The range of factors; where differences cancel the factors must stay small beside them."""
         return (0.998, 1.002) if self._device == "cpu" and self._workload.distribution == "offset" else (0.875, 1.125)
 
     def _scales(self, dtype: str) -> bool:
         return dtype in ("float32", "float64") and self._workload.distribution != "integers01"
 
     def _unused(self, name: str, count: int) -> list[tuple[Array, int]]:
-        """Return up to `count` places in the pool that were not used before; a pool that is half used is replaced."""
+        """Return up to `count` unused places in the pool; a half-used pool is replaced."""
         windows = self._pools[name].numel() - self._sizes[name] + 1
         if 2 * (len(self._used[name]) + count) > windows:
             self._renew(name)
@@ -142,10 +146,10 @@ class FreshInputs:
         )
         self._used[name] = set()
         if self._device == "cpu":
-            self._twists[name] = self._twist(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
+            self._mixers[name] = self._mixer(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
 
-    def _twist(self, count: int, dtype: torch.dtype | None) -> Array:
-        """Return random factors, or without a dtype random truth values."""
+    def _mixer(self, count: int, dtype: torch.dtype | None) -> Array:
+        """Return random factors, or random truth values without a dtype."""
         generator = secret_generator(self._rng, self._device)
         if dtype is None:
             return torch.randint(0, 2, (count,), generator=generator, dtype=torch.uint8).bool()
@@ -164,5 +168,7 @@ def _write(flat: Array, content: Content) -> None:
 def _write_rows(rows: list[Array], contents: Sequence[Content]) -> None:
     """Write one content to each row with a few launches; the same bits as `_write`."""
     torch._foreach_copy_(rows, [content.source for content in contents])
-    if any(content.factor is not None for content in contents):  # the contents of checks have none; times 1 is exact
+    if any(
+        content.factor is not None for content in contents
+    ):  # the contents of checks have none, and times 1 is exact
         torch._foreach_mul_(rows, [1.0 if content.factor is None else content.factor for content in contents])

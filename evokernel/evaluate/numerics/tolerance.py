@@ -1,9 +1,10 @@
-"""What an output must be and how far off it may be: an fp64 reference, and what honest rounding can cause.
+"""Expected outputs and their tolerances: an fp64 reference, and the errors of honest rounding.
 
 With r the fp64 answer, n the native one, K the length of the longest sum and u the unit roundoff, an output passes if
 rms(error) <= max(slack * rms(n - r), (2 + sqrt(K) / 2) * max(u * rms(r), d)) and a like bound holds for each element;
 few elements are allowed up to 4 times as much, since nothing averages out.
-d is how far r moves when the inputs move by one rounding: where terms cancel (a mean of 100, a sum near 0) a single
+
+d is the change of r when the inputs move by one rounding. Where terms cancel (a mean of 100, a sum near 0) a single
 native run may be right by luck, and the rounding of any honest kernel is of the size of d (backward error analysis,
 Higham, Accuracy and Stability of Numerical Algorithms, ch. 1). Absolute tolerances are not used: they accept bfloat16
 in a float32 softmax.
@@ -25,27 +26,30 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 _TF32_ROUNDOFF = 2.0**-11
 _ALIKE = ("integers01", "needles")  # distributions full of equal values
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
-_FEW_ELEMENTS = 256  # below this many results one shifted run says too little about the size of rounding errors
+_FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 
 _Answers = tuple[Array, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBounds:
-    """The tolerance of one output: rms(error) <= rms, and |error_i| <= peak * |r_i| + floor.
-
-    `scale` is rms(r), `native_*` the native answer's own errors. All but the peaks are in the output's units.
-    """
+    """The tolerance of one output: rms(error) <= rms, and |error_i| <= peak * |r_i| + floor."""
 
     rms: float
+    """Bound of the root mean square error, in the output's units."""
     peak: float
+    """Relative bound of one element's error."""
     floor: float
+    """Absolute part of that bound, in the output's units."""
     scale: float
+    """rms(r), in the output's units."""
     native_rms: float
+    """The native answer's own rms error, in the output's units."""
     native_peak: float
+    """The native answer's largest relative error."""
 
     def for_timed(self, scale: float) -> "ErrorBounds":
-        """Return the tolerance against a native answer of other content: wider by its error, twice that measured."""
+        """Return the tolerance against a native answer of other content, wider by twice its measured error."""
         growth = max(1.0, scale / self.scale) if self.scale > 0 else 1.0
         return replace(
             self,
@@ -61,26 +65,28 @@ _NOTHING = ErrorBounds(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """What one output must be: `high` in fp64 (integers as they are), `native` in the task's dtype.
-
-    `exact` demands equality; `finite` says that both answers are finite everywhere.
-    """
+    """The expected value of one output."""
 
     tensor: Tensor
     high: Array
+    """The fp64 answer; integers as they are."""
     native: Array
+    """The answer in the task's dtype."""
     limits: ErrorBounds = _NOTHING
     exact: bool = False
+    """Outputs must be equal."""
     finite: bool = True
+    """Both answers are finite everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What all outputs must be on one set of inputs, in the order of in/out tensors and then outputs."""
+    """All expected outputs on one set of inputs."""
 
     workload: Workload
     distribution: str
     outputs: tuple[ExpectedOutput, ...]
+    """In/out tensors, then outputs, in the order of the signature."""
 
 
 def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distribution: str) -> Expected:
@@ -111,7 +117,7 @@ def rms(values: Array) -> float:
 
 
 def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high: _Answers) -> list[_Answers]:
-    """Return how far the fp64 answers move when every input moves by one rounding, up or down."""
+    """Return the changes of the fp64 answers when every input moves by one rounding, up or down."""
     floats = [tensor for tensor in task.signature.inputs if is_float(tensor.dtype)]
     if not floats:
         return []
@@ -138,14 +144,20 @@ def _working_roundoff(task: Task, dtype: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Of one output: rms(r), the native answer's errors (rms, largest, largest relative one), d as rms."""
+    """Errors measured on one output."""
 
     scale: float
+    """rms(r)."""
     native_rms: float
+    """Of the native answer."""
     native_worst: float
+    """The native answer's largest error."""
     native_peak: float
+    """The native answer's largest relative error."""
     sensitivity: float
+    """d as rms."""
     finite: bool
+    """Both answers are finite everywhere."""
 
 
 def _measure(output: ExpectedOutput, moved: Sequence[Array]) -> _Measured:
@@ -181,8 +193,8 @@ def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: 
     unit = _working_roundoff(task, dtype)
     # under TF32 only the inputs are rounded coarsely, the sum is not: its length hardly counts
     growth = 2 + growth * (ROUNDOFF["float32"] / unit if unit > ROUNDOFF["float32"] else 1.0)
-    growth *= 2 if dtype == "float64" else 1  # there, the reference itself is no better than the candidate
-    # the errors along an axis may be one and the same (of a row's sum): then few of them average out
+    growth *= 2 if dtype == "float64" else 1  # in fp64 the reference is as inexact as the candidate
+    # the errors along an axis may be one and the same (of a row's sum), so that few of them average out
     growth *= 1 + 3 / math.sqrt(min(output.high.shape, default=1))
     rounding = growth * max(unit * scale, measured.sensitivity)
     narrow = ROUNDOFF[dtype] > ROUNDOFF["float32"]
@@ -190,18 +202,18 @@ def _limits(task: Task, output: ExpectedOutput, measured: _Measured, *, growth: 
     bound = max(task.precision.slack * measured.native_rms, least_rms)
     least_floor = 3 * ROUNDOFF[dtype] * scale + 4 * rounding if narrow else 4 * bound
     native_peak = measured.native_peak if scale > 0 else 0.0
-    # where all of r is 0, the native operation's own residue is all there is to go by
+    # where all of r is 0, only the native operation's residue gives a scale
     residue = native_peak * scale if scale > 0 else measured.native_worst
     floor = max(task.precision.slack * residue, least_floor)
     return ErrorBounds(bound, floor / scale if scale > 0 else 0.0, floor, scale, measured.native_rms, native_peak)
 
 
 def _growth(reduction: int, distribution: str) -> float:
-    """Return by how many roundings a plain sequential sum may be off: a random walk, or a drift for equal terms."""
+    """Return the roundings that a plain sequential sum may be off by: a random walk, or a drift for equal terms."""
     if distribution in _ALIKE:
-        # equal terms (exponentials of zeros) all err to one side; the bound ends, for they are to show left-out work
+        # equal terms (exponentials of zeros) all err to one side; capped, since these inputs must reveal left-out work
         return min(0.5 * reduction, 2.0**13)
-    # beside a large term small ones are lost, all to one side: squares of 1000 wide numbers are off by 100 roundings
+    # small terms are lost beside a large one, all to one side: squares of 1000 wide numbers are off by 100 roundings
     return (1.5 if distribution == _WIDE else 0.5) * math.sqrt(reduction)
 
 

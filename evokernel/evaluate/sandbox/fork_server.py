@@ -1,4 +1,4 @@
-"""The trusted end of a zygote: a warm process in the sandbox that forks a sealed, single-use process on request."""
+"""Fork server: the trusted end of a zygote, a warm sandboxed process that forks single-use ones on request."""
 
 import fcntl
 import json
@@ -25,59 +25,70 @@ SEALED = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_
 
 @dataclass(frozen=True, slots=True)
 class ForkServerSpec:
-    """What a zygote runs, and what it sees.
-
-    `program` is a module in `inside`; its function named `prepare` (if any) is called once and what that returns is
-    shared by all forks. `packages` are folders that Python finds modules in; `preload` are modules imported before
-    the first fork. `files` are read-only copies that the program opens by descriptor: `spec["files"][name]`.
-    `restrictions` is what `Sandbox.restrictions` returned; `options` are further entries of the program's `spec`.
-    `read` and `devices` are what the zygote sees beside the system's folders; `environment` is all of its variables.
-    """
+    """A zygote's program, and the files and variables that it sees."""
 
     program: str
+    """A module in `inside`."""
     restrictions: Mapping[str, Any]
+    """The result of `Sandbox.restrictions`."""
     prepare: str | None = None
+    """Function of the program that is called once; all forks share its result."""
     packages: Sequence[str] = ()
+    """Folders that Python finds modules in."""
     preload: Sequence[str] = ()
+    """Modules imported before the first fork."""
     files: Mapping[str, bytes] = field(default_factory=dict)
+    """Read-only copies, which the program opens as `spec["files"][name]`."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of the program's `spec`."""
     read: Sequence[str] = ()
+    """Readable paths beside the system's folders."""
     devices: Sequence[str] = ()
+    """Device nodes beside the system's."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """All of its variables."""
     start_timeout_s: float = 15.0
+    """Limit of its start, with imports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkExit:
-    """How a forked process ended: its wait status, and how many processes it had left behind."""
+    """The end of a forked process."""
 
     status: int
-    strangers: int
+    """Its wait status."""
+    orphans: int
+    """Number of processes that it left behind."""
 
     @property
     def code(self) -> int:
-        """The exit code; where a signal ended it, the signal's number, negative."""
+        """The exit code; after a signal, the signal's negative number."""
         return os.waitstatus_to_exitcode(self.status)
 
 
 class Fork(NamedTuple):
-    """A process that a zygote forked: its number with this host, and a process handle that the caller must close."""
+    """A process that a zygote forked."""
 
     number: int
+    """Its number in this fork server."""
     handle: int
+    """Process descriptor, which the caller must close."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Zygote:
-    """A zygote that runs, or bubblewrap around it: its process, our end of its socket, what it writes to stderr."""
+    """A running zygote."""
 
     process: subprocess.Popen[bytes]
+    """The zygote, or bubblewrap around it."""
     control: socket.socket
+    """Our end of its socket."""
     stderr: int
+    """Descriptor of the file with its stderr."""
 
 
 class ForkServer:
-    """Owns the zygote: starts it when it is first needed, replaces it when it died, ends it and all its forks.
+    """Owns the zygote: starts it when first needed, replaces a dead one, ends it and all its forks.
 
     Any thread may call it. Nothing outlives the process that made it, however that ends: the zygote watches that
     process, and a fork dies with the zygote. The zygote runs on the cores of the thread that started it.
@@ -94,14 +105,14 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """The process that was started, None where there is none: the zygote, or bubblewrap around it."""
+        """The zygote's process, or bubblewrap around it; None where there is none."""
         return self._zygote.process.pid if self._zygote else None
 
     def start(self) -> None:
         """Start the zygote unless it runs already.
 
         Raises:
-            HarnessError: it cannot be started, or cannot import what it should; with its own words.
+            HarnessError: it cannot be started, or an import fails; with its own words.
         """
         with self._lock:
             self._started()
@@ -119,9 +130,9 @@ class ForkServer:
             return Fork(self._numbers, handle)
 
     def ending(self, number: int, timeout_s: float) -> ForkExit | None:
-        """Return how a process ended, or None if that is not known in time, or never will since the zygote is gone.
+        """Return a process's exit, or None where it is not known in time or the zygote is gone.
 
-        Once it is known, no process that it had started is left.
+        With an exit, no process that it had started is left.
         """
         deadline = time.monotonic() + timeout_s
         with self._lock:
@@ -135,19 +146,19 @@ class ForkServer:
             return self._endings.get(number)
 
     def forget(self, number: int) -> ForkExit | None:
-        """Wait for the ending of a process that was killed, return it and drop it."""
+        """Wait for the exit of a killed process, return it and drop it."""
         ending = self.ending(number, KILL_TIMEOUT_S)
         with self._lock:
             self._running.discard(number)
             return self._endings.pop(number, ending)
 
     def close(self) -> None:
-        """End the zygote and all its forks. Allowed twice; a fork after it starts another zygote."""
+        """End the zygote and all its forks. Allowed twice; a later fork starts another zygote."""
         with self._lock:
             self._stop()
 
     def _request(self, number: int, descriptors: Sequence[int]) -> int:
-        """Ask the zygote for a process, a new zygote if this one has died; returns the process handle."""
+        """Ask the zygote for a process, a new zygote if this one has died; return the process handle."""
         request = json.dumps({"number": number, "uid": self.sandbox.pick_uid()}).encode()
         for _ in range(2):
             zygote = self._started()
@@ -169,7 +180,7 @@ class ForkServer:
         return handles[0]
 
     def _receive(self, deadline: float) -> tuple[dict[str, Any], list[int]]:
-        """Take in one message of the zygote; remembers it where it tells of an ending."""
+        """Return one message of the zygote, and record the exit that it reports, if any."""
         if self._zygote is None:
             raise _ZygoteGone("the zygote is gone")
         control = self._zygote.control
@@ -182,7 +193,7 @@ class ForkServer:
             raise _ZygoteGone("the zygote is gone")
         report: dict[str, Any] = json.loads(message)
         if "ended" in report:
-            ending = ForkExit(report["status"], report["strangers"])
+            ending = ForkExit(report["status"], report["orphans"])
             self._endings[report["ended"]] = ending
         return report, handles
 
@@ -217,7 +228,7 @@ class ForkServer:
         return _Zygote(process, ours, stderr)
 
     def _await_zygote(self) -> None:
-        """Wait until the zygote that was launched has prepared. Raises `HarnessError`, and leaves none then."""
+        """Wait until the launched zygote has prepared. Raises `HarnessError`, and leaves none then."""
         try:
             report, _ = self._receive(time.monotonic() + self.plan.start_timeout_s)
             reason = report.get("fault")
@@ -228,7 +239,7 @@ class ForkServer:
             raise HarnessError(f"the {self.plan.program} zygote did not start ({self.sandbox.describe()}): {reason}")
 
     def stderr(self) -> str:
-        """Return the end of what the running zygote wrote to stderr."""
+        """Return the end of the running zygote's stderr."""
         return tail_of(self._zygote.stderr) if self._zygote else ""
 
     def _command(self, inherited: Mapping[str, Any]) -> list[str]:
@@ -247,7 +258,7 @@ class ForkServer:
         return self.sandbox.command("process.zygote", spec, read=plan.read, devices=plan.devices, die_with_thread=False)
 
     def _stop(self) -> None:
-        """Hang up, which ends the zygote and its forks; kill it if it does not listen."""
+        """Close the control socket, which ends the zygote and its forks; kill a zygote that does not react."""
         zygote, self._zygote = self._zygote, None
         if zygote is not None:
             zygote.control.close()
@@ -265,7 +276,7 @@ class _ZygoteGone(HarnessError):
 
 
 def sealed_file(data: bytes) -> int:
-    """Return the descriptor of a memory file with this content, which nobody can change any more."""
+    """Return the descriptor of a memory file with this content, sealed against changes."""
     descriptor = os.memfd_create("sealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -275,12 +286,12 @@ def sealed_file(data: bytes) -> int:
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name, or its number where it has none, as most real-time signals."""
+    """Return a signal's name, or its number where it has none, like most real-time signals."""
     return next((known.name for known in signal.Signals if known == number), f"signal {number}")
 
 
 def tail_of(descriptor: int) -> str:
-    """Return the end of a file as text; nothing of it is to be trusted."""
+    """Return the end of a file as untrusted text."""
     start = max(0, os.fstat(descriptor).st_size - STDERR_SHOWN)
     return os.pread(descriptor, STDERR_SHOWN, start).decode(errors="replace").strip()
 
@@ -288,7 +299,7 @@ def tail_of(descriptor: int) -> str:
 def package_folders(names: Collection[str]) -> tuple[str, ...]:
     """Return the folders on the search path that hold one of the named packages, or any installed one, in order.
 
-    A project's checkout or a home on the path is left out: nobody installed into it, so it may hold anything.
+    Other folders, such as a project's checkout or a home, are left out: they may hold private files.
     """
     entries = dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path if entry)
     return tuple(entry for entry in entries if _holds_packages(Path(entry), names))

@@ -1,4 +1,4 @@
-"""A process that a zygote forked and that runs one candidate: how it is started, what it said, how it ended."""
+"""A process that a zygote forked for one candidate: its start, its output, its end."""
 
 import os
 import signal
@@ -10,14 +10,14 @@ from evokernel.evaluate.sandbox.fork_server import ForkServer, signal_name, tail
 from evokernel.evaluate.sandbox.timed_process import KILL_TIMEOUT_S, PeerProcess, RunnerProcess
 
 WROTE = "; it wrote: "
-"""Begins, in a message, what a worker put on its stderr."""
+"""Precedes a worker's stderr in a message."""
 ABORTED_EXIT = 128 + signal.SIGABRT
 
 
 class ForkedProcess(PeerProcess):
     """One process of a zygote. A context manager: leaving it ends the process and all it started.
 
-    `descriptors` are handed to the process between its channel and its stderr; they stay the caller's.
+    `descriptors` are handed to the process between its channel and its stderr; the caller still owns them.
     """
 
     def __init__(self, host: ForkServer, descriptors: Sequence[int] = (), *, spin: bool = False) -> None:
@@ -35,7 +35,7 @@ class ForkedProcess(PeerProcess):
         super().__init__(ours, handle, spin=spin)
 
     def stderr(self) -> str:
-        """Return the end of what the worker wrote to stderr; untrusted text."""
+        """Return the end of the worker's stderr; untrusted text."""
         return tail_of(self._stderr)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class ForkedProcess(PeerProcess):
     def _died(self) -> WorkerDied:
         ending = self._host.ending(self._number, 0.5)
         note = ""
-        if ending is None:  # it closed its end but lives on
+        if ending is None:  # it closed its channel but still runs
             self._kill()
             ending = self._host.ending(self._number, KILL_TIMEOUT_S)
             note = " after it closed its channel"
@@ -60,7 +60,7 @@ class ForkedProcess(PeerProcess):
         number = signal.SIGABRT if code == ABORTED_EXIT else -code
         if number > 0:
             words = f"the worker was killed by {signal_name(number)}{note}{tail}"
-            return WorkerDied(words, signal=None if note else number)  # with a note it was us
+            return WorkerDied(words, signal=None if note else number)  # with a note, this process killed it
         return WorkerDied(f"the worker exited with {code}{note}{tail}", exit_code=code)
 
 
@@ -68,5 +68,5 @@ class ForkedRunner(ForkedProcess, RunnerProcess):
     """One single-use worker that runs a candidate."""
 
     def remark(self) -> str:
-        """Return what the worker has to say about how it was timed, or nothing; its own words."""
+        """Return the worker's own remark on how it was timed, or nothing; untrusted text."""
         return ""

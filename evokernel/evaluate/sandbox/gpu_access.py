@@ -1,4 +1,4 @@
-"""What a sandboxed process that uses the GPU sees of the machine: the same for every program that needs a context."""
+"""Paths and devices that every sandboxed process with a GPU context sees."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def cuda_plan(
     read: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> ForkServerSpec:
-    """Return the plan of a zygote whose forks make contexts on the GPU; the arguments are those of `ForkServerSpec`.
+    """Return the spec of a zygote whose forks make contexts on the GPU; the arguments are those of `ForkServerSpec`.
 
     Raises:
         HarnessError: there is no GPU.

@@ -1,10 +1,11 @@
-"""How strongly untrusted code can be confined here: found out by trying, and said out loud.
+"""Levels of confinement of untrusted code: detected by trials, and reported with their holes.
 
 Three levels. FULL: bubblewrap gives an empty network, a private file system with nothing but the system's libraries and
-the interpreter's, and namespaces for processes, IPC and host name; each candidate gets a PID namespace of its own and,
+the interpreter's, and namespaces for processes, IPC and host name. Each candidate gets a PID namespace of its own and,
 under root, a user id of its own; capabilities are dropped and a seccomp deny-list holds. LANDLOCK: no namespaces; the
 kernel's Landlock guards files, TCP and signals, beside seccomp, resource limits and, under root, the user id. RLIMITS:
-resource limits, a clean environment and whatever of seccomp and user ids works. `Sandbox.holes` lists what stays open.
+resource limits, a clean environment and whatever of seccomp and user ids works. `Sandbox.holes` lists the gaps of a
+level.
 """
 
 import base64
@@ -46,34 +47,37 @@ CLEAN_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class SandboxLevel(StrEnum):
-    """How strongly untrusted code is confined, strongest first."""
+    """Strength of confinement, strongest first."""
 
     FULL = "full"
+    """Namespaces by bubblewrap."""
     LANDLOCK = "landlock"
+    """Landlock without namespaces."""
     RLIMITS = "rlimits"
+    """Resource limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What was found to work on this machine for this user.
-
-    `first_uid` begins a range of `UIDS` user ids for candidates; None where their user is ours. `landlock_abi` is 0
-    and `seccomp` False where the kernel has none.
-    """
+    """The confinement that works on this machine for this user."""
 
     level: SandboxLevel
     bwrap: Path | None = None
+    """The program bubblewrap, where it is used."""
     first_uid: int | None = None
+    """First of `UIDS` user ids for candidates; None where they keep ours."""
     seccomp: bool = False
+    """Whether system call filters work."""
     landlock_abi: int = 0
+    """The kernel's Landlock ABI; 0 without Landlock."""
 
     @property
     def as_root(self) -> bool:
-        """Whether each candidate gets a user id of its own."""
+        """Say whether each candidate gets a user id of its own."""
         return self.first_uid is not None
 
     def describe(self) -> str:
-        """Return one line for a person: the level and what it is made of."""
+        """Return one line for a person: the level and its parts."""
         parts = {
             SandboxLevel.FULL: ["bubblewrap", "own PID namespace per candidate"],
             SandboxLevel.LANDLOCK: [f"Landlock ABI {self.landlock_abi}"],
@@ -83,7 +87,7 @@ class Sandbox:
         return f"sandbox level {self.level}: {', '.join(parts)}"
 
     def holes(self) -> tuple[str, ...]:
-        """Return what this level leaves open, a sentence each."""
+        """Return the gaps of this level, a sentence each."""
         found = ["CPU caches, memory bandwidth and the kernel's own bugs are shared with the judge"]
         if not self.seccomp:
             found.append("no seccomp: all system calls stay open, so a candidate may start processes and threads")
@@ -138,7 +142,7 @@ class Sandbox:
         write: Iterable[str] = (),
         devices: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Return what `inside.process.seal.seal` applies: rlimits by name, landlock paths, the seccomp program.
+        """Return the restrictions of `inside.process.seal.seal`: rlimits by name, landlock paths, the seccomp program.
 
         `devices` are nodes that may be opened, written and sent ioctls.
         """
@@ -154,7 +158,7 @@ class Sandbox:
         }
 
     def program(self, module: str, argument: str) -> list[str]:
-        """Return the command that runs `inside/<module>.py` in a process that is in this sandbox already."""
+        """Return the command that runs `inside/<module>.py` in a process that is already in this sandbox."""
         folder = str(INSIDE_MOUNT if self.level is SandboxLevel.FULL else INSIDE.parent)
         return [str(_interpreter()), "-I", "-S", "-B", "-c", BOOT, folder, f"inside.{module}", argument]
 
@@ -171,9 +175,9 @@ class Sandbox:
     ) -> list[str]:
         """Return the command that runs `inside/<module>.py` at this level.
 
-        `read` and `write` are paths it sees, `devices` are nodes it may drive beside /dev/null and its like. With
-        bubblewrap, `die_with_thread` kills it when the thread that starts it ends, and `shared_memory` gives it a place
-        of its own for memory that processes share by name; elsewhere it has the system's.
+        `read` and `write` are paths it sees, `devices` are nodes it may drive beside /dev/null and the like. With
+        bubblewrap, `die_with_thread` kills it when the thread that starts it ends, and `shared_memory` gives it a
+        private /dev/shm; without bubblewrap it has the system's.
         """
         program = self.program(module, json.dumps(spec))
         if self.level is not SandboxLevel.FULL:
@@ -263,20 +267,20 @@ def _first_uid() -> int | None:
 
 
 def _interpreter() -> Path:
-    # Under `-S` a virtual environment is of no use, and its folder need not be visible inside.
+    # Under `-S` a virtual environment has no effect, and its folder need not be visible inside.
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
 @functools.cache
 def python_paths() -> tuple[str, ...]:
-    """Return what the interpreter needs beside /usr: itself, its library folder."""
+    """Return the interpreter's paths beside /usr: itself, its library folder."""
     library = Path(sysconfig.get_path("stdlib")).parent
     paths = (str(_interpreter()), str(library), str(library.resolve()))
     return tuple(path for path in dict.fromkeys(paths) if not path.startswith("/usr/"))
 
 
 def in_system(path: Path) -> bool:
-    """Tell whether a path lies in the system's own folders, which every program inside sees."""
+    """Say whether a path lies in the system's own folders, which every program inside sees."""
     return any(path.is_relative_to(folder) for folder in ("/usr", *SYSTEM_FOLDERS))
 
 
@@ -313,7 +317,7 @@ def _system_mounts() -> list[str]:
 
 
 def _parents(paths: Iterable[str]) -> list[str]:
-    """Return every folder above the paths, outermost first: made by us, so that a private home cannot block the way."""
+    """Return every folder above the paths, outermost first: we make them, so that a private home is no obstacle."""
     folders = {str(parent) for path in paths for parent in Path(path).parents}
     folders |= {"/dev", "/etc", "/nix", str(INSIDE_MOUNT), str(SCRATCH_MOUNT)}
     return sorted(folder for folder in folders if folder not in ("/", "/usr", "/proc"))

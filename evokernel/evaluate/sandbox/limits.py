@@ -10,17 +10,20 @@ STACK_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What one worker may use. `cpus` are the cores it may run on; empty leaves it free.
-
-    `memory_bytes` None leaves the address space open: the CUDA driver reserves far more than it uses.
-    """
+    """Limits of one worker."""
 
     memory_bytes: int | None = 4 << 30
+    """Address space; None for no limit, since the CUDA driver reserves far more than it uses."""
     cpu_s: int = 600
+    """Processor time."""
     threads: int = 1
+    """Threads of the candidate."""
     cpus: tuple[int, ...] = ()
+    """Cores it may run on; empty for all."""
     files: int = 64
+    """Open descriptors."""
     file_bytes: int = STDERR_LIMIT_BYTES
+    """Size of one file."""
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names."""
@@ -36,6 +39,6 @@ class WorkerLimits:
         if sandbox.as_root:
             limits["NPROC"] = self.threads
         elif sandbox.level is SandboxLevel.FULL:
-            # counted together in one user namespace: bubblewrap, zygote, all workers
+            # the kernel counts bubblewrap, zygote and all workers of one user namespace together
             limits["NPROC"] = 32 + self.threads
         return limits

@@ -1,4 +1,4 @@
-"""Runs one program, a compiler or a test executable, in the sandbox: no network, no secrets, nothing left behind."""
+"""Runs one program, a compiler or a test executable, in the sandbox, and leaves none of its processes behind."""
 
 import contextlib
 import json
@@ -27,42 +27,45 @@ ENVIRONMENT = {"PATH": CLEAN_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What one program may use.
-
-    `memory_bytes` None leaves the address space open, as address sanitizers need it; then `resident_bytes` bounds the
-    memory that its first process really uses, by looking again and again.
-    """
+    """Limits of one program."""
 
     timeout_s: float = 60.0
+    """Clock time."""
     memory_bytes: int | None = 4 << 30
+    """Address space; None for no limit, as address sanitizers need it."""
     resident_bytes: int | None = None
+    """Memory in use by its first process, polled; None for no limit."""
     file_bytes: int = 256 << 20
+    """Size of one file."""
     processes: int = 64
+    """Processes at once."""
     files: int = 256
+    """Open descriptors."""
     output_bytes: int = OUTPUT_LIMIT_BYTES
+    """Size of stdout and of stderr."""
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names."""
         limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": self.files, "CPU": int(self.timeout_s * 4) + 1}
         if self.memory_bytes is not None:
             limits["AS"] = self.memory_bytes
-        if sandbox.as_root or sandbox.level is SandboxLevel.FULL:  # elsewhere all processes of the user would count
+        if sandbox.as_root or sandbox.level is SandboxLevel.FULL:  # otherwise all processes of the user would count
             limits["NPROC"] = self.processes
         return limits
 
 
 @dataclass(frozen=True, slots=True)
 class VisiblePaths:
-    """What a program sees beside the system's own folders.
-
-    Where programs get a user id of their own, the writable paths change their owner, and the read-only ones must be
-    readable by everybody. `devices` are nodes it may drive beside /dev/null and its like.
-    """
+    """Paths that a program sees beside the system's own folders."""
 
     read_only: Sequence[Path] = ()
+    """Must be world-readable where programs get a user id of their own."""
     writable: Sequence[Path] = ()
+    """Change their owner where programs get a user id of their own."""
     folder: Path = Path("/")
+    """The folder it starts in."""
     devices: Sequence[str] = ()
+    """Nodes it may drive beside /dev/null and the like."""
 
     def read_names(self) -> list[str]:
         """Return the absolute read-only paths."""
@@ -86,13 +89,12 @@ def run_confined(
 
     Args:
         argv: the program, looked up on the standard path if it has no slash, and its arguments.
-        sandbox: where it runs.
-        paths: what it sees beside /usr and the system's library folders; the folder it starts in.
+        sandbox: its confinement.
+        paths: paths that it sees beside /usr and the system's library folders; the folder it starts in.
         limits: wall-clock time, memory, file size, processes, output.
         environment: variables beside PATH and the locale.
-        children: what it may start. A tool needs `ANY`; with less, it is taken for a program made from a candidate,
-            and is refused what a worker is refused but for being started. A tool that watches what it starts needs
-            `WATCHED`.
+        children: processes that it may start. A tool needs `ANY`, and `WATCHED` where it looks into its children. With
+            less the program counts as made from a candidate, and gets a worker's filter except that it may be started.
 
     Raises:
         HarnessError: if the sandbox itself failed.
@@ -107,10 +109,10 @@ def run_confined(
             _give(path, uid)
     code = _filter(children) if sandbox.seccomp else b""
     read, write = paths.read_names(), paths.write_names()
-    scratch = {"TMPDIR": write[0]} if write else {}  # compilers need room for files of their own
+    scratch = {"TMPDIR": write[0]} if write else {}  # compilers write temporary files
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     spec = {
-        # Sanitizers read their own memory map; of other processes nothing is shown.
+        # Sanitizers read their own memory map; other processes stay hidden.
         **sandbox.restrictions(
             code, limits=limits.rlimits(sandbox), read=[*read, "/proc/self"], write=write, devices=paths.devices
         ),
@@ -165,7 +167,7 @@ def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, l
 def _await_report(
     pipes: CappedPipes, selector: selectors.BaseSelector, control: socket.socket, deadline: float
 ) -> bytes | None:
-    """Return the supervisor's last word when all output is there or time ran out; None where it said nothing."""
+    """Return the supervisor's last message when all output is there or at the time limit; None without one."""
     selector.register(control, selectors.EVENT_READ)
     report: bytes | None = None
     while selector.get_map() and (ready := pipes.wait(deadline)) is not None:
@@ -180,7 +182,7 @@ def _await_report(
 def _await_end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(GRACE_S)
-    except subprocess.TimeoutExpired:  # the supervisor was stopped by what it supervises
+    except subprocess.TimeoutExpired:  # its own program stopped the supervisor
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -189,7 +191,7 @@ def _await_end(process: subprocess.Popen[bytes]) -> None:
 def _completed(report: bytes | None, stdout: str, stderr: str, *, timed_out: bool, duration_s: float) -> ProcessExit:
     if report is None:
         raise HarnessError(f"the sandbox did not start: {stderr.strip()[-500:]}")
-    if report == STARTED:  # killed at the limit; or it killed its own supervisor, and with it itself
+    if report == STARTED:  # killed at the limit, or it killed its supervisor and so itself
         return ProcessExit(None, signal.SIGKILL, stdout, stderr, timed_out, duration_s)
     facts = json.loads(report)
     code = os.waitstatus_to_exitcode(facts["status"])

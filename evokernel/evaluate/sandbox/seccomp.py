@@ -18,7 +18,7 @@ AF_UNIX = 1
 CLONE_THREAD = 0x10000
 CLONE_NEW_ANY = 0x7E020000
 TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: who gets signals about a socket
+SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: the receiver of a socket's signals
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -85,7 +85,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "uselib": (134, None),
 }
 
-# Landlock guards none of these, and what carries a user's own id may do them to all that this user owns.
+# Landlock guards none of these, and a process may do them to everything that its user owns.
 ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -135,10 +135,10 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
     "sched_setattr": (314, 274),
     "setpriority": (141, 140),
 }
-# What the CUDA driver needs of these: descriptors of shared memory, and unix sockets (no other family) to pass them;
-# nobody has tried whether it does without the attributes.
+# The CUDA driver needs descriptors of shared memory, and unix sockets (no other family) to pass them. It has not been
+# tried without the attributes.
 LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", "timer_create", *ATTRIBUTES})
-# What tools do that watch another process; harmless in namespaces of their own, with that process alone in them.
+# Tools that watch another process need these; harmless in namespaces that hold only the two.
 LIFTED_FOR_WATCHING = frozenset(
     {"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"}
 )
@@ -146,7 +146,7 @@ STARTING = frozenset({"execve", "execveat"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
 TGKILL, PRLIMIT, FCNTL = (234, 131), (302, 261), (72, 25)
-OWNER_COMMANDS = (8, 15)  # F_SETOWN, F_SETOWN_EX: who gets signals about a file
+OWNER_COMMANDS = (8, 15)  # F_SETOWN, F_SETOWN_EX: the receiver of a file's signals
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
@@ -156,24 +156,27 @@ Instruction = tuple[int, int, int, int]
 
 
 class Children(StrEnum):
-    """What a filtered process may start."""
+    """Processes and threads that a filtered process may start."""
 
     NONE = "none"
+    """Neither."""
     THREADS = "threads"
+    """Threads only."""
     ANY = "any"
+    """Both."""
     WATCHED = "watched"
-    """As ANY, and it may look into what it starts and talk to it over the network, of which it needs one of its own."""
+    """Both; it may also look into its children and talk to them over a network namespace of its own."""
 
 
 def supported(machine: str | None = None) -> bool:
-    """Tell whether filters can be built for this (or the named) architecture."""
+    """Say whether filters can be built for this (or the named) architecture."""
     return (machine or platform.machine()) in ARCHITECTURES
 
 
 def worker_filter(children: Children, *, gpu: bool = False, machine: str | None = None) -> bytes:
     """Return the filter of a worker: no programs, sockets or foreign signals; threads only if `children` allows them.
 
-    With `gpu` it lets through what the CUDA driver needs, see `LIFTED_FOR_GPU`.
+    With `gpu` it also allows the calls of the CUDA driver, see `LIFTED_FOR_GPU`.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
@@ -183,7 +186,7 @@ def worker_filter(children: Children, *, gpu: bool = False, machine: str | None 
 
 
 def program_filter(children: Children, *, machine: str | None = None) -> bytes:
-    """Return the filter of a program made from a candidate: a worker's, but it may be started, from a shell even.
+    """Return the filter of a program made from a candidate: a worker's, but a shell may start it.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
@@ -192,9 +195,9 @@ def program_filter(children: Children, *, machine: str | None = None) -> bytes:
 
 
 def tool_filter(*, watches: bool = False, machine: str | None = None) -> bytes:
-    """Return the filter of a tool, a compiler say: may start programs and use unix sockets, no other family.
+    """Return the filter of a tool, such as a compiler: it may start programs and use unix sockets, no other family.
 
-    One that `watches` what it starts, a profiler say, may also use other sockets, and what reaches into a process.
+    A tool that `watches` its children, such as a profiler, may also use other sockets and reach into a process.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
@@ -227,7 +230,7 @@ def _build(
         own = _on(TGKILL[column], _own_rule()) + _on(PRLIMIT[column], _own_rule())
         own += _on(FCNTL[column], _refused_second_arguments(OWNER_COMMANDS))
     else:
-        own = []  # what it starts has other numbers
+        own = []  # its children have other numbers
     for numbers in denied.values():
         code += _refuse(numbers[column], EPERM)
     # The flags of clone3 lie in memory that a filter cannot read; told ENOSYS, libc falls back to clone.
@@ -261,7 +264,7 @@ def _clone_rule(children: Children) -> list[Instruction]:
 
 
 def _own_rule() -> list[Instruction]:
-    """Let a call be about this very process only, by its number or by 0."""
+    """Restrict a call to this very process, by its number or by 0."""
     code: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET)]
     code += [(JUMP_EQUAL, 2, 0, OWN_PROCESS), (JUMP_EQUAL, 1, 0, 0)]
     return [*code, (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]

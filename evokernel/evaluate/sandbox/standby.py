@@ -1,4 +1,4 @@
-"""A process in waiting: its context is made before it is needed, and never while a clock runs."""
+"""Standby processes: the context is made before it is needed, and never while a clock runs."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -9,13 +9,13 @@ _TRIES = 2
 
 
 class ReadyProcess(Protocol):
-    """A process that is of use once its context is made."""
+    """A process that is usable once its context is made."""
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process number."""
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`."""
 
     def close(self) -> None:
@@ -26,7 +26,7 @@ P = TypeVar("P", bound=ReadyProcess)
 
 
 class StandbyProcess(Generic[P]):
-    """At most one process in waiting, of those that `start` starts; `what` is what one is called."""
+    """At most one standby process, made by `start`; `what` names it in messages."""
 
     def __init__(self, start: Callable[[], P], what: str) -> None:
         self._start = start
@@ -34,21 +34,21 @@ class StandbyProcess(Generic[P]):
         self._waiting: P | None = None
 
     def begin(self) -> P:
-        """Start one, unless one is waiting; return it."""
+        """Start a standby process, unless there is one; return it."""
         if self._waiting is None:
             self._waiting = self._start()
         return self._waiting
 
     def take(self) -> P:
-        """Return the one in waiting, or a new one, settled; none is waiting then.
+        """Return the standby process, or a new one, with its context made; no standby remains.
 
         Raises:
-            HarnessError: nothing that was started could make a context.
+            HarnessError: no started process could make a context.
         """
         for _ in range(_TRIES):
             fresh, self._waiting = self.begin(), None
             try:
-                fresh.settle()
+                fresh.wait_ready()
             except WorkerError as error:
                 fresh.close()
                 failure = error
@@ -56,19 +56,19 @@ class StandbyProcess(Generic[P]):
                 return fresh
         raise HarnessError(f"no {self._what} could make a context on the GPU: {failure}")
 
-    def settle(self) -> None:
-        """See to it that one is waiting and does nothing any more, beside a clock say; a failed one is let go."""
+    def wait_ready(self) -> None:
+        """Wait until there is an idle standby process, which cannot disturb a clock; close one that fails."""
         try:
-            self.begin().settle()
+            self.begin().wait_ready()
         except WorkerError:
             self.close()
 
     def pids(self) -> set[int]:
-        """Return the process in waiting."""
+        """Return the standby process, if there is one."""
         return {self._waiting.pid} if self._waiting is not None else set()
 
     def close(self) -> None:
-        """End the one in waiting. Allowed twice."""
+        """End the standby process. Allowed twice."""
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None

@@ -1,15 +1,15 @@
 """The judge's end of a process that runs kernels: the handshake and the clock, alike for candidates and baselines.
 
-A batch has two phases. `prepare` lets the process warm up and say "ready"; then it is stopped (SIGSTOP), so whatever
-the judge now fills into the buffers cannot be seen before its time. `go` starts the clock, lets it continue, waits
-for "done", reads the clock, and stops it again: what is checked afterwards is what lay there at "done", even if the
-process lied about being finished. Candidates and baselines pay the same for the wake-up.
+A batch has two phases. `prepare` lets the process warm up and say "ready"; then it is stopped (SIGSTOP), so that it
+cannot see contents before its time. `go` starts the clock, lets it continue, waits for "done", reads the clock, and
+stops it again. The checks see the memory as it was at "done", even if the process lied about being finished. Candidates
+and baselines pay the same for the wake-up.
 
-Of a process with one thread the time is what the kernel's scheduler says it was running, from its start until it stands
-still again: others on its core, a judge that is woken late, and work after a hasty "done" make no difference to that.
-One that gave its core up of its own will in between may have waited for something: there, the judge's clock counts. So
-it does where the account is next to nothing: in a virtual machine it leaves out what the host says it took away, and
-after a pause of the machine it may stand still until that is made up for.
+The time of a process with one thread is the kernel scheduler's account of its running time, until it is stopped again.
+Others on its core, a judge that is woken late, and work after an early "done" do not change that. A process that gave
+its core up voluntarily may have waited for something: then the judge's clock counts. So it does where the account is
+nearly 0: a virtual machine leaves out time that the host took, and after a pause its account may stand still to make up
+for that.
 """
 
 import contextlib
@@ -37,21 +37,24 @@ SETTLED = frozenset("TtZX")
 CPUCLOCK_SCHED = 2
 _WAITS = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 OWN_WAITS = 3
-"""How often a runner may give its core up in a batch: to ask for the next message, once more if disturbed, to stop."""
+"""Times that a runner may give its core up in a batch: for the next message, after a disturbance, to stop."""
 BELIEVED_SHARE = 0.1
-"""An account below this share of the time that can have been running time has stood still."""
+"""An account below this share of the possible running time has stood still."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerUsage:
-    """What the scheduler says of a process: how long it ran and was queued, in ns, and how often it gave a core up."""
+    """The scheduler's account of a process."""
 
     ran_ns: int = 0
+    """Time on a core."""
     queued_ns: int = 0
+    """Time in the run queue."""
     waits: float = 0
+    """Times that it gave a core up; infinite where the kernel does not say."""
 
     def time_since(self, before: "SchedulerUsage", elapsed_ns: int) -> int:
-        """Return the time of a batch, in ns, that took `elapsed_ns` by the judge's clock."""
+        """Return the time of a batch in ns, where the judge's clock shows `elapsed_ns`."""
         ran_ns = self.ran_ns - before.ran_ns
         running_ns = elapsed_ns - (self.queued_ns - before.queued_ns)
         stood_still = ran_ns <= 0 or ran_ns < BELIEVED_SHARE * running_ns
@@ -61,8 +64,8 @@ class SchedulerUsage:
 class PeerProcess(ABC):
     """A process of ours that answers over a socket: questions, answers in time, and its end.
 
-    With `spin` answers are waited for by a loop that never sleeps: the judge has a core of its own then, and is not
-    late by the time it takes to be woken.
+    With `spin` a loop that never sleeps waits for answers: the judge has a core of its own then, and pays no wake-up
+    time.
     """
 
     def __init__(self, channel: socket.socket, handle: int, *, spin: bool = False) -> None:
@@ -81,10 +84,10 @@ class PeerProcess(ABC):
 
     @abstractmethod
     def _died(self) -> WorkerDied:
-        """Return the error that says how the process ended; the process is gone or is ended here."""
+        """Return the error that describes the process's end; a process that still runs is ended here."""
 
     def threads(self) -> int:
-        """Return how many threads the process has, as the kernel says; 0 when it is gone."""
+        """Return how many threads the process has; 0 when it is gone."""
         return len(self._task_states())
 
     def close(self) -> None:
@@ -104,7 +107,7 @@ class PeerProcess(ABC):
         self.close()
 
     def _ask(self, request: Mapping[str, Any], descriptors: Sequence[int], expected: bytes, timeout_s: float) -> None:
-        """Send a request and wait for the one right answer."""
+        """Send a request and wait for the expected answer."""
         if self._closed:
             raise HarnessError("this process was closed")
         try:
@@ -114,7 +117,7 @@ class PeerProcess(ABC):
         self._await(expected, timeout_s)
 
     def _poll(self, patience_ms: int) -> Sequence[Any]:
-        """Wait for a message; returns nothing when time is up."""
+        """Wait for a message; return nothing at the limit."""
         poll = self._poller.poll
         if not self._spin:
             return poll(patience_ms)
@@ -132,7 +135,7 @@ class PeerProcess(ABC):
             self._refuse(message)
 
     def _take(self, answered: Sequence[Any], timeout_s: float) -> bytes:
-        """Return the message that is there, after a `poll` that `answered`. Raises `WorkerDied`, `WorkerTimeout`."""
+        """Return the message that `poll` reported. Raises `WorkerDied`, `WorkerTimeout`."""
         if not answered:
             self._kill()
             raise WorkerTimeout(f"no answer within {timeout_s:g} s; killed")
@@ -158,12 +161,15 @@ class PeerProcess(ABC):
         gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
         with gone:
             for task in os.listdir(folder):
-                with gone, open(f"{folder}/{task}/stat", "rb") as file:  # a thread that ends meanwhile hides no other
+                with (
+                    gone,
+                    open(f"{folder}/{task}/stat", "rb") as file,
+                ):  # a thread that ends meanwhile must not hide others
                     states.append(chr(file.read().rpartition(b") ")[2][0]))
         return states
 
     def _kill(self) -> None:
-        """Kill the process and wait until it is gone; where it is a namespace's first, all others in it are too."""
+        """Kill the process and wait until it is gone; the end of a namespace's first process ends all others in it."""
         self._signal(signal.SIGKILL)
         poller = select.poll()
         poller.register(self._handle, select.POLLIN)
@@ -174,7 +180,7 @@ class PeerProcess(ABC):
 class RunnerProcess(PeerProcess):
     """Shared half of `Worker` and `BaselineProcess`: batches of calls between a start and a stop.
 
-    `one_thread` says that the process computes in one thread; its batches are timed by the scheduler's account then.
+    `one_thread`: the process computes in one thread, so the scheduler's account times its batches.
     """
 
     one_thread: bool = False
@@ -185,19 +191,19 @@ class RunnerProcess(PeerProcess):
         self._stopped = False
         self._before = SchedulerUsage()
         self.ran_ns = 0
-        """How long the last batch ran by the scheduler's account alone; 0 without one."""
+        """Time of the last batch by the scheduler's account alone, in ns; 0 without one."""
 
     @abstractmethod
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""
 
-    def _settle(self) -> None:
-        """Wait until what the judge filled into the buffers is there; a GPU's judge overrides it."""
+    def _await_writes(self) -> None:
+        """Wait until the judge's writes to the buffers are done; a GPU's judge overrides it."""
 
     def prepare(self, arena: str, *, first_set: int, calls: int, warm_set: int | None = None, timeout_s: float) -> None:
-        """Get ready for `calls` calls on consecutive sets, after one untimed call on `warm_set`; then stop it.
+        """Prepare `calls` calls on consecutive sets, after one untimed call on `warm_set`; then stop the process.
 
-        Until `go`, the process cannot see what is written to the buffers.
+        Until `go`, it cannot see changes of the buffers.
 
         Raises:
             WorkerDied, WorkerTimeout: the process is gone then.
@@ -205,11 +211,11 @@ class RunnerProcess(PeerProcess):
         request = {"prepare": arena, "first_set": first_set, "calls": calls, "warm_set": warm_set}
         self._ask(request, (), b"ready", timeout_s)
         self._stop()
-        self._before = self._account()  # from here on: whoever wakes itself before `go` pays for what it does then
+        self._before = self._account()  # a process that wakes itself before `go` pays for that time
         self._prepared = True
 
     def go(self, *, timeout_s: float) -> int:
-        """Run what was prepared and stop the process again; returns nanoseconds.
+        """Run the prepared calls and stop the process again; return nanoseconds.
 
         Raises:
             WorkerDied, WorkerTimeout: the process is gone then.
@@ -217,7 +223,7 @@ class RunnerProcess(PeerProcess):
         """
         if not self._prepared:
             raise HarnessError("go without prepare")
-        self._settle()
+        self._await_writes()
         self._prepared = self._stopped = False
         patience_ms = max(1, int(timeout_s * 1000))
         clock, wake, handle = time.monotonic_ns, signal.pidfd_send_signal, self._handle
@@ -238,16 +244,17 @@ class RunnerProcess(PeerProcess):
         return now.time_since(self._before, elapsed)
 
     def abandon(self) -> None:
-        """Give up what was prepared, if anything was: other things can be asked again. It is not run."""
+        """Drop the prepared calls, if any, without running them; other requests are allowed again."""
         if self._prepared and not self._closed:
             self._prepared = False
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # who asks it next is told
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next request reports that
                 self._channel.send(b"no")
 
     def _account(self) -> SchedulerUsage:
-        """Return what the scheduler says so far, exact only while the process stands still.
+        """Return the scheduler's account so far, exact only while the process is stopped.
 
-        Empty where it has several threads. `waits` has no end where the kernel does not say, `queued_ns` is 0 then.
+        Empty where it has several threads. `waits` is infinite where the kernel does not say, and `queued_ns` is 0
+        then.
         """
         if not self.one_thread:
             return SchedulerUsage()
@@ -268,7 +275,7 @@ class RunnerProcess(PeerProcess):
             return 0
 
     def call(self, arena: str, *, first_set: int, calls: int, timeout_s: float) -> int:
-        """Prepare without a warm-up, and go; returns nanoseconds. Raises as `go` does."""
+        """Prepare without a warm-up, and go; return nanoseconds. Raises as `go` does."""
         self.prepare(arena, first_set=first_set, calls=calls, timeout_s=timeout_s)
         return self.go(timeout_s=timeout_s)
 

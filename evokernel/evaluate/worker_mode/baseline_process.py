@@ -30,11 +30,11 @@ _KEPT_MEMORY = ":".join(
     f"glibc.malloc.{name}={value}"
     for name, value in {"mmap_max": 0, "trim_threshold": 1 << 40, "tcache_count": 0}.items()
 )
-"""glibc keeps what torch frees. Otherwise it depends on everything that was ever allocated in a process whether the
-temporaries of a call come from the system anew, page by page: that made one and the same baseline 4 times as slow.
+"""glibc keeps memory that torch frees. Otherwise a process's allocation history decides whether the temporaries of a
+call come from the system again, page by page: that made the same baseline 4 times as slow.
 
-Without the cache of small pieces: what is left beside an aligned tensor would lie in it, so that the tensor's place is
-neither joined with what is free around it nor large enough for the next one.
+The cache of small pieces is off: it would hold the remainders beside an aligned tensor. Then freed tensors could not be
+joined with their neighbours, and would be too small for the next one.
 """
 
 
@@ -42,7 +42,7 @@ class BaselineProcess(RunnerProcess):
     """One Python process with torch that runs baselines; the same interface and clock as a worker.
 
     Args:
-        task: what `evokernel.tasks.load_task` takes.
+        task: argument of `evokernel.tasks.load_task`.
         device: the device class it runs on, "cpu" or "cuda".
         threads: torch's threads.
         cpus: the cores it may run on; empty leaves it free.
@@ -85,13 +85,13 @@ class BaselineProcess(RunnerProcess):
             raise
 
     def select(self, baseline: str) -> None:
-        """Choose what later calls run: a name from `task.baselines`, or "reference". Raises `HarnessError`."""
+        """Choose the function of later calls: a name from `task.baselines`, or "reference". Raises `HarnessError`."""
         try:
             self._ask({"select": baseline}, (), b"selected", ATTACH_TIMEOUT_S)
         except WorkerDied as error:
             raise HarnessError(f"no baseline {baseline!r}: {error}") from None
 
-    def hire(self, expert: str, *, trampoline: str = "") -> None:
+    def add_expert(self, expert: str, *, trampoline: str = "") -> None:
         """Add a user's kernel to the baselines: a Python file on a GPU, else a shared object, called by a trampoline.
 
         Raises:
@@ -107,7 +107,7 @@ class BaselineProcess(RunnerProcess):
         request = {"attach": name, "scalars": dict(scalars), **arena.layout()}
         self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)
 
-    def _settle(self) -> None:
+    def _await_writes(self) -> None:
         if self._on_gpu:
             synchronize()
 
@@ -130,14 +130,14 @@ class BaselineProcess(RunnerProcess):
 
 
 def panel_functions(task: Task, *, max_autotune: bool = False) -> Mapping[str, Baseline]:
-    """Return what candidates are compared with, by name: the baselines of a task, or its reference where it has none.
+    """Return the baselines of a task by name, or its reference where it has none.
 
-    Each takes the inputs and scalars by name, and the outputs that it writes, in their order. With `max_autotune` those
-    of torch's compiler are there twice: as it compiles by default, and by trial of many kernels.
+    Each takes the inputs and scalars by name, and its outputs in their order. With `max_autotune` those of torch's
+    compiler appear twice: with its default settings, and with trials of many kernels.
     """
     panel = dict(task.baselines or {REFERENCE: _reference(task)})
     if max_autotune:
-        from evokernel.tasks.compiled import Compiled  # imports torch, which who only asks for names does without
+        from evokernel.tasks.compiled import Compiled  # imports torch, which a caller that only needs names avoids
 
         compiled = {name: baseline for name, baseline in panel.items() if isinstance(baseline, Compiled)}
         panel |= {f"{name} max-autotune": baseline.thorough() for name, baseline in compiled.items()}
@@ -157,7 +157,7 @@ Set = tuple[dict[str, Any], tuple[Any, ...]]
 
 
 class _Baselines:
-    """What runs in the process: maps arenas as torch tensors and calls a baseline in a plain loop."""
+    """The server in the process: maps arenas as torch tensors and calls a baseline in a plain loop."""
 
     def __init__(self, channel: socket.socket, task: Task, device: str) -> None:
         self.channel = channel
@@ -182,12 +182,12 @@ class _Baselines:
                 self.loop = self._loop(request["select"])
                 self.channel.send(b"selected")
             elif "hire" in request:
-                self._hire(request["hire"], request["trampoline"])
+                self._add_expert(request["hire"], request["trampoline"])
                 self.channel.send(b"hired")
             else:
                 self._attach(request, descriptors)
 
-    def _hire(self, expert: str, trampoline: str) -> None:
+    def _add_expert(self, expert: str, trampoline: str) -> None:
         if self.device == "cuda":
             self.functions[EXPERT] = python_baseline(expert, self.task.signature)
         else:
@@ -214,7 +214,7 @@ class _Baselines:
         self.channel.send(b"attached")
 
     def _detach(self, name: str) -> None:
-        """Let go of the arena that this one replaces: the same name but for its generation."""
+        """Unmap the arena that this one replaces: the same name but for its generation."""
         stem = name.rpartition(":")[0]
         for old in [old for old in self.arenas if old.rpartition(":")[0] == stem]:
             del self.arenas[old]
@@ -237,7 +237,7 @@ class _Baselines:
 
 
 class _PlainLoop:
-    """Calls on a processor: nothing to capture and nothing to wait for."""
+    """Calls on a processor, which are synchronous and are not captured."""
 
     def __init__(self, call: Callable[[Set], object]) -> None:
         self.warm = call
@@ -252,14 +252,14 @@ class _PlainLoop:
         return run
 
     def finish(self) -> None:
-        """Wait for nothing."""
+        """Do nothing: calls are synchronous."""
 
     def forget(self, _: str) -> None:
-        """Drop nothing: batches are made anew each time."""
+        """Do nothing: batches are made anew each time."""
 
 
 def _one_set(request: dict[str, Any], tensors: Mapping[str, Any]) -> Set:
-    """Return the arguments of a baseline: inputs and scalars by name, and what it writes."""
+    """Return the arguments of a baseline: inputs and scalars by name, and its outputs."""
     roles = {name: role for name, _, _, role, *_ in request["buffers"]}
     inputs = {name: tensor for name, tensor in tensors.items() if roles[name] != Role.OUTPUT}
     written = tuple(tensor for name, tensor in tensors.items() if roles[name] != Role.INPUT)
@@ -303,8 +303,8 @@ def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str) -> Any:
 def main(text: str) -> None:
     """Serve as the JSON `text` says; in the process that `BaselineProcess` starts."""
     spec = json.loads(text)
-    # A stopped process would outlive a killed judge for ever. Continued, it reads the end of its channel and leaves;
-    # a kill here instead would hit a healthy process when only the thread that started it ends.
+    # A stopped process would outlive a killed judge for ever. SIGCONT makes it read the end of its channel and exit.
+    # SIGKILL would hit a healthy process when only the thread that started it ends.
     prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     channel = socket.socket(fileno=spec["channel"])
     if spec["cpus"]:

@@ -29,14 +29,14 @@ class Worker(ForkedRunner):
 
     def __init__(self, pool: "WorkerPool", artifact: int) -> None:
         super().__init__(pool.host, (artifact,))
-        self.one_thread = pool.limits.threads == 1 and pool.sandbox.seccomp  # else it could start others
+        self.one_thread = pool.limits.threads == 1 and pool.sandbox.seccomp  # otherwise it could start threads
         self._trampoline = pool.trampoline
 
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
         """Map an arena into the worker, its inputs read-only. `scalars` are passed by value in each call.
 
         Raises:
-            WorkerDied, WorkerTimeout: the worker is gone then, perhaps since the arena exceeds its memory limit.
+            WorkerDied, WorkerTimeout: the worker is gone then, perhaps because the arena exceeds its memory limit.
         """
         request = {
             "attach": name,
@@ -64,9 +64,9 @@ class Worker(ForkedRunner):
 
 
 class WorkerPool:
-    """Owns the zygote; starts it on entry, ends it and all workers on exit, restarts it if it dies.
+    """Owns the zygote: starts it on entry, ends it and all workers on exit, restarts it if it dies.
 
-    To be used by one thread at a time. Nothing outlives the process that made it, see `ForkServer`.
+    For one thread at a time. Nothing outlives the process that made it, see `ForkServer`.
     """
 
     def __init__(self, trampoline: Trampoline, *, sandbox: Sandbox, limits: WorkerLimits | None = None) -> None:

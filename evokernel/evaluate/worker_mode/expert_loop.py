@@ -1,4 +1,4 @@
-"""A user's own kernel run as a baseline, in the process where the other baselines run: trusted as the task is."""
+"""A user's own kernel as a baseline, in the process of the other baselines; trusted like the task."""
 
 import ctypes
 import functools
@@ -11,10 +11,10 @@ from evokernel.evaluate.worker_mode.trampoline import word_of
 from evokernel.task import Baseline, Scalar, Signature
 
 EXPERT = "expert"
-"""What it is called among the baselines."""
+"""Its name among the baselines."""
 
 Set = tuple[Mapping[str, Any], Sequence[Any]]
-"""The arguments of a baseline: inputs and scalars by name, and what it writes."""
+"""Arguments of a baseline: inputs and scalars by name, and its outputs."""
 
 
 def arguments_of(signature: Signature, one_set: Set) -> list[Any]:
@@ -26,7 +26,7 @@ def arguments_of(signature: Signature, one_set: Set) -> list[Any]:
 
 
 def python_baseline(file: str, signature: Signature) -> Baseline:
-    """Return a baseline that calls `run` of a Python file, which is loaded at the first call."""
+    """Return a baseline that calls `run` of a Python file, which the first call loads."""
 
     @functools.cache
     def loaded() -> Callable[..., object]:
@@ -45,7 +45,7 @@ def python_baseline(file: str, signature: Signature) -> Baseline:
 
 
 class CompiledLoop:
-    """Calls a compiled C++ kernel over sets, by the loop that calls candidates: it costs what theirs do.
+    """Calls a compiled C++ kernel over sets by the trampoline of candidates, so that a call costs the same.
 
     `kernel` and `trampoline` are files of shared objects.
     """
@@ -64,16 +64,16 @@ class CompiledLoop:
         self._calls(self._run, self._packed([one_set]), 1, 0, 1)
 
     def prepare(self, name: str, sets: Sequence[Set], *, first: int, calls: int) -> Callable[[], None]:
-        """Return what runs `calls` calls on consecutive sets of an arena."""
+        """Return a function that runs `calls` calls on consecutive sets of an arena."""
         if name not in self._words:
             self._words[name] = self._packed(sets)
         return functools.partial(self._calls, self._run, self._words[name], len(sets), first, calls)
 
     def finish(self) -> None:
-        """Wait for nothing."""
+        """Do nothing: calls are synchronous."""
 
     def forget(self, name: str) -> None:
-        """Drop the addresses of an arena that is no more."""
+        """Drop the addresses of a removed arena."""
         self._words.pop(name, None)
 
     def _packed(self, sets: Sequence[Set]) -> "ctypes.Array[ctypes.c_uint64]":

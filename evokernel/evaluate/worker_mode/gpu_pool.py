@@ -1,8 +1,8 @@
-"""The judge's side of worker mode on a GPU: a zygote with torch and triton in the sandbox, and a worker in waiting.
+"""The judge's side of worker mode on a GPU: a sandboxed zygote with torch and triton, and a standby worker.
 
-A worker is used for one candidate and then ended, so whatever a kernel does to its context ends with it. Making a
-context takes 0.2 to 0.3 s; the next worker makes its own while the current candidate is checked, never while a clock
-runs: two contexts with work share the GPU by time slices.
+A worker serves one candidate and is then ended, so damage to its context ends with it. Making a context takes 0.2 to
+0.3 s. The next worker makes its own while the current candidate is checked, never while a clock runs: two contexts with
+work share the GPU by time slices.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ REMARK_TIMEOUT_S = 2.0
 
 
 class CudaWorker(ForkedRunner):
-    """A context in the sandbox, and then one candidate in it. Leaving it ends the process and all it started."""
+    """A sandboxed process with a context, and then one candidate. Leaving it ends the process and all it started."""
 
     def __init__(self, host: ForkServer, signature: Signature, *, spin: bool) -> None:
         super().__init__(host, spin=spin)
@@ -57,7 +57,7 @@ class CudaWorker(ForkedRunner):
         self._up = False
         self.folder: Path | None = None
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until its context is made. Raises `WorkerError`."""
         if not self._up:
             self._await(b"up", UP_TIMEOUT_S)
@@ -89,7 +89,7 @@ class CudaWorker(ForkedRunner):
             said = self._channel.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT).decode(errors="replace").removeprefix("=")
         except (WorkerError, OSError):
             return ""
-        reason = " ".join(said.split())[:REMARK_LIMIT]  # its own words: no more than a line of them among ours
+        reason = " ".join(said.split())[:REMARK_LIMIT]  # untrusted words, limited to one line
         return f"timed with its Python, for run() cannot be captured as a graph: {reason}" if reason else ""
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class CudaWorker(ForkedRunner):
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _settle(self) -> None:
+    def _await_writes(self) -> None:
         synchronize()
 
     def _refuse(self, message: bytes) -> NoReturn:
@@ -113,7 +113,7 @@ class CudaWorker(ForkedRunner):
 
 
 class CudaWorkerPool:
-    """Owns the zygote, the worker in waiting and the unpacked bundles. A context manager; to be used by one thread."""
+    """Owns the zygote, the standby worker and the unpacked bundles. A context manager, for one thread."""
 
     def __init__(
         self, signature: Signature, *, sandbox: Sandbox, cpus: tuple[int, ...] = (), spin: bool = False
@@ -136,13 +136,13 @@ class CudaWorkerPool:
         self.close()
 
     def load(self, artifact: bytes, source: str, *, timeout_s: float) -> CudaWorker:
-        """Give a candidate to the worker in waiting and start the next one.
+        """Give a candidate to the standby worker and start the next one.
 
-        What the bundle says is the source is not believed: it was packed where the candidate's code ran.
+        The source in the bundle is not believed: it was packed where the candidate's code ran.
 
         Raises:
             KernelFault, WorkerDied, WorkerTimeout: while importing the candidate; the worker is gone then.
-            LoadFailed: the artifact is no bundle.
+            LoadFailed: the artifact is malformed.
             HarnessError: no worker can be started.
         """
         worker = self._latest = self._spare.take()
@@ -155,9 +155,9 @@ class CudaWorkerPool:
             self._spare.begin()
         return worker
 
-    def settle(self) -> None:
-        """See to it that a worker is waiting and has made its context, so that it does nothing beside a clock."""
-        self._spare.settle()
+    def wait_ready(self) -> None:
+        """Wait until a standby worker has made its context, so that it cannot disturb a clock."""
+        self._spare.wait_ready()
 
     def pids(self) -> set[int]:
         """Return the processes that hold a context, or make one."""
@@ -184,7 +184,7 @@ class CudaWorkerPool:
 
 
 def _remove_orphans() -> None:
-    """Remove the bundles of judges that were killed; a folder of today may belong to a judge we cannot see."""
+    """Remove the bundles of killed judges; a folder of today may belong to a judge we cannot see."""
     for folder in Path(tempfile.gettempdir()).glob(f"{BUNDLES}*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > ORPHANED_S:

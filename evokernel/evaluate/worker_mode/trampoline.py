@@ -68,18 +68,22 @@ PACKING = {"int64": "<q", "float32": "<fxxxx", "float64": "<d"}
 
 
 class Base(IntEnum):
-    """What the second half of an argument is counted from."""
+    """Origin of the second half of an argument."""
 
     VALUE = 0
+    """The value's own 64 bits."""
     INPUTS = 1
+    """Offset in the memory of inputs."""
     OUTPUTS = 2
+    """Offset in the memory of outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trampoline:
-    """A compiled trampoline; holds for one signature."""
+    """A compiled trampoline for one signature."""
 
     path: Path
+    """The shared object."""
     signature: Signature
 
     def arguments(self, arena: Arena, scalars: Mapping[str, int | float]) -> list[tuple[int, int]]:
@@ -112,7 +116,7 @@ def build_trampoline(signature: Signature, folder: Path) -> Trampoline:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             built = Path(scratch, "trampoline.so")
             _compile(source, built)
-            os.replace(built, path)  # whoever comes at the same time finds all of it or nothing
+            os.replace(built, path)  # a concurrent reader finds all of it or nothing
     return Trampoline(path, signature)
 
 

@@ -22,5 +22,5 @@ def host() -> Iterator[StandInHost]:
 @pytest.fixture
 def runner(host: StandInHost) -> Iterator[ArtifactRunner]:
     with ArtifactRunner(host, spin=False) as made:
-        made.settle()
+        made.wait_ready()
         yield made

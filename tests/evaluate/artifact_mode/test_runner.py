@@ -32,8 +32,8 @@ from tests.evaluate.artifact_mode.stand_in_runner import (
 @pytest.mark.parametrize("spin", [False, True])
 def test_batches_are_run_and_timed_by_both_clocks(host: StandInHost, spin: bool):
     with ArtifactRunner(host, spin=spin) as runner:
-        runner.settle()
-        runner.settle()
+        runner.wait_ready()
+        runner.wait_ready()
         load(runner)
         for sets in ((0,), (0, 1, 2), ()):
             began = time.monotonic_ns()
@@ -160,7 +160,7 @@ def test_a_context_that_cannot_be_made(host: StandInHost, deed: dict[str, Any], 
     host.scripts.append({"on": "up", **deed})
     with ArtifactRunner(host, spin=False) as runner:
         with pytest.raises(error):
-            runner.settle()
+            runner.wait_ready()
         assert not runner.alive
 
 

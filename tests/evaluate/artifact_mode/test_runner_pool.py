@@ -71,7 +71,7 @@ def test_a_runner_serves_so_many_candidates(pool: RunnerPool):
 
 def test_the_runner_in_waiting_is_the_next_one(pool: RunnerPool):
     first = pool.take()
-    pool.settle()
+    pool.wait_ready()
     (waiting,) = pool.pids() - {first.pid}
     first.close()
     assert pool.take().pid == waiting
@@ -81,7 +81,7 @@ def test_the_runner_in_waiting_is_the_next_one(pool: RunnerPool):
 
 def test_a_runner_in_waiting_that_died_is_replaced(pool: RunnerPool):
     first = pool.take()
-    pool.settle()
+    pool.wait_ready()
     (waiting,) = pool.pids() - {first.pid}
     os.kill(waiting, signal.SIGKILL)
     wait_for_end(waiting)

@@ -77,7 +77,7 @@ def session(instrument: Instrument) -> Iterator[ArtifactSession]:
     runner = SimpleNamespace(load=lambda *_, **__: None)
     bench: Any = SimpleNamespace(
         settings=SimpleNamespace(timeout_s=1.0),
-        grounds=grounds,
+        workloads=grounds,
         probes=grounds[: len(HIDDEN)],
         task=TASK,
         device=SimpleNamespace(device_class="cuda"),
@@ -101,7 +101,7 @@ def test_the_search_workload_with_most_to_gain_is_profiled(session: ArtifactSess
     assert call.plan == plan(2).as_message()
     assert call.cubins == {"2" * 64: b"code 2"}  # and none of another shape
     x, y = call.buffers
-    (ground,) = (each for each in session.bench.grounds if each.workload.name == "slow")
+    (ground,) = (each for each in session.bench.workloads if each.workload.name == "slow")
     assert (x.name, x.size_bytes, x.content) == ("x", 1024, raw_bytes(ground.case("normal").inputs["x"]))
     assert (y.name, y.size_bytes, y.content) == ("y", 1024, None)
 

@@ -336,9 +336,9 @@ def test_a_builds_own_word_does_not_pass_for_a_clean_check() -> None:
 
 def test_feedback_has_sixty_lines_and_remarks_come_first() -> None:
     timings, remarks = "\n".join(map(str, range(100))), "first\nlast"
-    told = PhaseVerdict(Status.OK, Stage.PRECISE, timings, remarks=remarks).told.split("\n")
+    told = PhaseVerdict(Status.OK, Stage.PRECISE, timings, remarks=remarks).author_text.split("\n")
     assert len(told) == 60
     assert told[56:] == ["56", "57", "first", "last"]
-    assert len(PhaseVerdict(Status.OK, Stage.PRECISE, "a", remarks=timings).told.split("\n")) == 60
-    assert PhaseVerdict(Status.OK, Stage.PRECISE, remarks=remarks).told == remarks
-    assert PhaseVerdict(Status.OK, Stage.PRECISE, "a").told == "a"
+    assert len(PhaseVerdict(Status.OK, Stage.PRECISE, "a", remarks=timings).author_text.split("\n")) == 60
+    assert PhaseVerdict(Status.OK, Stage.PRECISE, remarks=remarks).author_text == remarks
+    assert PhaseVerdict(Status.OK, Stage.PRECISE, "a").author_text == "a"

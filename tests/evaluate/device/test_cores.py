@@ -83,7 +83,7 @@ def test_gpus_share_no_core_with_each_other_or_all_of_them(cores: int, numbers: 
     machine = max(numbers) + 1 + more
     shares = share_out(range(cores), device="cuda", threads=1, gpus=numbers, machine=machine)
     assert len(shares) == len(numbers)
-    if shares[0].apart:
+    if shares[0].may_spin:
         own = [core for share in shares for core in (*share.judge, *share.runners)]
         assert len(set(own)) == len(own) == 3 * len(numbers)
         assert not set(own) & set(shares[0].compilers)

@@ -17,7 +17,7 @@ class Scripted:
         self.settled = False
         self.closed = False
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         if self._fails:
             raise WorkerDied("no context")
         self.settled = True
@@ -64,10 +64,10 @@ def test_after_two_failures_it_says_what_could_not_be_had() -> None:
 
 def test_settling_waits_for_it_and_lets_a_failed_one_go() -> None:
     spare, started = spare_of(True, False)
-    spare.settle()
+    spare.wait_ready()
     assert started[0].closed
     assert spare.pids() == set()
-    spare.settle()
+    spare.wait_ready()
     assert started[1].settled
     assert spare.pids() == {2}
 

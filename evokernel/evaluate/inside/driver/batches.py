@@ -1,8 +1,8 @@
-"""Runs a kernel over the sets of an arena on the GPU: one call as it is, or many as one captured graph.
+"""Runs a kernel over the sets of an arena on the GPU: one call directly, or many as one captured graph.
 
 A graph takes the host's launch cost out of the measurement: a Python launch costs 10 to 40 us, which would hide the
-time of a short kernel. The capture is ours, on a stream of ours; what a kernel launches elsewhere is not in the graph,
-so its outputs stay as they were and are found out.
+time of a short kernel. The capture is ours, on a stream of ours. A kernel launched elsewhere is not in the graph, so
+its outputs do not change, and the comparison finds that.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ class Batches:
     def __init__(self, call: Callable[[Any], object]) -> None:
         import torch
 
-        # Taken before a candidate is imported: what it puts into torch's modules afterwards changes nothing here.
+        # Read before a candidate is imported, so that its changes to torch's modules have no effect here.
         self._capturing, self._graph = torch.cuda.graph, torch.cuda.CUDAGraph
         self._wait: Callable[[], None] = torch._C._cuda_synchronize
         self._call = call
@@ -26,12 +26,12 @@ class Batches:
         self.reason = ""
 
     def warm(self, one_set: Any) -> None:
-        """Run one call to the end: it loads modules, and a graph cannot be captured before that."""
+        """Run one call to the end: it loads modules, which a capture must not do."""
         self._call(one_set)
         self._wait()
 
     def prepare(self, name: str, sets: Sequence[Any], *, first: int, calls: int) -> Call:
-        """Return what runs `calls` calls on consecutive sets; one call or none is not captured."""
+        """Return a function that runs `calls` calls on consecutive sets; fewer than two are not captured."""
         chosen = [sets[(first + index) % len(sets)] for index in range(calls)]
         if calls < 2 or not self.captured:
             return lambda: self._each(chosen)
@@ -44,11 +44,11 @@ class Batches:
         return self._graphs[key]
 
     def finish(self) -> None:
-        """Wait for the device. Raises what a kernel did wrong."""
+        """Wait for the device. Raises the kernels' errors."""
         self._wait()
 
     def forget(self, name: str) -> None:
-        """Drop the graphs over an arena that is no more; the device must be idle."""
+        """Drop the graphs over a removed arena; the device must be idle."""
         self._graphs = {key: graph for key, graph in self._graphs.items() if key[0] != name}
 
     def _each(self, chosen: Sequence[Any]) -> None:

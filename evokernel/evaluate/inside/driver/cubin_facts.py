@@ -1,9 +1,9 @@
-"""What a cubin says about itself: its kernels with their parameters, what it needs from elsewhere, what it remembers.
+"""Facts of a cubin: its kernels with their parameters, undefined functions, variables and foreign sections.
 
-A cubin is an ELF file for machine 190. Whoever reads one must expect a hostile author: every offset is checked, and
-whatever is wrong is a `ValueError`. The driver reads the file as well, so what two readers could understand in two
-ways is refused, too: tables and names that lie otherwise than compilers write them. The attributes of `.nv.info` are
-as NVRTC 13 and the assemblers of Triton write them for compute capabilities 8.0 to 12.0.
+A cubin is an ELF file for machine 190, and its author may be hostile. Every offset is checked, and every fault is a
+`ValueError`. The driver reads the file as well. So ambiguous content is refused too: tables and names that lie
+otherwise than compilers write them. The attributes of `.nv.info` are as NVRTC 13 and the assemblers of Triton write
+them for compute capabilities 8.0 to 12.0.
 """
 
 import struct
@@ -23,7 +23,7 @@ _FORMATS = tuple(b"\x7fELF\x02\x01\x01" + kind + bytes(7) for kind in (b"\x33\x0
 _SEGMENTS = (1, 6)  # PT_LOAD, PT_PHDR
 _ENTRY = 0x10  # st_other of a __global__ function
 _FUNCTION = 2
-_SYSTEM = ".nv."  # names of what the driver gives every kernel
+_SYSTEM = ".nv."  # prefix of symbols that the driver defines for every kernel
 _LONG_FORM = 4  # the attribute has a value of its own behind it
 _MAX_THREADS, _PARAMETER_INFO, _PARAMETER_BYTES, _REGISTERS = 0x05, 0x17, 0x19, 0x2F
 _SIZE_LIMIT_BYTES = 64 << 20
@@ -34,32 +34,32 @@ _STATE = ".nv.global"  # and .nv.global.init
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """One `__global__` function: sizes of its parameters in order, registers of a thread, static shared memory.
-
-    `max_threads` is what `__launch_bounds__` promises, 0 without a promise. The shared memory is without the part
-    that the system takes of each block on newer devices.
-    """
+    """One `__global__` function."""
 
     parameter_bytes: tuple[int, ...]
+    """Sizes of its parameters in order."""
     registers: int
+    """Of a thread."""
     shared_bytes: int
+    """Static shared memory, without the part that newer devices reserve in each block."""
     max_threads: int
+    """From `__launch_bounds__`; 0 without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CubinFacts:
-    """What a cubin consists of.
-
-    `capability` is that of the target (90 for sm_90a); `undefined` the functions it expects the driver to have;
-    `state_bytes` the size of its variables in global memory, which keep their values from launch to launch; `foreign`
-    the names and types of sections that no supported compiler makes: the driver may run what is in them.
-    """
+    """The contents of a cubin."""
 
     capability: int
+    """Compute capability of the target: 90 for sm_90a."""
     kernels: Mapping[str, KernelFacts]
+    """Facts of kernels by name."""
     undefined: tuple[str, ...]
+    """Functions that the driver must provide."""
     state_bytes: int
+    """Size of variables in global memory, which keep their values between launches."""
     foreign: tuple[tuple[str, int], ...] = ()
+    """Names and types of sections that no supported compiler makes; the driver may run them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class _Symbol:
 
 
 def inspect(image: bytes) -> CubinFacts:
-    """Return what a cubin says about itself.
+    """Return the facts of a cubin.
 
     Raises:
-        ValueError: it is no cubin, or a damaged one.
+        ValueError: it is damaged, or another kind of file.
     """
     try:
         return _inspect(image)
@@ -113,7 +113,7 @@ def _inspect(image: bytes) -> CubinFacts:
 
 
 def _capability(image: bytes, flags: int) -> int:
-    """Return the target; where the flags keep it differs between the versions of the format."""
+    """Return the target's capability; versions of the format keep it in different flags."""
     abi = image[8]
     return flags >> 8 & 0xFFFF if abi >= 8 else flags & 0xFF
 
@@ -147,7 +147,7 @@ def _kernel(name: str, sections: Mapping[str, _Section], registers: Mapping[str,
 
 
 def _reserved_bytes(reserved: _Section | None) -> int:
-    """Return what of each block's shared memory the system takes, which the sizes of newer cubins include."""
+    """Return the shared memory that the system reserves in each block, which newer cubins count in."""
     return 1024 if reserved is not None else 0
 
 
@@ -204,7 +204,7 @@ def _read_elf(image: bytes) -> tuple[int, list[_Section]]:
         raise ValueError("not a cubin: an ELF file for another machine")
     if kind != _EXECUTABLE or header_bytes != _HEADER.size:
         raise ValueError("a damaged cubin: its header")
-    # numbers that do not fit the header would be read from the first section by some
+    # some readers take numbers that do not fit the header from the first section
     if entry_bytes != _SECTION.size or names >= count or count > _SECTION_LIMIT:
         raise ValueError("a damaged cubin: its table of sections")
     if start + count * _SECTION.size > len(image):
@@ -212,7 +212,9 @@ def _read_elf(image: bytes) -> tuple[int, list[_Section]]:
     rows = [_SECTION.unpack_from(image, start + index * _SECTION.size) for index in range(count)]
     if any(rows[0]):
         raise ValueError("a damaged cubin: its first section is not empty")
-    if sum(row[5] for row in rows if row[1] != _NOBITS) > 2 * len(image):  # compilers share a content between two
+    if sum(row[5] for row in rows if row[1] != _NOBITS) > 2 * len(
+        image
+    ):  # compilers let two sections share their content
         raise ValueError("a damaged cubin: its sections overlap")
     table = _data(image, rows[names])
     sections = [_Section(_name(table, row[0]), row[1], row[6], row[5], _data(image, row)) for row in rows]
@@ -223,7 +225,7 @@ def _read_elf(image: bytes) -> tuple[int, list[_Section]]:
 
 
 def _refuse_misplaced(image: bytes, rows: Sequence[tuple[int, ...]], names: int) -> None:
-    """Raise `ValueError` where something lies across what says where things are, or behind all of it.
+    """Raise `ValueError` where a section overlaps the headers or tables, or bytes follow the end.
 
     Sections may share bytes with each other: for newer devices compilers write one content for two names.
     """
@@ -239,7 +241,7 @@ def _refuse_misplaced(image: bytes, rows: Sequence[tuple[int, ...]], names: int)
     spans += [(0, _HEADER.size, True), (start, start + len(rows) * _SECTION.size, True)]
     spans += [(first, first + segments * _SEGMENT.size, True)] if segments else []
     end = 0
-    guarded = 0  # the end of what nothing else may share
+    guarded = 0  # end of the bytes that no section may share
     for begin, until, alone in sorted(spans):
         if begin < (end if alone else guarded):
             raise ValueError("a damaged cubin: something lies across its tables")

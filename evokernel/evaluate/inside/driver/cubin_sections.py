@@ -1,6 +1,6 @@
-"""The sections that a cubin may have: the driver acts on them by name, and runs the x86-64 code of one, `.nv.host`.
+"""Sections that a cubin may have: the driver acts on them by name, and runs the x86-64 code of one, `.nv.host`.
 
-So what is not known is refused. The table was recorded from ptxas and NVRTC 12.8, 12.9 and 13.0 to 13.5 and from the
+So unknown sections are refused. The table was recorded from ptxas and NVRTC 12.8, 12.9 and 13.0 to 13.5 and from the
 two assemblers of Triton 3.9 (12.9 and 13.4), for sm_80, 89, 90a, 100a and 120a, plain, with `-lineinfo`, `-G` and
 `-O0`. The kernels: variables of every kind, static and dynamic shared memory, calls (nested, recursive, by pointer,
 virtual), printf, malloc, assertions, textures, clusters, large parameters, division and trigonometry, mma, wgmma with
@@ -20,7 +20,7 @@ _DEBUG = (
     *(".debug_pubnames", ".debug_pubtypes"),
     *(".nv_debug_info_reg_sass", ".nv_debug_info_reg_type", ".nv_debug_line_sass", ".nv_debug_ptx_txt"),
 )
-# `*` stands for the name of a function. `.nv.merc` is what newer devices have of a section before it is made final.
+# `*` stands for the name of a function. `.nv.merc` begins a newer device's section before it is made final.
 _KNOWN: dict[int, tuple[str, ...]] = {
     _NOTHING: ("",),
     _DATA: (
@@ -63,6 +63,6 @@ _PATTERNS = {kind: _pattern(names) for kind, names in _KNOWN.items()}
 
 
 def is_known(name: str, kind: int) -> bool:
-    """Say whether a compiler that is supported makes sections of that name with that type (`sh_type`)."""
+    """Say whether a supported compiler makes sections of that name with that type (`sh_type`)."""
     pattern = _PATTERNS.get(kind)
     return pattern is not None and pattern.fullmatch(name) is not None

@@ -1,6 +1,6 @@
-"""The CUDA driver by ctypes: its structures, its constants, the types of its functions, and how one is called.
+"""The CUDA driver by ctypes: structures, constants and function types of cuda.h, and calls.
 
-All of them are those of cuda.h, the same since CUDA 12. Structures that one module alone fills are passed by address.
+They are the same since CUDA 12. A structure that only one module fills is passed by address.
 """
 
 import ctypes
@@ -106,14 +106,14 @@ def function(name: str) -> Callable[..., int]:
 
 
 def words_of(code: int, asked: str = "cuGetErrorString") -> str:
-    """Return a sentence about a CUresult, or its name by `cuGetErrorName`; empty where the driver does not know it."""
+    """Return the driver's text for a CUresult, or its name by `cuGetErrorName`; empty for an unknown one."""
     text = c_char_p()
     function(asked)(code, byref(text))
     return (text.value or b"").decode()
 
 
 def parameter_bytes(kernel: c_void_p) -> Iterator[int]:
-    """Ask for each parameter of a kernel in turn; the driver has no other way to say how many there are."""
+    """Yield the size of each parameter of a kernel: the driver has no call for their number."""
     offset, size, number = c_size_t(), c_size_t(), 0
     ask = function("cuFuncGetParamInfo")
     while (code := ask(kernel, number, byref(offset), byref(size))) != _NO_MORE:
@@ -123,7 +123,7 @@ def parameter_bytes(kernel: c_void_p) -> Iterator[int]:
 
 
 def launch_attribute(number: int, *words: int) -> LaunchAttribute:
-    """Return an attribute of a launch with the words of its value."""
+    """Return a launch attribute with the words of its value."""
     return LaunchAttribute(number, 0, (c_uint32 * 16)(*words))
 
 

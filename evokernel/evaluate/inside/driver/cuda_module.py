@@ -1,8 +1,8 @@
 """CUDA C++ in a string, launched from Python: `Module(text, TILE=64).kernel[grid, block](x, y, n)`.
 
 A module is compiled when its first kernel is launched, for the device that torch uses, and launches go to torch's
-current stream. Who compiles and launches can be replaced (`Kernel.launcher`): where there is no GPU, launches are
-written down instead. This file, `cuda_driver.py` and `nvrtc.py` need only torch, and exports carry all three.
+current stream. `Kernel.launcher` replaces both: without a GPU, launches are recorded instead. This file,
+`cuda_driver.py` and `nvrtc.py` need only torch, and exports carry all three.
 """
 
 import ctypes
@@ -44,16 +44,20 @@ _C_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How a kernel is launched: blocks, threads of a block, bytes of dynamic shared memory, blocks of a cluster."""
+    """The shape of a launch."""
 
     grid: tuple[int, int, int]
+    """Blocks along x, y and z."""
     block: tuple[int, int, int]
+    """Threads of a block along x, y and z."""
     shared_bytes: int
+    """Dynamic shared memory of a block."""
     cluster: int
+    """Blocks of a cluster."""
 
 
 class LaunchBackend(Protocol):
-    """Compiles and launches."""
+    """A compiler and launcher of kernels."""
 
     def load(self, source: str, options: Sequence[str], name: str) -> Any:
         """Return a compiled kernel of a source; its `parameter_bytes` are the sizes of its parameters in order."""
@@ -68,15 +72,15 @@ class Module:
     """CUDA C++; each `extern "C" __global__` function in it is an attribute: `module.name[grid, block](...)`."""
 
     def __init__(self, source: str, *, options: Sequence[str] = (), **defines: float | str) -> None:
-        """Take a source; nothing is compiled yet.
+        """Keep a source, which the first launch compiles.
 
         Args:
             source: the text.
             options: flags for the compiler: `--use_fast_math`, `--maxrregcount=N`, `--fmad=false` and the like.
-            defines: macros by name; tunables are handed over here.
+            defines: macros by name, such as the values of tunables.
 
         Raises:
-            ValueError: an option is not one of those that are allowed.
+            ValueError: an option is not allowed.
         """
         for option in options:
             if not _OPTION.fullmatch(option):
@@ -94,11 +98,11 @@ class Kernel:
     """One kernel: `kernel[grid, block]`, `[grid, block, shared_bytes]` or `[grid, block, shared_bytes, cluster]`.
 
     Grid and block are a number or a tuple of up to three, in blocks and threads; the dynamic shared memory is in bytes;
-    a cluster is so many blocks side by side, by which the grid must be divisible.
+    a cluster is a number of neighbouring blocks that divides the grid.
     """
 
     launcher: ClassVar[LaunchBackend | None] = None
-    """Who compiles and launches; None for NVRTC and the GPU that torch uses."""
+    """Compiles and launches; None for NVRTC and the GPU that torch uses."""
 
     def __init__(self, source: str, options: Sequence[str], name: str) -> None:
         self._source = source
@@ -134,7 +138,7 @@ class Kernel:
             launcher.launch(function, geometry, arguments)
 
     def _argument(self, place: int, value: Any, size: int) -> tuple[str, Any]:
-        """Return the kind that a value takes in a parameter of a size: a compiled kernel knows no more of its types."""
+        """Return the kind of a value by the size of its parameter: a compiled kernel has no other types."""
         where = f"kernel {self._name}, parameter {place} ({size} bytes)"
         if value is None or hasattr(value, "data_ptr"):
             if size == 8:
@@ -167,7 +171,7 @@ class _Loaded:
         self._allowed = {MAX_DYNAMIC_SHARED: 0, NON_PORTABLE_CLUSTER: 0}
 
     def allow(self, attribute: int, value: int) -> None:
-        """Raise a limit of the function, unless it is as high already."""
+        """Raise a limit of the function, unless it is high enough."""
         if value > self._allowed[attribute]:
             call("cuFuncSetAttribute", self.handle, attribute, value)
             self._allowed[attribute] = value
@@ -177,7 +181,7 @@ class Live:
     """Launches on the GPU that torch uses, on torch's current stream."""
 
     def __init__(self, image_of: Callable[[str, Sequence[str]], bytes] | None = None) -> None:
-        """Take where cubins come from, given source and options; None compiles for the device at hand."""
+        """Take a function that returns a cubin for source and options; None compiles for the device at hand."""
         import torch
 
         self._cuda = torch.cuda
@@ -186,7 +190,7 @@ class Live:
         self._functions: dict[tuple[Any, ...], _Loaded] = {}
 
     def load(self, source: str, options: Sequence[str], name: str) -> _Loaded:
-        """Return a function; all of one source share a module, and with it its variables."""
+        """Return a function; all functions of one source share a module and its variables."""
         device = self._cuda.current_device()
         have_context(device)
         key = (device, source, options)
@@ -218,7 +222,7 @@ class Live:
 def have_context(device: int, call: Callable[..., None] = call) -> None:
     """Give this thread the context of a device, unless it has one. `call` calls the driver.
 
-    torch leaves that to the first call of the runtime, which a thread need not have made: its memory may be cached.
+    torch makes it in the first call of the runtime, which a thread with cached memory may not have made.
     """
     context = c_void_p()
     call("cuCtxGetCurrent", byref(context))

@@ -1,4 +1,4 @@
-"""Maps an arena of device memory into a process as tensors; the counterpart of `cuda.arena.DeviceArena.layout`."""
+"""Maps an arena of device memory into a process as tensors; the counterpart of `Arena.layout`."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from . import virtual_memory
 
 
 class DeviceSets:
-    """One arena as this process sees it: `tensors` holds those of each set by name. Inputs cannot be written."""
+    """One arena as this process sees it: `tensors` holds the tensors of each set by name. Inputs cannot be written."""
 
     def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        """Map what the descriptors of inputs and outputs stand for; closes them."""
+        """Map the memory of inputs and outputs from their descriptors; close the descriptors."""
         self._mapped: list[tuple[int, int]] = []
         memories = []
         for index, (descriptor, size) in enumerate(zip(descriptors, request["sizes"], strict=True)):
@@ -24,7 +24,7 @@ class DeviceSets:
         self.tensors = [_one_set(request, memories, number) for number in range(request["sets"])]
 
     def close(self) -> None:
-        """Take the mappings away; no tensor of it may be used any more, and no kernel may be at work on it."""
+        """Unmap the memory; no tensor of it may be used any more, and no kernel may be at work on it."""
         self.tensors.clear()
         while self._mapped:
             virtual_memory.unmap(*self._mapped.pop())

@@ -1,9 +1,13 @@
-"""What a Triton kernel is called with: the arguments of a launch as the flat list of a compiled kernel's parameters.
+"""Parameters of a Triton kernel: the arguments of a launch as the compiled kernel's flat list.
 
-Triton's own launcher is C code made for each signature by the system's compiler. This one follows the same rules
-(read in Triton 3.6 and 3.9) in Python: an argument whose specialised type is `constexpr` is compiled in and dropped
-(declared constants, integers equal to 1, None), tuples are flattened, numbers take the size of their type, a host
-`TensorDescriptor` becomes a tensor map with its shape and strides, and two pointers to scratch memory end the list.
+Triton's own launcher is C code made for each signature by the system's compiler. This one follows the same rules (read
+in Triton 3.6 and 3.9) in Python:
+
+* An argument whose specialised type is `constexpr` is compiled in and dropped: declared constants, integers equal to
+  1, None.
+* Tuples are flattened, and numbers take the size of their type.
+* A host `TensorDescriptor` becomes a tensor map with its shape and strides.
+* Two pointers to scratch memory end the list.
 """
 
 import ctypes
@@ -20,7 +24,7 @@ TENSOR_MAP_BYTES = 128
 HALVES = frozenset({"fp16", "bf16"})
 FLOATS = HALVES | {"fp32", "f32", "fp64"}
 _TF32 = 11
-# the device's numbers of element types, where the host's differ
+# the device's codes of element types, where the host's differ
 _HOST_TYPES = {8: 10, 9: 8, 10: 9}
 _C_TYPES: Mapping[str, type[Any]] = {
     "i1": ctypes.c_int8,
@@ -42,33 +46,36 @@ _C_TYPES: Mapping[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """What a host tensor descriptor says, as the driver wants to hear it; `base` is its tensor.
-
-    Extents and strides (in bytes, without the innermost, which is 1 element) go from the innermost dimension outwards.
-    """
+    """A host tensor descriptor as arguments of the driver; dimensions go from the innermost outwards."""
 
     base: Any
+    """The tensor, or its address."""
     element_type: int
+    """The driver's code."""
     swizzle: int
+    """The driver's code."""
     shape: tuple[int, ...]
+    """Extents in elements."""
     strides_bytes: tuple[int, ...]
+    """Strides without the innermost, which is 1 element."""
     box: tuple[int, ...]
+    """Extents of a block in elements."""
     nan_padding: bool
+    """Elements outside the tensor read as NaN instead of 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a compiled kernel: a Triton type with a number, `ptr` with a tensor, `map` with a `TensorMap`.
-
-    A pointer's value may also be None (null) or a plain address.
-    """
+    """One parameter of a compiled kernel."""
 
     kind: str
+    """A Triton type, `ptr`, or `map` for a `TensorMap`."""
     value: Any
+    """A number, a `TensorMap`, or for `ptr` a tensor, a plain address or None."""
 
 
 class Packing:
-    """How the arguments of one compiled kernel become its parameters; made once, used for every launch."""
+    """Conversion of one compiled kernel's arguments into its parameters; made once, used for every launch."""
 
     def __init__(self, signature: Sequence[Any], tensor_maps: Sequence[Mapping[str, Any]] | None) -> None:
         """Take the specialised types in order (nested tuples as they are) and the metadata of each tensor map."""
@@ -79,7 +86,7 @@ class Packing:
         """Return the parameters for the bound arguments of a launch, without the scratch pointers that end the list.
 
         Raises:
-            ValueError: the arguments do not fit the signature, or need what this launcher does not do.
+            ValueError: the arguments do not fit the signature, or are not supported by this launcher.
         """
         if len(arguments) != len(self._signature):
             raise ValueError(f"a kernel with {len(self._signature)} arguments was given {len(arguments)}")
@@ -132,7 +139,7 @@ def _tensor_map(descriptor: Any, shape: list[int], strides: list[int], meta: Map
 
 
 class Packed:
-    """Parameters in memory, as the driver takes them; keep this alive until the launch was made."""
+    """Parameters in memory, as the driver takes them; keep this object until the launch is queued."""
 
     def __init__(self, parameters: Sequence[Parameter], encode: Callable[[TensorMap, int], None]) -> None:
         """Lay the parameters out. `encode(map, address)` writes the 128 bytes of a tensor map, aligned to 128."""
@@ -152,7 +159,7 @@ def number(kind: str, value: Any) -> int | float:
     """Return a number as a kernel with a parameter of this type gets it, but for the rounding of half precision.
 
     Raises:
-        ValueError: nothing of this type can be passed.
+        ValueError: the type is not supported.
         OverflowError: the number is too large for a float of 16 bits.
     """
     if kind == "fp16":
@@ -166,7 +173,7 @@ def number(kind: str, value: Any) -> int | float:
 
 
 def size_bytes(kind: str) -> int:
-    """Return how large a parameter of a type is; the type is one that can be passed."""
+    """Return the size of a parameter of a supported type."""
     if kind == TENSOR_MAP:
         return TENSOR_MAP_BYTES
     return 2 if kind in HALVES else ctypes.sizeof(_C_TYPES[kind])
@@ -188,7 +195,7 @@ def _cell(parameter: Parameter, encode: Callable[[TensorMap, int], None]) -> Any
 
 
 def address(value: Any) -> int:
-    """Return where a pointer argument points: a tensor's first element, a plain address, or 0 for None."""
+    """Return the address of a pointer argument: a tensor's first element, a plain address, or 0 for None."""
     if value is None:
         return 0
     return int(value if isinstance(value, int) else value.data_ptr())

@@ -1,4 +1,4 @@
-"""Compiled kernels on the GPU through the CUDA driver alone: load, look at, launch. No compiler, no C code of ours.
+"""Compiled kernels on the GPU through the CUDA driver alone: load, inspect, launch. No compiler, no C code of ours.
 
 The context is torch's: it must be current when these functions are called.
 """
@@ -36,18 +36,20 @@ _NOT_INTERLEAVED, _PROMOTE_128_BYTES, _NAN_FILL = 0, 2, 1
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a kernel is launched: clusters, threads of a block, blocks of a cluster, dynamic shared memory, and modes.
-
-    `grid` counts clusters, which lie along x: the driver is asked for `grid[0] * cluster` blocks there. A `cluster` of
-    1 is none.
-    """
+    """The shape and modes of a launch."""
 
     grid: tuple[int, int, int]
+    """Clusters, which lie along x: the driver gets `grid[0] * cluster` blocks there."""
     block: tuple[int, int, int]
+    """Threads of a block along x, y and z."""
     cluster: int
+    """Blocks of a cluster; 1 for none."""
     shared_bytes: int
+    """Dynamic shared memory of a block."""
     cooperative: bool
+    """All blocks are resident at once."""
     programmatic: bool
+    """The kernel may begin before the one before it ends."""
 
 
 class LoadedModule:
@@ -59,15 +61,15 @@ class LoadedModule:
         call("cuModuleLoadData", byref(self.handle), image)
 
     def unload(self) -> None:
-        """Give the module back to the driver; its kernels must not be launched again."""
+        """Unload the module; its kernels must not be launched again."""
         call("cuModuleUnload", self.handle)
 
 
 class LoadedKernel:
-    """One function of a loaded module, with what the driver says about it."""
+    """One function of a loaded module, with the driver's facts about it."""
 
     def __init__(self, module: LoadedModule, name: str, shared_bytes: int) -> None:
-        """Find it, and allow it so much dynamic shared memory. Raises `CudaLaunchError` where the driver refuses."""
+        """Find the function and allow its dynamic shared memory. Raises `CudaLaunchError` where the driver refuses."""
         self.name = name
         self.module = module
         self._function = c_void_p()
@@ -85,7 +87,7 @@ class LoadedKernel:
         self.bind(shape, parameters).launch(stream)
 
     def bind(self, shape: Shape, parameters: Sequence[Parameter]) -> "PreparedLaunch":
-        """Return a launch with its parameters, to be made any number of times.
+        """Return a launch with its parameters, which can be repeated.
 
         Raises:
             CudaLaunchError: the kernel has more, fewer, or larger parameters, or the driver refuses the shape.

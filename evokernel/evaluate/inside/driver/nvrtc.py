@@ -1,4 +1,4 @@
-"""CUDA C++ made into machine code by NVRTC, the compiler as a library. Needs no GPU, and no Python but the standard."""
+"""Compilation of CUDA C++ by NVRTC, the compiler as a library. Needs no GPU, and only the standard library."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ from typing import Any
 
 _HEADER = "cuda_fp16.h"
 _TOOLKIT = "/usr/local/cuda"
-_FIRST_WITH_OWN_TARGET = 90  # from here on `sm_90a` and the like have what `sm_90` lacks: wgmma, setmaxnreg
+_FIRST_WITH_OWN_TARGET = 90  # from here on only `sm_90a` and the like have wgmma, setmaxnreg
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
     "nvrtcCreateProgram": (POINTER(c_void_p), c_char_p, c_char_p, c_int, c_void_p, c_void_p),
@@ -41,21 +41,22 @@ class CompileError(RuntimeError):
 
 
 def target_of(capability: int) -> str:
-    """Return what is compiled for: `sm_90a` for 90, `sm_80` for 80."""
+    """Return the compiler's target: `sm_90a` for 90, `sm_80` for 80."""
     return f"sm_{capability}{'a' if capability >= _FIRST_WITH_OWN_TARGET else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Nvrtc:
-    """The compiler: its library, its version, and the folders of CUDA's headers, if there are any."""
+    """The compiler."""
 
     library: ctypes.CDLL
     version: str
     folders: tuple[str, ...]
+    """Folders of CUDA's headers; may be empty."""
 
     @property
     def has_headers(self) -> bool:
-        """Whether `cuda_fp16.h` and its like can be included."""
+        """Say whether `cuda_fp16.h` and its like can be included."""
         return any(Path(folder, _HEADER).is_file() for folder in self.folders)
 
     def compile(self, source: str, options: Sequence[str], *, target: str) -> bytes:
@@ -88,7 +89,7 @@ class Nvrtc:
     def _read(self, name: str, program: c_void_p) -> bytes:
         size = c_size_t()
         self._call(f"{name}Size", program, byref(size))
-        room = ctypes.create_string_buffer(size.value + 1)  # never of one byte: those are Python's own, and shared
+        room = ctypes.create_string_buffer(size.value + 1)  # never of one byte, since Python shares those objects
         self._call(name, program, room)
         return room.raw[: size.value]
 

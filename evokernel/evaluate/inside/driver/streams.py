@@ -20,27 +20,27 @@ def allocate(size_bytes: int) -> int:
 
 
 def free(address: int) -> None:
-    """Give device memory back."""
+    """Free device memory."""
     call("cuMemFree_v2", address)
 
 
 def write(address: int, content: bytes) -> None:
-    """Copy bytes of the host to device memory; done when it returns."""
+    """Copy bytes of the host to device memory and wait for that."""
     call("cuMemcpyHtoD_v2", address, content, len(content))
 
 
 def upload(graph: int | c_void_p, stream: int) -> None:
-    """Queue what the first launch of a graph would do beside running it."""
+    """Queue the one-time work of a graph's first launch."""
     call("cuGraphUpload", graph, stream)
 
 
-def settle() -> None:
-    """Wait until the device has done all that this process asked of it. Raises what went wrong, `CudaLaunchError`."""
+def synchronize() -> None:
+    """Wait until all work that this process queued on the device is done. Raises its `CudaLaunchError`."""
     call("cuCtxSynchronize")
 
 
 class Stream:
-    """A stream of its own, in order, which does not wait for the default one."""
+    """A stream of its own, which does not wait for the default one."""
 
     def __init__(self) -> None:
         handle = c_void_p()
@@ -48,11 +48,11 @@ class Stream:
         self.handle: int = handle.value or 0
 
     def wait(self) -> None:
-        """Wait for all that was queued. Raises what went wrong, `CudaLaunchError`."""
+        """Wait for all queued work. Raises its `CudaLaunchError`."""
         call("cuStreamSynchronize", self.handle)
 
     def fill(self, address: int, *, pattern: int, width: int, count: int) -> None:
-        """Queue the writing of `count` words of 1, 2 or 4 bytes."""
+        """Queue a fill of `count` words of 1, 2 or 4 bytes."""
         call(f"cuMemsetD{8 * width}Async", address, pattern, count, self.handle)
 
     def copy(self, target: int, source: int, *, size_bytes: int) -> None:
@@ -61,14 +61,14 @@ class Stream:
 
     @contextmanager
     def captured(self) -> Iterator["CapturedGraph"]:
-        """Collect what is queued meanwhile in a graph instead of running it; making that is the only work."""
+        """Collect the work that is queued in this context in a graph instead of running it."""
         graph = CapturedGraph()
         call("cuStreamBeginCapture_v2", self.handle, _THIS_THREAD)
         captured = c_void_p()
         try:
             yield graph
         except CudaLaunchError:
-            with suppress(CudaLaunchError):  # what was refused is the error that counts
+            with suppress(CudaLaunchError):  # the first refusal is the error that counts
                 call("cuStreamEndCapture", self.handle, byref(captured))
             raise
         call("cuStreamEndCapture", self.handle, byref(captured))
@@ -79,21 +79,21 @@ class Stream:
 
 
 class CapturedGraph:
-    """What was captured, ready to be launched as one."""
+    """A captured graph, ready to be launched."""
 
     def __init__(self) -> None:
         self.handle = c_void_p()
 
     def upload(self, stream: Stream) -> None:
-        """Queue what the first launch would do beside running it."""
+        """Queue the one-time work of the first launch."""
         upload(self.handle, stream.handle)
 
     def launch(self, stream: Stream) -> None:
-        """Queue all of it."""
+        """Queue the whole graph."""
         call("cuGraphLaunch", self.handle, stream.handle)
 
     def close(self) -> None:
-        """Give it back; it must not be running."""
+        """Destroy the graph, which must not be running."""
         call("cuGraphExecDestroy", self.handle)
 
 

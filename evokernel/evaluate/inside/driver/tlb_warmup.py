@@ -1,6 +1,6 @@
-"""Reads a word of every page of some memory, on every multiprocessor: whoever comes next finds its addresses known.
+"""Reads a word of every page of some memory, on every multiprocessor, so that later kernels find its addresses cached.
 
-After a change of contexts the GPU has to look every page up anew, which costs the first kernels about a microsecond.
+After a change of contexts the GPU looks up every page again, which costs the first kernels about a microsecond.
 """
 
 from .kernel_parameters import POINTER, Parameter

@@ -1,8 +1,8 @@
 """Device memory that processes share by file descriptor, through the CUDA driver's virtual memory management.
 
-Everything happens on device 0 of those the process may see. A mapping made read-only is so in the GPU's page tables: a
-kernel that writes through it ends its own context and changes nothing. Whoever holds the descriptor chooses the
-protection, though: against hostile *host* code a read-only mapping is no wall.
+All calls use device 0 of those visible to the process. A read-only mapping is read-only in the GPU's page tables: a
+kernel that writes through it ends its own context and changes nothing. The holder of the descriptor chooses the
+protection, though, so a read-only mapping does not stop hostile *host* code.
 """
 
 import ctypes
@@ -60,18 +60,18 @@ class MemoryAccess(ctypes.Structure):
 
 
 def retain_primary_context(device: int = DEVICE) -> None:
-    """Make the device's primary context, the one torch uses, current in this thread; made if there is none yet."""
+    """Make the device's primary context, the one torch uses, current in this thread; create it if needed."""
     _call("cuCtxSetCurrent", _primary_context(device))
 
 
 def synchronize() -> None:
-    """Wait until the device has done all that this process asked of it. Raises what went wrong meanwhile."""
+    """Wait until all work that this process queued on the device is done. Raises its errors."""
     retain_primary_context()
     _call("cuCtxSynchronize")
 
 
 def granularity() -> int:
-    """Return the bytes that sizes of allocations must be a multiple of."""
+    """Return the bytes that allocation sizes must be a multiple of."""
     retain_primary_context()
     step = c_size_t()
     _call("cuMemGetAllocationGranularity", byref(step), byref(_properties()), MINIMUM)
@@ -79,7 +79,7 @@ def granularity() -> int:
 
 
 def create(size_bytes: int) -> int:
-    """Allocate device memory that can be exported; returns its handle. The size is a multiple of `granularity()`."""
+    """Allocate device memory that can be exported; return its handle. The size is a multiple of `granularity()`."""
     retain_primary_context()
     handle = c_uint64()
     _call("cuMemCreate", byref(handle), size_bytes, byref(_properties()), 0)
@@ -102,7 +102,7 @@ def import_fd(descriptor: int) -> int:
 
 
 def release(handle: int) -> None:
-    """Give a handle back. The memory stays until its last mapping and its last descriptor are gone."""
+    """Release a handle. The memory stays until its last mapping and its last descriptor are gone."""
     _call("cuMemRelease", handle)
 
 
@@ -125,20 +125,20 @@ def map(handle: int, size_bytes: int, *, writable: bool) -> int:
 
 
 def unmap(address: int, size_bytes: int) -> None:
-    """Take a mapping away. Nothing on the device may be using it any more."""
+    """Unmap memory, which nothing on the device may use any more."""
     _call("cuMemUnmap", address, size_bytes)
     _call("cuMemAddressFree", address, size_bytes)
 
 
 class _Exposed:
-    """Describes device memory in the way array libraries agree on; it does not own it."""
+    """Device memory in the array libraries' common description; does not own it."""
 
     def __init__(self, address: int, size_bytes: int) -> None:
         self.__cuda_array_interface__ = {
             "version": 3,
             "shape": (size_bytes,),
             "typestr": "|u1",
-            "data": (address, False),  # torch refuses read-only arrays; the page tables know better anyway
+            "data": (address, False),  # torch refuses read-only arrays; the page tables still protect them
         }
 
 
@@ -163,7 +163,7 @@ def _properties() -> AllocationProperties:
 
 @cache
 def _primary_context(device: int) -> c_void_p:
-    # Retained once in a process: never given back, as torch keeps it until the end, too.
+    # Retained once in a process and never released, as torch does.
     ordinal, context = c_int(), c_void_p()
     _call("cuInit", 0)
     _call("cuDeviceGet", byref(ordinal), device)

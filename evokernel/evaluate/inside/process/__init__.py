@@ -1,1 +1,1 @@
-"""Processes in the sandbox: sealing, forking, reaping, and what they pass on."""
+"""Processes in the sandbox: sealing, forking, reaping, and passing files and flags."""

@@ -1,8 +1,8 @@
-"""Several small files as one string of bytes: how what was built leaves the process that built it.
+"""Bundle of several small files as one string of bytes: the transport of a build's results.
 
-A header of 8 bytes (`EVKBND1` and a NUL), the length of a table (uint32, little-endian), the table as JSON
-(`[[name, size], ...]`), the contents one after the other. Whoever unpacks must expect a hostile author: a name is a
-relative path of plain segments, numbers and sizes are bounded, and nothing may be left over.
+A header of 8 bytes (`EVKBND1` and a NUL), the length of a table (uint32, little-endian), the table as JSON (`[[name,
+size], ...]`), the contents one after the other. A bundle's author may be hostile: a name is a relative path of plain
+segments, numbers and sizes are bounded, and no bytes may be left over.
 """
 
 import json
@@ -22,7 +22,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the files as one string of bytes, the same for the same files.
 
     Raises:
-        ValueError: a name is not a plain relative path, or there is more than `unpack` takes.
+        ValueError: a name is not a plain relative path, or a bound of `unpack` is exceeded.
     """
     names = sorted(files)
     table = json.dumps([[name, len(files[name])] for name in names], separators=(",", ":")).encode()
@@ -35,7 +35,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
     """Return the files of a bundle by name.
 
     Raises:
-        ValueError: the bytes are no bundle, a name is not a plain relative path, or a bound is exceeded.
+        ValueError: the bundle is malformed, a name is not a plain relative path, or a bound is exceeded.
     """
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
         raise ValueError("not a bundle")

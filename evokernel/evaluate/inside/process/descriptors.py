@@ -9,7 +9,7 @@ LAST_DESCRIPTOR = 4096
 
 
 def keep_only(sources: Sequence[int], targets: Sequence[int]) -> None:
-    """Move each source to its target, which programs it starts do not inherit; close all but them and 0, 1 and 2."""
+    """Move each source to its target, which started programs do not inherit; close all others but 0, 1 and 2."""
     moved = [fcntl.fcntl(source, fcntl.F_DUPFD, OUT_OF_THE_WAY) for source in sources]
     for source, target in zip(moved, targets, strict=True):
         os.dup2(source, target, inheritable=target <= 2)

@@ -1,23 +1,23 @@
-"""Finds and ends processes that a candidate left behind, where no PID namespace does it."""
+"""Finds and kills processes that a candidate left behind, where no PID namespace does so."""
 
 import os
 import signal
 from contextlib import suppress
 
 
-def end_strangers(known: set[int]) -> int:
-    """Kill and reap every child that is not in `known`, and what they leave; returns how many there were.
+def end_orphans(known: set[int]) -> int:
+    """Kill and reap every child that is not in `known`, and their orphans; return their number.
 
-    The caller is a child subreaper, so whoever loses its parent turns up here, a daemon in a session of its own too.
+    The caller is a child subreaper, so every orphan becomes its child, even a daemon in a session of its own.
     """
     ended = 0
-    while strangers := children() - known:
-        for pid in strangers:
+    while orphans := children() - known:
+        for pid in orphans:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-        ended += len(strangers)
+        ended += len(orphans)
     return ended
 
 

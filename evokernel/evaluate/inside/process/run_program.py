@@ -1,4 +1,4 @@
-"""Runs one program with all rights given up and sees to it that nothing of it is left."""
+"""Runs one program with all rights given up, and ends every process that it leaves behind."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from .reaper import end_strangers
+from .reaper import end_orphans
 from .seal import (
     CLONE_NEWPID,
     LIBC,
@@ -44,10 +44,10 @@ def main(arguments: list[str]) -> None:
     poller.register(control, select.POLLIN)
     poller.register(child, select.POLLIN)
     finished, too_large = _wait(poller, child, pid, spec["resident_bytes"])
-    if not finished:  # the judge hung up: time is over, or it is dead
+    if not finished:  # the judge closed the channel: at the time limit, or by its own end
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    end_strangers(set())
+    end_orphans(set())
     if finished:
         report = {"status": status, "too_large": too_large}
         control.send(json.dumps(report).encode())
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _wait(poller: select.poll, child: int, pid: int, resident_bytes: int | None) -> tuple[bool, bool]:
-    """Wait until the program ends or the judge hangs up; end it where it uses too much memory.
+    """Wait until the program ends or the judge hangs up; kill it where it uses too much memory.
 
     Returns whether it ended, and whether it used too much.
     """
@@ -76,7 +76,7 @@ def _resident(pid: int) -> int:
 
 
 def _become_first_process(control: socket.socket) -> None:
-    """Go on as the first process of a new PID namespace: beyond the program's signals, and its end ends the others."""
+    """Become the first process of a new PID namespace: safe from the program's signals, and its end ends the others."""
     check(LIBC.unshare(CLONE_NEWPID), "unshare")
     pid = os.fork()
     if pid:

@@ -71,21 +71,21 @@ def show_only_own_processes() -> None:
     _mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_PROGRAMS, None)
 
 
-def stand_apart(spec: dict[str, Any]) -> None:
-    """Leave the zygote's session, its view of processes and, where `spec` names some, its cores. Raises `OSError`."""
+def isolate(spec: dict[str, Any]) -> None:
+    """Leave the zygote's session, its PID namespace and, where `spec` names some, its cores. Raises `OSError`."""
     os.setsid()
     if spec["own_pid_namespace"]:
         show_only_own_processes()
     if spec.get("cpus"):
         os.sched_setaffinity(0, spec["cpus"])
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # who writes too much loses text, not its life
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a process that writes too much loses output and goes on
 
 
 def mount_scratch(path: str, *, size_bytes: int, uid: int | None) -> None:
-    """Mount an empty folder in memory that `uid` (None: our user) owns, gone with this mount namespace.
+    """Mount an empty folder in memory, owned by `uid` (None: our user), which ends with this mount namespace.
 
     Raises:
-        OSError: not allowed, or no such mount point.
+        OSError: not allowed, or the mount point does not exist.
     """
     owner = "" if uid is None else f",uid={uid},gid={uid}"
     options = f"size={size_bytes},nr_inodes={SCRATCH_FILES},mode=0700{owner}"
@@ -99,7 +99,7 @@ def _mount(kind: str, path: str, flags: int, options: str | None) -> None:
 
 def seal(spec: dict[str, Any], uid: int | None) -> None:
     """Apply limits, identity, landlock and seccomp, in the order in which each is still allowed. Raises `OSError`."""
-    os.umask(0o022)  # what a compiler makes is run under another user id
+    os.umask(0o022)  # another user id runs the compiler's output
     for name, value in spec["limits"].items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
     if uid is not None:
@@ -180,7 +180,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
-        return  # not every system has every system folder; and what our user cannot reach needs no rule
+        return  # a folder that is missing, or out of our user's reach, needs no rule
     if not stat.S_ISDIR(os.fstat(parent).st_mode):
         rights &= FILE_RIGHTS
     rule = _Beneath(rights, parent)

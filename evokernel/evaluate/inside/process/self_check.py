@@ -1,4 +1,4 @@
-"""Tries, in a throw-away process, what the sandbox needs; exits with 0 only if all of it works here."""
+"""Tries the sandbox's mechanisms in a throw-away process; exits with 0 only if all of them work here."""
 
 import ctypes
 import json
@@ -8,7 +8,7 @@ from .seal import CLONE_NEWPID, LIBC, check, seal, show_only_own_processes
 
 
 def main(arguments: list[str]) -> None:
-    """Take a PID namespace if asked, seal a child and look at the result."""
+    """Take a PID namespace if asked, seal a child and check the result."""
     spec = json.loads(arguments[0])
     if spec["own_pid_namespace"]:
         check(LIBC.unshare(CLONE_NEWPID), "unshare")
@@ -27,7 +27,7 @@ def _sealed(spec: dict[str, object]) -> int:
         return 2
     if uid is not None and (os.getuid() != uid or os.geteuid() != uid):
         return 3
-    # ptrace(PTRACE_TRACEME) works for everybody but under our filter.
+    # ptrace(PTRACE_TRACEME) fails only under our filter.
     if spec["seccomp"] and not (LIBC.ptrace(0, 0, 0, 0) < 0 and ctypes.get_errno() == 1):
         return 4
     return 0

@@ -1,6 +1,6 @@
-"""A page of memory that two processes share, to tell each other a number in less than a microsecond.
+"""A shared page of memory through which two processes exchange numbers in less than a microsecond.
 
-A message over a socket costs ten times as much to notice, and more where one side asks for it again and again.
+A message over a socket takes ten times as long, and longer still where one side polls for it.
 """
 
 import ctypes
@@ -12,15 +12,15 @@ _BYTES = 4096
 
 
 def interruptions() -> int:
-    """Return how often this thread has lost its core so far although it had more to do: to other programs.
+    """Return how often other programs have taken this thread's core although it had more to do.
 
-    One that had gone to sleep, as where there are too few cores to spin on, and was woken late does not show here.
+    A late wake-up from sleep, as where there are too few cores to spin on, does not count.
     """
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 class _Layout(ctypes.Structure):
-    # each number has a cache line of its own, and the one the processor fetches along
+    # each number has a cache line of its own, and the next one, which the processor prefetches
     _fields_ = (
         ("armed", ctypes.c_uint64),
         ("pad0", ctypes.c_uint64 * 15),
@@ -43,7 +43,7 @@ class SharedFlags:
         self._at = _Layout.from_buffer(self._page)
 
     def close(self) -> None:
-        """Let go of the page; no number can be read or written any more."""
+        """Unmap the page; no number can be read or written any more."""
         del self._at
         self._page.close()
 
@@ -70,25 +70,26 @@ class SharedFlags:
 
     @go.setter
     def go(self, number: int) -> None:
+        """The number of the batch that the runner must run."""
         self._at.go = number
 
     @property
     def done(self) -> int:
-        """The number of the batch that was run."""
+        """The number of the last batch that was run."""
         return int(self._at.done)
 
     @property
     def device_ns(self) -> float:
-        """How long that took on the device, in ns."""
+        """The time of that batch on the device, in ns."""
         return float(self._at.device_ns)
 
     @property
     def interruptions(self) -> int:
-        """How often the runner lost its core since it was armed, although it had more to do."""
+        """The times that the runner lost its core since it was armed, although it had more to do."""
         return int(self._at.interruptions)
 
     def finish(self, number: int, *, device_ns: float, interruptions: int = 0) -> None:
-        """Say that a batch was run, how long it took, and how often that was interrupted."""
+        """Report a finished batch, its time, and its interruptions."""
         self._at.device_ns = device_ns
         self._at.interruptions = interruptions
         self._at.done = number

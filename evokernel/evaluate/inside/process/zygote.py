@@ -1,7 +1,7 @@
 """Waits in the sandbox, warm, and forks a sealed, single-use process of one program for each request.
 
-A program is a module in this folder with a function `run(spec, uid, descriptors, shared)`, which becomes the forked
-process for good. `shared` is what the function of it that `spec["prepare"]` names returned, before the first fork.
+A program is a module in this package with a function `run(spec, uid, descriptors, shared)`, which becomes the forked
+process for good. `shared` is the result of its function named by `spec["prepare"]`, called before the first fork.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import socket
 import sys
 from typing import Any, NoReturn, Protocol, cast
 
-from .reaper import end_strangers
+from .reaper import end_orphans
 from .seal import CLONE_NEWPID, LIBC, PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, check, prctl
 
 MESSAGE_BYTES = 65536
@@ -24,14 +24,14 @@ FAULT_CHARACTERS = 2000
 
 
 class ForkProgram(Protocol):
-    """What a module in this folder must offer to be served by a zygote."""
+    """A module that a zygote can serve."""
 
     def run(self, spec: dict[str, Any], uid: int | None, descriptors: list[int], shared: Any) -> NoReturn:
         """Become the program, in a fresh fork; must seal itself before it touches anything untrusted."""
 
 
 class Zygote:
-    """The loop: forks processes, reports how they ended, and ends all of them when the judge is gone."""
+    """The server loop: forks processes, reports their exits, and ends all of them with the judge."""
 
     def __init__(self, spec: dict[str, Any], control: socket.socket) -> None:
         self.spec = spec
@@ -83,7 +83,9 @@ class Zygote:
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
         own_namespace = self.spec["own_pid_namespace"]
         if own_namespace:
-            check(LIBC.unshare(CLONE_NEWPID), "unshare")  # for the next child only, which becomes its first process
+            check(
+                LIBC.unshare(CLONE_NEWPID), "unshare"
+            )  # for the next child, which becomes the namespace's first process
         try:
             pid = os.fork()
             if pid == 0:
@@ -98,8 +100,8 @@ class Zygote:
         self.poller.unregister(handle)
         os.close(handle)
         _, status = os.waitpid(pid, 0)
-        strangers = end_strangers({pid for _, pid in self.forks.values()})
-        report = {"ended": number, "status": status, "strangers": strangers}
+        orphans = end_orphans({pid for _, pid in self.forks.values()})
+        report = {"ended": number, "status": status, "orphans": orphans}
         self.control.send(json.dumps(report).encode())
 
     def _end_all(self) -> None:
@@ -108,13 +110,13 @@ class Zygote:
                 os.kill(pid, signal.SIGKILL)
         for _, pid in self.forks.values():
             os.waitpid(pid, 0)
-        end_strangers(set())
+        end_orphans(set())
 
 
 def load(spec: dict[str, Any]) -> tuple[ForkProgram, Any]:
-    """Import the program and what it wants preloaded; returns it and what its forks share.
+    """Import the program and its preloads; return the program and the value its forks share.
 
-    No untrusted code is near yet.
+    No untrusted code runs before this ends.
     """
     sys.path += spec["packages"]
     for name in spec["preload"]:
@@ -131,11 +133,11 @@ def main(arguments: list[str]) -> None:
     control = socket.socket(fileno=spec["control"])
     try:
         zygote = Zygote(spec, control)
-    except Exception as error:  # noqa: BLE001  the judge is told, whatever a foreign package's import came up with
+    except Exception as error:  # noqa: BLE001  a foreign package's import may raise anything; the judge gets the message
         fault = f"{type(error).__name__}: {error}"[:FAULT_CHARACTERS]
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             control.send(json.dumps({"fault": fault}).encode())
         return
     prctl(PR_SET_DUMPABLE, 0)  # where a candidate has our user id, it must not get at our memory
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge died while being told something
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the judge died during a report
         zygote.serve()

@@ -1,10 +1,10 @@
 """Launches recorded kernels: the trusted process of artifact mode, with a context and nothing else in it.
 
-No candidate's host code runs here and none is imported; what is untrusted is what runs on the device. The judge says
-which launches to make (it has checked the plan) and on which buffers, in batches. A batch is captured as one graph: a
-copy of our own, so that every batch meets the same caches and a GPU that is awake, an event, the calls, an event. The
-answer is the device's time between the two. From when a batch is ready until it is fired nothing is asked of the
-device, on which the judge is at work then. A kernel that fails takes the context with it, so this process ends then.
+No candidate's host code runs here and none is imported; only device code is untrusted. The judge sends checked plans,
+and names the buffers of each batch. A batch is captured as one graph: a copy of our own, so that every batch meets the
+same caches and an awake GPU, an event, the calls, an event. The answer is the device's time between the two. A prepared
+batch does no work on the device until it is fired, since the judge uses it meanwhile. A kernel that fails destroys the
+context, so this process ends then.
 """
 
 import json
@@ -19,7 +19,7 @@ from ..driver.cuda_driver import CudaLaunchError
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 from ..process.shared_flag import SharedFlags, interruptions
 from .recorded_candidate import RecordedCandidate
 
@@ -27,7 +27,7 @@ STDERR, CHANNEL, FLAGS = 2, 3, 4
 FAULT_EXIT = 70
 MESSAGE_BYTES = 1 << 18
 TEXT_LIMIT = 2000
-_LOOKS = 2000  # at the flag, between two at the channel
+_LOOKS = 2000  # reads of the flag between two of the channel
 PLAN, CUBINS = "plan.json", "cubins/"
 _OUT_OF_MEMORY = "CUDA error 2 "
 
@@ -39,7 +39,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
         keep_only(descriptors, (CHANNEL, FLAGS, STDERR))
         channel = socket.socket(fileno=CHANNEL)
         flags = SharedFlags(FLAGS)
-        stand_apart(spec)
+        isolate(spec)
         seal(spec, uid)
         prctl(PR_SET_DUMPABLE, 1)  # after a change of user id the driver could not open its own /proc otherwise
         virtual_memory.retain_primary_context()
@@ -54,7 +54,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
 
 
 class _Arena:
-    """The buffers of one workload: where each of them lies in each set."""
+    """The buffers of one workload: the address of each of them in each set."""
 
     def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         self.memories: list[tuple[int, int]] = []  # addresses and sizes
@@ -103,7 +103,7 @@ class _Runner:
             request = json.loads(message)
             try:
                 self._answer(request, descriptors)
-            except Exception as error:  # noqa: BLE001  whatever it is, the judge must hear whose fault it looks like
+            except Exception as error:  # noqa: BLE001  the judge must hear of any error and its likely cause
                 ours = "attach" in request or not isinstance(error, CudaLaunchError)
                 self._channel.send(json.dumps(_fault(error, ours=ours)).encode())
                 return
@@ -126,7 +126,7 @@ class _Runner:
                 raise ValueError(f"an unknown request: {sorted(request)}")
 
     def _detach(self, stem: str) -> None:
-        """Let go of the arena that another one replaces: the same name but for its generation."""
+        """Unmap the arena that another one replaces: the same name but for its generation."""
         for old in [name for name in self._arenas if name.rpartition(":")[0] == stem]:
             self._arenas.pop(old).close()
 
@@ -150,7 +150,7 @@ class _Runner:
         shape, number = request["shape"], request["number"]
         self._close_graph()
         candidate.reload()
-        candidate.turn_to(shape)
+        candidate.select_shape(shape)
         calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
         with self._stream.captured() as graph:
             candidate.poison(request["poison"])
@@ -163,24 +163,24 @@ class _Runner:
                     queue()
             self._watch.end(self._stream.handle, in_graph=True)
         graph.upload(self._stream)
-        streams.settle()  # making a graph is work on the device, too: a baseline beside it took 0.4 ms longer
+        streams.synchronize()  # making a graph uses the device: a baseline beside it took 0.4 ms longer
         before = interruptions()
         self._flags.armed = number
-        if self._told_to_go(number):
+        if self._wait_to_fire(number):
             graph.upload(self._stream)
             graph.launch(self._stream)
             self._stream.wait()
             device_ns = self._watch.elapsed_ns()
             self._flags.finish(number, device_ns=device_ns, interruptions=interruptions() - before)
-        self._graph = graph  # to be closed before the next one is made: the baseline may be at work by now
+        self._graph = graph  # closed only before the next one is made: the baseline may be running now
 
     def _close_graph(self) -> None:
         if self._graph is not None:
             self._graph.close()
             self._graph = None
 
-    def _told_to_go(self, number: int) -> bool:
-        """Wait for the flag; any message instead, or the end of the channel, calls the batch off."""
+    def _wait_to_fire(self, number: int) -> bool:
+        """Wait for the flag; return False where a message or the end of the channel cancels the batch."""
         while self._flags.go < number:
             patience_ms = 0 if self._spin else 1
             for _ in range(_LOOKS):

@@ -1,4 +1,4 @@
-"""The parameters of a recorded launch as a launcher takes them, once it is known where the buffers lie."""
+"""Parameters of a recorded launch with addresses in place of buffer names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from ..driver.kernel_parameters import POINTER, TENSOR_MAP, Parameter, TensorMap
 
 
 class _At:
-    """Stands where a tensor would: something at an address."""
+    """Stand-in for a tensor at an address."""
 
     def __init__(self, address: int) -> None:
         self._address = address
@@ -17,7 +17,7 @@ class _At:
 
 
 def parameters_at(recorded: Sequence[Sequence[Any]], places: Mapping[str, int]) -> list[Parameter]:
-    """Return parameters with addresses for names; `recorded` is that of a checked plan, `places` has every buffer."""
+    """Return parameters with addresses for names; `recorded` is from a checked plan, `places` has every buffer."""
     return [Parameter(kind, _value(kind, value, places)) for kind, value in recorded]
 
 

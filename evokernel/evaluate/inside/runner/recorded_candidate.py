@@ -1,4 +1,4 @@
-"""What was recorded of a candidate, ready to be launched: its kernels loaded, its scratch, the steps of its calls."""
+"""A recorded candidate, ready to be launched: its kernels loaded, its scratch, the steps of its calls."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from .plan_parameters import parameters_at
 
 
 class RecordedCandidate:
-    """Compiled kernels, loaded, and what to launch for each shape; with scratch of its own."""
+    """Loaded kernels and the launches of each shape, with scratch of its own."""
 
     def __init__(self, document: Mapping[str, Any], cubins: Mapping[str, bytes], stream: streams.Stream) -> None:
         self._shapes: list[dict[str, Any]] = document["shapes"]
@@ -18,12 +18,12 @@ class RecordedCandidate:
         self._modules: dict[str, loaded_kernel.LoadedModule] = {}
         self._kernels: dict[tuple[str, str], loaded_kernel.LoadedKernel] = {}
         self._shape = -1
-        self._scratch: dict[str, tuple[int, int]] = {}  # of that shape: addresses and sizes
+        self._scratch: dict[str, tuple[int, int]] = {}  # scratch of the current shape: addresses and sizes
         self._calls: dict[tuple[str, int], list[Any]] = {}
         self._load()
 
-    def turn_to(self, shape: int) -> None:
-        """Make room for the scratch of one shape, in the place of another's."""
+    def select_shape(self, shape: int) -> None:
+        """Allocate the scratch of one shape, in place of another's."""
         if shape != self._shape:
             self._free()
             for name, size in self._shapes[shape]["scratch"].items():
@@ -40,18 +40,18 @@ class RecordedCandidate:
         return self._calls[key]
 
     def reload(self) -> None:
-        """Leave nothing of the batches before in variables of the modules."""
+        """Reset the variables of modules, so that earlier batches leave no trace."""
         if self._stateful:
             self._unload()
             self._load()
 
     def poison(self, word: int) -> None:
-        """Queue that nothing of the batches before is left in scratch."""
+        """Queue a fill of the scratch, so that earlier batches leave no trace."""
         for address, size in self._scratch.values():
             self._stream.fill(address, pattern=word, width=4, count=-(-size // 4))
 
     def close(self) -> None:
-        """Unload the kernels and give the scratch back."""
+        """Unload the kernels and free the scratch."""
         self._unload()
         self._free()
 
@@ -81,7 +81,7 @@ class RecordedCandidate:
         self._modules.clear()
 
     def _step(self, step: Mapping[str, Any], places: Mapping[str, int], *, first: bool) -> Any:
-        """Return what queues one step. The first one of a call waits for the call before it, whatever it asks for."""
+        """Return a function that queues one step. The first step of a call always waits for the call before it."""
         stream = self._stream
         match step:
             case {"launch": launch}:

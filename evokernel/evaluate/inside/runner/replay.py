@@ -1,7 +1,7 @@
-"""Launches what was recorded of one call, once, for a profiler or a sanitizer that watches this process.
+"""Launches one recorded call, once, for a profiler or a sanitizer that watches this process.
 
 No host code of a candidate runs here: the judge has checked the plan and the kernels. Each buffer is an allocation of
-its own, of exactly its size, so that a checker of memory sees one byte too far.
+exactly its size, so that a memory checker detects one byte too far.
 """
 
 import json
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 64 << 20
 
 
 def main(arguments: list[str]) -> None:
-    """Make the call that lies in the folder `arguments[0]`; ends the process, with `FAULT_EXIT` where that failed."""
+    """Launch the call in the folder `arguments[0]`; end the process, with `FAULT_EXIT` where that failed."""
     code = FAULT_EXIT
     try:
         replay(Path(arguments[0]))
@@ -27,25 +27,25 @@ def main(arguments: list[str]) -> None:
     except Exception as error:  # noqa: BLE001  the edge of the process: one line for the judge instead of a traceback
         sys.stderr.write(f"evokernel: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
-    sys.exit(code)  # the ordinary way out: a tool tells what it found when the process ends
+    sys.exit(code)  # an ordinary exit: a tool reports its findings then
 
 
 def replay(folder: Path) -> None:
-    """Fill new buffers from a folder and launch the steps of its plan. Raises what the driver says."""
+    """Fill new buffers from a folder and launch the steps of its plan. Raises the driver's errors."""
     job = json.loads((folder / JOB).read_text())
     cubins = {path.name: path.read_bytes() for path in (folder / CUBINS).iterdir()}
     virtual_memory.retain_primary_context()
     stream = streams.Stream()
     buffers = _buffers(job["buffers"], folder / INPUTS, stream)
     recorded = RecordedCandidate({"shapes": [job["plan"]], "stateful": False}, cubins, stream)
-    recorded.turn_to(0)
+    recorded.select_shape(0)
     for queue in recorded.call("", 0, buffers):
         queue()
     stream.wait()
 
 
 def _buffers(table: list[list[Any]], inputs: Path, stream: streams.Stream) -> dict[str, int]:
-    """Return addresses by name. `table` has names, sizes, and whether the content comes from the file, in its order."""
+    """Return addresses by name. `table` has names, sizes, and whether the content is the file's next part."""
     addresses = {}
     with inputs.open("rb") as file:
         for name, size, given in table:

@@ -1,1 +1,1 @@
-"""Processes that run a candidate's host code: builds and workers. Nothing they say is believed."""
+"""Processes that run a candidate's host code: builds and workers. Their answers are not believed."""

@@ -1,4 +1,4 @@
-"""Memory behind tensors that are not there: what it is called, how large it is, which bytes of it a tensor covers."""
+"""Memory of stand-in tensors: its names, its sizes, and the bytes that a tensor covers."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ WIDTH_BYTES = 4  # of the widest pattern that the device's memset repeats
 
 
 class Buffers:
-    """Names for the memory behind tensors: those of the arguments, then scratch in the order it is used.
+    """Names of the memory behind tensors: those of the arguments, then scratch in order of use.
 
     Attributes:
         scratch: bytes of each scratch buffer by name.
     """
 
     def __init__(self) -> None:
-        """Know no memory yet."""
+        """Start without any memory."""
         self.scratch: dict[str, int] = {}
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []  # a storage that is gone could give its number to another
+        self._kept: list[Any] = []  # keeps storages alive, so that no two share a number
 
     def name(self, tensor: StandIn, name: str) -> None:
         """Name the memory of a tensor."""
@@ -59,7 +59,7 @@ def layout(tensor: Any) -> list[tuple[int, int]]:
 
 
 def is_dense(tensor: Any) -> bool:
-    """Say whether the elements fill one stretch of memory, each place once, in whatever order."""
+    """Say whether the elements fill one range of memory, each place once, in any order."""
     expected = 1
     for size, step in sorted(layout(tensor), key=lambda each: each[1]):
         if step != expected:

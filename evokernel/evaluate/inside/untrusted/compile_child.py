@@ -1,7 +1,7 @@
 """Answers one request with one program, sealed as compilers are, and ends.
 
 A program is a module with a function `answer(request, folder) -> (answer, blob)`: JSON in, JSON and bytes out. It may
-start other programs, and may run untrusted code: whatever comes back is not believed.
+start other programs, and may run untrusted code, so its answer is not believed.
 """
 
 import contextlib
@@ -18,19 +18,19 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, mount_scratch, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, mount_scratch, prctl, seal
 
 STDOUT, STDERR, CHANNEL, REQUEST = 1, 2, 3, 4
 FAULT_EXIT = 70
 ERROR_CHARACTERS = 4000
-HEADER = struct.Struct("<?QQ")  # whether it is an answer (or an error), bytes of JSON, bytes of the blob
+HEADER = struct.Struct("<?QQ")  # answer or error, bytes of JSON, bytes of the blob
 FOLDER_VARIABLES = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_HOME", "TRITON_CACHE_DIR")
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, ModuleType]:
-    """Return the programs by name, imported once for all children, after the modules of `spec["warm"]` had their go.
+    """Return the programs by name, imported once for all children, after `warm()` of each module in `spec["warm"]`.
 
-    Those have a function `warm()`, which may write below TMPDIR and the like, as a program does.
+    `warm()` may write below TMPDIR and the like, as a program does.
     """
     if spec["warm"]:
         before = dict(os.environ)
@@ -46,7 +46,7 @@ def prepare(spec: dict[str, Any]) -> dict[str, ModuleType]:
 
 @contextlib.contextmanager
 def _workspace(spec: dict[str, Any]) -> Iterator[str]:
-    """Give the zygote a folder for a while; inside namespaces it stays, and the children mount theirs over it."""
+    """Give the zygote a folder; inside namespaces it stays, and the children mount theirs over it."""
     if spec["own_pid_namespace"]:
         mount_scratch(spec["scratch"], size_bytes=spec["scratch_bytes"], uid=None)
         yield spec["scratch"]
@@ -64,7 +64,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs:
         with open(REQUEST, "rb") as file:
             call = json.load(file)
         _confine(spec, uid, call)
-        gc.enable()  # the zygote froze what it had
+        gc.enable()  # the zygote froze its own objects
         _send(_answer(programs[call["program"]], call))
         code = 0
     except BaseException as error:  # noqa: BLE001  the edge of the process: below it lies the zygote's own stack
@@ -75,7 +75,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], programs:
 
 def _confine(spec: dict[str, Any], uid: int | None, call: dict[str, Any]) -> None:
     folder = call["folder"]
-    stand_apart(spec)
+    isolate(spec)
     if spec["own_pid_namespace"]:
         mount_scratch(folder, size_bytes=spec["scratch_bytes"], uid=uid)
     elif uid is not None:
@@ -84,18 +84,18 @@ def _confine(spec: dict[str, Any], uid: int | None, call: dict[str, Any]) -> Non
     landlock = spec["landlock"] and {**spec["landlock"], "write": [*spec["landlock"]["write"], folder]}
     seal({**spec, "limits": limits, "landlock": landlock}, uid)
     os.chdir(folder)
-    prctl(PR_SET_DUMPABLE, 1)  # tools look at their own /proc; nothing in here is worth hiding
+    prctl(PR_SET_DUMPABLE, 1)  # tools read their own /proc; this process holds no secrets
     _point_at(folder)
 
 
 def _point_at(folder: str) -> None:
-    """Let whatever wants to write find this folder."""
+    """Point the usual variables for caches and temporary files at this folder."""
     os.environ.update(dict.fromkeys(FOLDER_VARIABLES, folder))
     tempfile.tempdir = None
 
 
 def _mapped_bytes() -> int:
-    """Return the address space that the zygote's libraries take before any work is done."""
+    """Return the address space of the zygote's libraries."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 

@@ -1,6 +1,6 @@
-"""Holds one candidate: seals itself, loads it, and calls it when told. Everything here may be overwritten by it.
+"""Holds one candidate: seals itself, loads it, and calls it on request. The candidate may overwrite everything here.
 
-So nothing that this process says is believed beyond "I am done": the judge reads the clock and checks the buffers.
+So the judge believes nothing but "I am done": it reads the clock and checks the buffers itself.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import socket
 from typing import Any, NoReturn
 
 from ..process.descriptors import keep_only
-from ..process.seal import LIBC, PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import LIBC, PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 FAULT_EXIT = 70
@@ -30,7 +30,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], trampolin
     try:
         keep_only(descriptors, (CHANNEL, ARTIFACT, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        stand_apart(spec)
+        isolate(spec)
         trampoline.evk_catch_abort()
         seal(spec, uid)
         _Worker(channel, trampoline).serve()
@@ -73,7 +73,7 @@ class _Worker:
         except (OSError, AttributeError) as error:
             self.channel.send(json.dumps({"error": str(error).replace(path, "the candidate")}).encode())
             return False
-        prctl(PR_SET_DUMPABLE, 0)  # no other worker of the same user may look into this one
+        prctl(PR_SET_DUMPABLE, 0)  # other workers of the same user must not read this one's memory
         os.close(ARTIFACT)
         self.channel.send(b"loaded")
         return True
@@ -101,7 +101,7 @@ class _Worker:
 
 
 def _map(descriptor: int, *, write: bool) -> int:
-    """Map a whole memory file, all pages at once so that no timed call pays for a page fault; returns its address."""
+    """Map a whole memory file and populate it, so that no timed call pays for a page fault; return its address."""
     size = os.fstat(descriptor).st_size
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if write else 0)
     LIBC.mmap.restype = ctypes.c_void_p

@@ -1,7 +1,7 @@
-"""What a compiled GPU kernel consists of: its registers, its local memory, and the instructions where it works most.
+"""Description of a compiled GPU kernel: its registers, its local memory, and the instructions of its hot loop.
 
-Read with `cuobjdump`, which comes with Triton and with the CUDA toolkit. The hot loop is the one with the most work of
-its own, deeper ones counting for more; a kernel without loops is looked at as a whole.
+Read with `cuobjdump`, which comes with Triton and with the CUDA toolkit. The hot loop has the most work of its own,
+where deeper loops count more. A kernel without loops is described as a whole.
 """
 
 import importlib.util
@@ -40,10 +40,10 @@ _INTEGER = re.compile(
     r"U?(?:IADD|IMAD|LEA|LOP|SHF|SHL|SHR|ISETP|IMNMX|IABS|VIADD|VIMNMX|BMSK|SGXT|FLO|POPC|PRMT|BREV)\w*"
 )
 _LOCAL = frozenset({"LDL", "STL"})
-# what one instruction is worth when loops are compared: a step on tensor cores does the work of very many others
+# weight of an instruction when loops are compared: one on tensor cores does the work of very many others
 _WORK = dict.fromkeys(_WARP_GROUP_MATH, 256) | dict.fromkeys(_WARP_MATH, 32) | dict.fromkeys(_FLOAT | _MEMORY, 1)
 _WORK["MUFU"] = 4
-_WORK_PER_LEVEL = 8  # how often a loop inside another is taken to run for each pass of that one
+_WORK_PER_LEVEL = 8  # assumed passes of an inner loop for each pass of the outer one
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Instruction:
 
 
 def find_cuobjdump() -> str | None:
-    """Return the path of the program that takes machine code apart, or None where there is none."""
+    """Return the path of the disassembler, or None where there is none."""
     spec = importlib.util.find_spec("triton")
     folders = (spec.submodule_search_locations if spec else None) or ()
     of_triton = [str(path) for path in (Path(folder, _OF_TRITON) for folder in folders) if os.access(path, os.X_OK)]
@@ -66,15 +66,15 @@ def describe(cubin: bytes, folder: Path) -> dict[str, int]:
     """Return numbers about the kernels in a cubin.
 
     `registers` per thread, `local_bytes` (stack: spills, mostly) and `static_shared_bytes`, each of the kernel with the
-    most; over all code `tensor_cores` (0 none, 1 one warp at a time, 2 warp groups), `tma`, `local_accesses`.
-    `in_loop` is 0 where there is no loop. In the hot loop, counted as they stand in the code: `instructions`, of them
-    `tensor`, `fma`, `arithmetic` (in floating point, with the fused ones), `special` (exponentials, reciprocals, ...),
+    most; over all code `tensor_cores` (0 none, 1 one warp at a time, 2 warp groups), `tma`, `local_accesses`. `in_loop`
+    is 0 where there is no loop. In the hot loop, counted as they stand in the code: `instructions`, of them `tensor`,
+    `fma`, `arithmetic` (in floating point, with the fused ones), `special` (exponentials, reciprocals, ...),
     `conversions`, `integer` (addresses, mostly), global `loads` and `stores`, `shared` memory accesses, `async_copies`
     into it, `barriers`; `load_bits` and `store_bits` are the most common widths for one thread, 0: none.
 
     Raises:
         RuntimeError: the file cannot be disassembled.
-        ValueError: it is no cubin.
+        ValueError: the file is not a cubin.
     """
     listing = _listing(cubin, folder)
     usages = list(_USAGE.finditer(listing))
@@ -132,10 +132,11 @@ def _read(listing: str) -> Iterable[_Instruction]:
 
 
 def _hot_loop(code: Sequence[_Instruction]) -> list[_Instruction]:
-    """Return the loop with the most work of its own, without the loops inside it: a kernel may load its tiles in a
-    loop of their own and work on them behind it. Loops are what lies between a branch and its target before it.
+    """Return the loop with the most work of its own, without the loops inside it.
 
-    A loop that only waits for a barrier is none: such loops stand inside those that work.
+    A kernel may load its tiles in a loop of their own and work on them behind it. A loop is the code between a branch
+    and its earlier target. A loop that only waits for a barrier does not count: such loops stand inside those that
+    work.
     """
     spans = {(one.target, one.address) for one in code if one.target is not None and one.target < one.address}
     loops = [[one for one in code if start <= one.address <= end] for start, end in sorted(spans)]

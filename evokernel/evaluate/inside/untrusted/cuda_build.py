@@ -1,4 +1,4 @@
-"""Builds a source in the language `cuda` where there is no GPU: records what it launches, and compiles that.
+"""Builds a source in the language `cuda` where there is no GPU: records its launches and compiles their kernels.
 
 Runs in a single-use process: it leaves torch and the environment changed.
 """
@@ -23,23 +23,23 @@ _WARMING = 'extern "C" __global__ void warm(float* x) { x[threadIdx.x] = expf(x[
 
 
 def warm() -> None:
-    """Compile something: what that loads, the single-use processes inherit."""
+    """Compile a small kernel, so that single-use processes inherit loaded libraries."""
     provide()
     try:
         find_nvrtc().compile(_WARMING, (), target="sm_90a")
     except NvrtcMissing:
-        return  # whoever asks will be told
+        return  # a request reports what is missing
 
 
 def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]:
-    """Compile a source for some shapes, or say what there is to compile with.
+    """Compile a source for some shapes, or describe the tools.
 
     Args:
         request: that of `triton_build`, or `tools_for` with a compute capability.
         folder: where files may be written.
 
     Returns:
-        What `triton_build` returns, with failures as in `cuda_faults`; the bundle has the cubins where `cuda_cache`
+        The result of `triton_build`, with failures as in `cuda_faults`; the bundle has the cubins where `cuda_cache`
         finds them. Of the tools `version`, `target`, `headers` (whether CUDA's are there) and `disassembler`, or
         `missing` in plain words.
     """
@@ -56,7 +56,7 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
         compile_ms = (time.perf_counter() - start) * 1e3
         files = {load_module.FILE: request["source"].encode(), recording.FILE: recorded.document()}
         blob = bundle.pack(files | launcher.files)
-    except Exception as error:  # noqa: BLE001  whatever a candidate raises is the answer
+    except Exception as error:  # noqa: BLE001  a candidate may raise anything, and the answer reports it
         failure = cuda_faults.describe(error, request["source"])
         return {"failure": {**failure, "hidden": recorder.index >= request["measured"]}}, b""
     measured = request["measured"]
@@ -95,7 +95,7 @@ class _Function:
 
 
 class _Recording:
-    """Compiles for the device that a recorder stands for, and has it write launches down."""
+    """Compiles for the recorder's device, and records launches."""
 
     def __init__(self, recorder: recording.Recorder, known: dict[str, bytes]) -> None:
         self._known = known

@@ -1,6 +1,6 @@
-"""How a source in the language `cuda` finds its helper in the sandbox, and its compiled modules in a bundle.
+"""The helper of the language `cuda` in the sandbox, and its compiled modules in a bundle.
 
-A bundle has each module as `cache/KEY/module.cubin`, where the key is made of everything that it was compiled from.
+A bundle has each module as `cache/KEY/module.cubin`, where the key is the hash of all inputs of the compilation.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _NAME = "evokernel.cuda"
 
 
 def provide() -> None:
-    """Let sources import `Module` from `evokernel.cuda`, where the rest of evokernel is not to be seen."""
+    """Let sources import `Module` from `evokernel.cuda`, although the rest of evokernel is not visible."""
     package, _, name = _NAME.partition(".")
     helper = types.ModuleType(_NAME)
     vars(helper)["Module"] = Module
@@ -27,13 +27,13 @@ def provide() -> None:
 
 
 def file_of(source: str, options: Sequence[str], *, target: str) -> str:
-    """Return where below the cache a module lies that was compiled from a source."""
+    """Return the path below the cache of the module that a source compiles to."""
     text = json.dumps([source, list(options), target])
     return f"{hashlib.sha256(text.encode()).hexdigest()}/module.cubin"
 
 
 def use_cache(folder: Path, *, capability: int) -> None:
-    """Take compiled modules from a folder and compile none; what is not there raises `LookupError`."""
+    """Load compiled modules from a folder and compile none; a missing one raises `LookupError`."""
     target = target_of(capability)
 
     def image_of(source: str, options: Sequence[str]) -> bytes:

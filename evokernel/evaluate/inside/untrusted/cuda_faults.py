@@ -1,4 +1,4 @@
-"""What went wrong in a source in the language `cuda`, as `faults` describes it."""
+"""Failures of a source in the language `cuda`, in the format of `faults`."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ..driver.nvrtc import CompileError
 from .faults import TEXT_LIMIT, of_host
 
 _THREADS, _BLOCK_REGISTERS, _WARP = 1024, 65536, 32
-_REGISTER_STEP = 8  # a thread gets its registers in steps of this many
+_REGISTER_STEP = 8  # registers of a thread are allocated in multiples of this
 _PLACE = re.compile(r"\bkernel\.cu\((\d+)\)")
 _COUNT = re.compile(r"^\d+ errors? detected in the compilation of .*$", re.MULTILINE)
 _TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max\)")
@@ -56,7 +56,7 @@ def _up(number: int, step: int) -> int:
 
 
 def describe(error: BaseException, source: str) -> dict[str, Any]:
-    """Return a failure for an exception that came up while a source was built."""
+    """Return the failure for an exception during a build."""
     failure = of_host(error)
     if isinstance(error, ResourceError):
         return failure | error.numbers | {"stage": "resources"}
@@ -75,7 +75,7 @@ def describe(error: BaseException, source: str) -> dict[str, Any]:
 def _located(log: str, text: str, source: str) -> tuple[int | None, str]:
     """Return the line of the Python source where the first error is, and the log with such lines in it.
 
-    The text stands in the source as it is, unless it was put together from pieces: then its own lines are named.
+    This works where the CUDA text stands in the source as it is. A text built from pieces keeps its own line numbers.
     """
     start = source.find(text)
     if start < 0:

@@ -1,4 +1,4 @@
-"""What went wrong in a candidate's host code, fit for its author: the line, the reason, nothing of this machine.
+"""Failures of a candidate's host code, for its author: the line and the reason, nothing about this machine.
 
 A failure is JSON: `stage` (`import`, `run`, `compile` or `resources`), `type`, `message`, `line` (of the source, or
 None), and for `resources` the numbers `required` and `limit` with the `resource`.
@@ -13,7 +13,7 @@ TEXT_LIMIT = 4000
 
 
 def of_host(error: BaseException) -> dict[str, Any]:
-    """Return a failure for an exception: that of the import where `run` was not at work, else that of `run`."""
+    """Return the failure for an exception; its stage is `run` where `run` was active, and `import` otherwise."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     line = frames[-1].lineno if frames else None
     failure = {"stage": "run", "type": type(error).__name__, "line": line, "message": str(error)[:TEXT_LIMIT]}

@@ -1,7 +1,7 @@
-"""Holds one GPU candidate: seals itself, makes a context, maps buffers, loads the module, and calls it when told.
+"""Holds one GPU candidate: seals itself, makes a context, maps buffers, loads the module, and calls it on request.
 
-The candidate's Python runs in this process and may overwrite everything in it, so nothing that this process says is
-believed beyond "I am done": the judge reads the clock and checks the buffers.
+The candidate's Python runs in this process and may overwrite everything in it. So the judge believes nothing but "I am
+done": it reads the clock and checks the buffers itself.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from ..driver.batches import Batches
 from ..driver.device_sets import DeviceSets
 from ..process.descriptors import keep_only
-from ..process.seal import PR_SET_DUMPABLE, prctl, seal, stand_apart
+from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 
 STDERR, CHANNEL = 2, 3
 FAULT_EXIT = 70
@@ -25,13 +25,13 @@ _DEVICE_ERRORS = ("CudaError", "AcceleratorError", "OutOfMemoryError")
 
 
 def learn_tools(spec: dict[str, Any]) -> None:
-    """Ask Triton's assembler for its version, once for all workers: cache keys need it, and a worker starts nothing."""
+    """Ask Triton's assembler for its version, which cache keys need; workers cannot start programs."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
 
-    from .triton_driver import WARP, settle
+    from .triton_driver import WARP, fix_options
 
-    settle()
+    fix_options()
     make_backend(GPUTarget("cuda", spec["capability"], WARP)).hash()
 
 
@@ -41,7 +41,7 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
     try:
         keep_only(descriptors, (CHANNEL, STDERR))
         channel = socket.socket(fileno=CHANNEL)
-        stand_apart(spec)
+        isolate(spec)
         seal(spec, uid)
         _Worker(channel).serve()
         code = 0
@@ -67,7 +67,7 @@ class _Worker:
             request = json.loads(message)
             try:
                 self._answer(request, descriptors)
-            except BaseException as error:  # noqa: BLE001  whatever a candidate raises ends this worker, with a reason
+            except BaseException as error:  # noqa: BLE001  a candidate may raise anything, which ends this worker with a reason
                 self.channel.send(json.dumps(_fault(error)).encode())
                 return
 
@@ -94,7 +94,9 @@ class _Worker:
         elif "remark" in request:
             self.channel.send(b"remark")
             reason = self.batches.reason if self.batches else ""
-            self.channel.send(f"={reason}".encode(errors="replace"))  # an empty message would look like the end
+            self.channel.send(
+                f"={reason}".encode(errors="replace")
+            )  # an empty message would mean the end of the channel
         else:
             order = request["arguments"]
             self.arenas[request["attach"]] = [
@@ -115,7 +117,7 @@ class _Worker:
             with guard:
                 candidate(*arguments)
 
-        batches = Batches(call)  # made first: see there
+        batches = Batches(call)  # made before the candidate is loaded, see there
         candidate = load_module.load(Path(folder, load_module.FILE).read_text(encoding="utf-8")).run
         self.batches = batches
         self.channel.send(b"loaded")
@@ -135,7 +137,7 @@ class _Worker:
 
 
 def _fault(error: BaseException) -> dict[str, Any]:
-    """Describe an exception as JSON: whose fault it looks like, its text, and the line of the candidate."""
+    """Return an exception as JSON: its likely cause, its text, and the line of the candidate."""
     text = str(error)
     on_device = type(error).__name__ in _DEVICE_ERRORS or "CUDA error" in text
     kind = "memory" if "out of memory" in text.lower().replace("_", " ") else "device" if on_device else "host"

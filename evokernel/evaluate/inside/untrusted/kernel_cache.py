@@ -1,4 +1,4 @@
-"""Kernels that an earlier build of the same source compiled, and which of all kernels a build uses."""
+"""Kernels compiled by an earlier build of the same source, and the kernels that this build uses."""
 
 import base64
 import json
@@ -10,18 +10,18 @@ _KEPT = (".json", ".cubin")
 
 
 def read_known(known: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files that came with a request, by their name in a bundle; there they are base64."""
+    """Return the files in a request by their name in a bundle; the request has them as base64."""
     return {name: base64.b64decode(text) for name, text in known.items()}
 
 
 class KernelCache:
-    """The cache of one build. What is known already lies there, so that Triton does not compile it again."""
+    """The cache of one build. Known kernels are put there, so that Triton does not compile them again."""
 
     def __init__(self, folder: Path, known: Mapping[str, str]) -> None:
-        """Fill the cache and listen to Triton, in this process for good.
+        """Fill the cache and hook into Triton, in this process for good.
 
         Args:
-            folder: what names of files are relative to.
+            folder: the base of file names.
             known: as for `read_known`: for each kernel `cache/KEY/NAME.json` and `.cubin`.
         """
         from triton import knobs
@@ -33,7 +33,7 @@ class KernelCache:
         knobs.compilation.listener = self._note
 
     def files(self) -> dict[str, bytes]:
-        """Return what Triton needs to find and launch the kernels that were compiled or asked for, by name."""
+        """Return the files that Triton needs to find and launch the compiled or used kernels, by name."""
         return {str(path.relative_to(self._folder)): path.read_bytes() for path in sorted(self._used)}
 
     def _note(self, *, metadata_group: Mapping[str, str], **_: Any) -> None:
@@ -43,6 +43,6 @@ class KernelCache:
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    if path.suffix == ".json":  # Triton believes in a kernel where a third file names its parts
+    if path.suffix == ".json":  # Triton finds a kernel only where a third file names its parts
         parts = {each.name: str(each) for each in (path, path.with_suffix(".cubin"))}
         path.with_name(f"__grp__{path.name}").write_text(json.dumps({"child_paths": parts}))

@@ -7,7 +7,7 @@ FILE = "kernel.py"
 
 
 def load(source: str) -> types.ModuleType:
-    """Run a source as a module called `kernel`, under a file name that says nothing of this machine.
+    """Run a source as a module called `kernel`, under a file name that reveals nothing about this machine.
 
     Triton reads the text of its functions through `linecache`.
     """

@@ -1,18 +1,18 @@
-"""Writes down what `run` would do on a GPU, where there is none: its plans.
+"""Records the launch plans of `run` where there is no GPU.
 
-A plan is what one call does, as JSON: `{"scratch": {name: bytes}, "steps": [step, ...]}`, and a step is one of
+A plan is the work of one call, as JSON: `{"scratch": {name: bytes}, "steps": [step, ...]}`, and a step is one of
 
-    {"launch": {"kernel", "cubin", "grid", "block", "cluster", "shared_bytes", "cooperative", "programmatic",
-                "parameters": [[kind, value], ...]}}
-    {"fill": {"buffer", "offset", "bytes", "pattern", "width"}}
-    {"copy": {"buffer", "offset", "source", "source_offset", "bytes"}}
+{"launch": {"kernel", "cubin", "grid", "block", "cluster", "shared_bytes", "cooperative", "programmatic",
+            "parameters": [[kind, value], ...]}}
+{"fill": {"buffer", "offset", "bytes", "pattern", "width"}}
+{"copy": {"buffer", "offset", "source", "source_offset", "bytes"}}
 
 Buffers are the tensors of the task's signature, by name, and scratch; `cubin` is the SHA-256 of the machine code. A
-parameter's kind is that of `triton_params`; a pointer's value is `[buffer, offset in bytes]` or None, a tensor map's
-`[buffer, offset, element type, swizzle, extents, strides in bytes, box, NaN padding]`.
+parameter's kind is that of `kernel_parameters`; a pointer's value is `[buffer, offset in bytes]` or None, a tensor
+map's `[buffer, offset, element type, swizzle, extents, strides in bytes, box, NaN padding]`.
 
-How a program builds a source with this (`triton_build` does): make a `Recorder`, let whatever launches kernels in this
-process end in its `launch`, load the source, and call `record`.
+A build such as `triton_build` makes a `Recorder`, routes this process's kernel launches to its `launch`, loads the
+source, and calls `record`.
 """
 
 import hashlib
@@ -33,25 +33,24 @@ Plan = dict[str, Any]
 
 
 class RepetitionError(RuntimeError):
-    """A second call with the same arguments did something else."""
+    """A second call with the same arguments differs from the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchScratch:
-    """Scratch that the launcher of a kernel asks for, as the value of a pointer parameter."""
+    """Scratch that a kernel's launcher asks for, as the value of a pointer parameter."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecording:
-    """What `run` does on each shape, in their order, and why it cannot be a plan, if it cannot.
-
-    Where it cannot, some steps are `{"torch": {...}}`, which say what was asked of torch and which nobody can replay.
-    """
+    """Recorded calls of `run`."""
 
     plans: tuple[Plan, ...]
+    """One for each shape, in order. With `unrecordable`, a step may be `{"torch": {...}}`, which cannot be replayed."""
     unrecordable: str | None
+    """Why they cannot be launch plans, or None."""
 
     def document(self) -> bytes:
         """Return the contents of the bundle's `plans.json`; without shapes where there is a reason."""
@@ -59,20 +58,20 @@ class LaunchRecording:
         return json.dumps({"unrecordable": self.unrecordable, "shapes": shapes}, separators=(",", ":")).encode()
 
     def cubins(self, shapes: int) -> list[str]:
-        """Return the digests of what is launched on the first so many shapes, sorted."""
+        """Return the digests of cubins launched on the first `shapes` shapes, sorted."""
         steps = [step for plan in self.plans[:shapes] for step in plan["steps"]]
         return sorted({step["launch"]["cubin"] for step in steps if "launch" in step})
 
 
 class Recorder:
-    """Takes what one call after the other does on the device.
+    """Records the device work of successive calls.
 
     Attributes:
         capability: of the device that is stood in for, 90 for 9.0.
         properties: its properties by name, as Triton calls them.
         index: the number of the shape that is being recorded; after an exception, of the one that failed.
-        cubins: what was kept, by SHA-256.
-        unrecordable: why what was seen until now cannot be a plan, or None.
+        cubins: kept machine code, by SHA-256.
+        unrecordable: why the calls so far cannot be plans, or None.
     """
 
     def __init__(self, capability: int, properties: Mapping[str, int]) -> None:
@@ -88,22 +87,22 @@ class Recorder:
         self._steps: list[dict[str, Any]] = []
 
     def keep(self, cubin: bytes) -> str:
-        """Keep machine code that may be launched; returns its SHA-256, which `launch` takes."""
+        """Keep machine code that may be launched; return its SHA-256, which `launch` takes."""
         digest = hashlib.sha256(cubin).hexdigest()
         self.cubins[digest] = cubin
         return digest
 
     def launch(self, kernel: str, cubin: str, *, shape: Shape, parameters: Sequence[Parameter]) -> None:
-        """Write a launch down; an empty grid launches nothing.
+        """Record a launch; an empty grid launches nothing.
 
         Args:
             kernel: the name of the function in the cubin.
-            cubin: what `keep` returned.
-            shape: how it is launched; its grid counts clusters.
-            parameters: all of them; a pointer's value is a tensor, what `scratch` returned, or None.
+            cubin: the result of `keep`.
+            shape: the shape of the launch; its grid counts clusters.
+            parameters: all of them; a pointer's value is a tensor, a result of `scratch`, or None.
 
         Raises:
-            ValueError: a parameter is a tensor on the CPU, or of a kind that cannot be passed.
+            ValueError: a parameter is a tensor on the CPU, or of an unsupported kind.
             RuntimeError: the call does too much.
         """
         values = [[parameter.kind, self._value(parameter)] for parameter in parameters]
@@ -131,7 +130,7 @@ class Recorder:
         return region
 
     def fill(self, tensor: Any, value: Any) -> None:
-        """Write down that all elements of a tensor become a number."""
+        """Record a fill of a tensor with a number."""
         if not tensor.numel():
             return
         buffer, offset = self._buffers.place(tensor)
@@ -147,7 +146,7 @@ class Recorder:
             self._add({"fill": {**place, "pattern": int.from_bytes(pattern, "little"), "width": len(pattern)}})
 
     def copy(self, target: Any, source: Any) -> None:
-        """Write down that a tensor becomes a copy of another."""
+        """Record a copy of a tensor into another."""
         if not target.numel():
             return
         buffer, offset = self._buffers.place(target)
@@ -164,7 +163,7 @@ class Recorder:
             self._add({"copy": {**place, "bytes": size_bytes}})
 
     def call(self, run: Callable[..., object], arguments: Sequence[Mapping[str, Any]]) -> Plan:
-        """Call `run` on stand-ins; returns its plan.
+        """Call `run` on stand-ins; return its plan.
 
         Args:
             run: the candidate's entry point.
@@ -173,7 +172,7 @@ class Recorder:
         Raises:
             RuntimeError: it launched nothing.
         """
-        self._past.append(self._buffers)  # alive, so that no two tensors of a recording share an address
+        self._past.append(self._buffers)  # kept alive, so that no two tensors of a recording share an address
         self._buffers, self._launch_scratch, self._steps = Buffers(), {}, []
         values = [self._argument(argument) for argument in arguments]
         with hosted(self, capability=self.capability, properties=self.properties):
@@ -219,7 +218,7 @@ class Recorder:
         if isinstance(value, LaunchScratch):
             return [value.name, 0]
         if isinstance(value, StandIn) and not value.numel():
-            return None  # as torch says: an empty tensor is nowhere
+            return None  # as in torch, an empty tensor has no address
         return list(self._buffers.place(value))
 
 
@@ -228,11 +227,11 @@ def record(
 ) -> LaunchRecording:
     """Record `run` on the first `measured` shapes, on these once more in reverse order, and then the others likewise.
 
-    Nothing is told of the others, so none may have been seen when something can still be told.
+    Feedback must not reveal the others, so they run only once the measured ones cannot fail any more.
 
     Raises:
-        RepetitionError: the second call on a shape did something else.
-        Exception: whatever `run` raises; `recorder.index` is the shape.
+        RepetitionError: the second call on a shape differs.
+        Exception: any exception of `run`; `recorder.index` is the shape.
     """
     plans = _twice(range(measured), run, shapes, recorder) + _twice(range(measured, len(shapes)), run, shapes, recorder)
     return LaunchRecording(tuple(plans), recorder.unrecordable)
@@ -244,7 +243,7 @@ def _twice(
     plans = {index: _on(index, run, shapes[index], recorder) for index in which}
     for index in reversed(which):
         again = _on(index, run, shapes[index], recorder)
-        if json.dumps(again) != json.dumps(plans[index]):  # as text: a NaN is not equal to itself
+        if json.dumps(again) != json.dumps(plans[index]):  # as text, since a NaN does not equal itself
             raise RepetitionError(
                 "run() did something else when it was called again with the same arguments: it may keep nothing "
                 "between calls, draw nothing at random and use no addresses"

@@ -1,8 +1,8 @@
-"""Tensors that are not there: what `run` is called with where there is no GPU.
+"""Stand-in tensors: the arguments of `run` where there is no GPU.
 
-A stand-in has the shape, strides, dtype and device of a tensor on the GPU and no memory. `hosted` makes torch treat it
-as one: views work, scratch is made by the usual functions, and what would compute or wait on the host is refused, by
-name. Refusing is no loss: such an operation would be torch's kernel, not the candidate's.
+A stand-in has the shape, strides, dtype and device of a tensor on the GPU and no memory. Inside `hosted` torch treats
+it as one: views work, and the usual functions make scratch. Operations that would compute or wait on the host are
+refused by name. That loses nothing: such an operation would be torch's kernel, not the candidate's.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 DEVICE = torch.device("cuda", 0)
-_ALIGNMENT_BITS = 12  # of where a buffer seems to begin: more than any real one has
+_ALIGNMENT_BITS = 12  # alignment of a buffer's made-up address, more than any real one has
 _MAKE = "empty empty_strided empty_like new_empty new_empty_strided zeros zeros_like new_zeros full full_like new_full "
 _MAKE += "ones ones_like new_ones scalar_tensor"
 _VIEW = "view _unsafe_view view_as as_strided slice select t transpose permute expand unsqueeze squeeze detach alias "
@@ -27,16 +27,16 @@ _ALLOWED = _MAKE_NAMES | frozenset(_VIEW.split())
 
 
 class StandIn(torch.Tensor):  # type: ignore[misc]
-    """A tensor without memory that says it is on the GPU."""
+    """A tensor without memory that claims to be on the GPU."""
 
     device = property(lambda self: DEVICE)
     is_cuda = property(lambda self: True)
     is_meta = property(lambda self: False)
 
     def data_ptr(self) -> int:
-        """Return a made-up address with the alignment that the real one will have; no two buffers share one."""
+        """Return a made-up address with the alignment of the real one; no two buffers share it."""
         if not self.numel():
-            return 0  # as torch says of an empty tensor
+            return 0  # as torch does for an empty tensor
         base = self.untyped_storage()._cdata << _ALIGNMENT_BITS
         return int(base + self.storage_offset() * self.element_size())
 
@@ -45,7 +45,7 @@ class StandIn(torch.Tensor):  # type: ignore[misc]
         return 0
 
     def cuda(self, *_: Any, **__: Any) -> "StandIn":
-        """Return itself: it is there already."""
+        """Return itself: it is on the GPU already."""
         return self
 
 
@@ -56,17 +56,17 @@ def stand_in(shape: tuple[int, ...], dtype: str) -> StandIn:
 
 
 class CallNotes(Protocol):
-    """Takes what host code does with the contents of stand-ins."""
+    """Receiver of the host code's fills and copies of stand-ins."""
 
     def fill(self, tensor: Any, value: Any) -> None:
-        """Take that all elements of a tensor become a number."""
+        """Record a fill of a tensor with a number."""
 
     def copy(self, target: Any, source: Any) -> None:
-        """Take that a tensor becomes a copy of another."""
+        """Record a copy of a tensor into another."""
 
 
 class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
-    """Makes stand-ins where tensors on the GPU are asked for."""
+    """Makes stand-ins where host code asks for tensors on the GPU."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -85,7 +85,7 @@ class _OnDevice(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _set(tensor: Any, index: Any, value: Any) -> None:
-    """Do what an assignment to a part of a tensor on the GPU does; without memory torch would do something else."""
+    """Record an assignment to a part of a GPU tensor, which torch would handle otherwise without memory."""
     part = tensor[index]
     if isinstance(value, torch.Tensor):
         part.copy_(value)
@@ -108,7 +108,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Guard(_Mode):
-    """Lets through what makes views and scratch, tells of fills and copies, refuses the rest."""
+    """Allows operations that make views and scratch, records fills and copies, refuses others."""
 
     def __init__(self, notes: CallNotes) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class _Guard(_Mode):
         target, value = args[0], 0 if name == "zero_" else args[1]
         with torch._C.DisableTorchFunction():
             if isinstance(value, torch.Tensor) and not isinstance(value, StandIn) and not value.dim():
-                name, value = "fill_", value.item()  # how x[0] = 1 arrives: a number of the host
+                name, value = "fill_", value.item()  # x[0] = 1 arrives as a copy of a host number
             tensors = (target, value) if name == "copy_" else (target,)
             if not all(isinstance(each, StandIn) for each in tensors):
                 raise RuntimeError(f"run() calls {name} with a tensor on the CPU: make scratch with device=x.device")
@@ -144,7 +144,7 @@ class _Guard(_Mode):
 
 
 def _filler(name: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return the number that a function of torch makes a tensor of."""
+    """Return the number that a function of torch fills a tensor with."""
     if "zeros" in name or "ones" in name:
         return int("ones" in name)
     given = dict(zip((each.name for each in function._schema.arguments), args, strict=False)) | dict(kwargs)
@@ -152,7 +152,7 @@ def _filler(name: str, function: Any, args: tuple[Any, ...], kwargs: Mapping[str
 
 
 class LaunchesOnly(_Mode):
-    """Refuses on real tensors what `hosted` refuses on stand-ins: `run` may tell them apart, or catch the refusal."""
+    """Refuses on real tensors the operations that `hosted` refuses: `run` may tell them apart, or catch the refusal."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -172,7 +172,7 @@ def _refuse_unless(fine: bool, name: str) -> None:
 
 @contextlib.contextmanager
 def hosted(notes: CallNotes, *, capability: int, properties: Mapping[str, int]) -> Iterator[None]:
-    """Make torch act as if a GPU were there, for stand-ins; `notes` is told of fills and copies."""
+    """Make torch act as if a GPU were there, for stand-ins; `notes` receives fills and copies."""
     facts = {
         "name": "GPU",
         "major": capability // 10,
@@ -193,7 +193,7 @@ def hosted(notes: CallNotes, *, capability: int, properties: Mapping[str, int]) 
 
 @contextlib.contextmanager
 def _patched(facts: Mapping[str, Any]) -> Iterator[None]:
-    """Let `torch.cuda` answer as if there were a device, as long as this lasts."""
+    """Let `torch.cuda` answer as if there were a device, inside this context."""
     replaced = {
         "is_available": lambda: True,
         "device_count": lambda: 1,

@@ -1,4 +1,4 @@
-"""Builds a Triton source where there is no GPU: records what it does on stand-ins and compiles what it launches.
+"""Builds a Triton source where there is no GPU: records its launches on stand-ins and compiles their kernels.
 
 Runs in a single-use process: it leaves Triton, torch and the environment changed.
 """
@@ -25,7 +25,7 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
         request: `source`; `capability` (90 for 9.0); `properties` of the device by name; `shapes`, each a list of
             arguments, `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}`; `measured`, how
             many of the shapes, from the first, to describe; `known`, the compiled kernels of an earlier build of the
-            same source, if there was one (see `known`).
+            same source, if there was one (see `kernel_cache`).
         folder: where the compiler may write.
 
     Returns:
@@ -46,7 +46,7 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
             compile_ms = (time.perf_counter() - start) * 1e3
             files = {load_module.FILE: request["source"].encode(), recording.FILE: recorded.document()}
             blob = bundle.pack(files | kernels.files())
-        except Exception as error:  # noqa: BLE001  whatever a candidate raises is the answer
+        except Exception as error:  # noqa: BLE001  a candidate may raise anything, and the answer reports it
             failure = triton_faults.describe(error, request["source"], messages())
             return {"failure": {**failure, "hidden": recorder.index >= request["measured"]}}, b""
     measured = request["measured"]

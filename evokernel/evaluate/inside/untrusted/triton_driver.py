@@ -1,9 +1,8 @@
-"""Triton without its own launcher: the object Triton asks about the device, to record launches or to make them.
+"""Triton without its own launcher: driver objects that record launches or make them.
 
-Triton's driver for NVIDIA compiles C stubs with the system's compiler at run time. The drivers here take its place
+Triton's driver for NVIDIA compiles C stubs with the system's compiler at run time. The drivers here replace it
 (`activate`): all of Triton's front end runs unmodified (specialisation, grids, heuristics) and ends in a launcher of
-ours. `RecordingDriver` needs no GPU and collects what a program would launch; `LiveDriver` launches it. Written for
-Triton 3.6 to 3.9.
+ours. `RecordingDriver` needs no GPU and records launches; `LiveDriver` makes them. Written for Triton 3.6 to 3.9.
 """
 
 import operator
@@ -22,10 +21,10 @@ _GRID_LIMIT = (2**31 - 1, 65535, 65535)
 
 
 class Driver:
-    """What Triton 3.6 to 3.9 ask of a driver, but for the device itself."""
+    """The driver interface of Triton 3.6 to 3.9, without the device itself."""
 
     def __init__(self, capability: int, properties: Mapping[str, int]) -> None:
-        """Stand for a device of a compute capability (90 for 9.0) with the properties that Triton looks at."""
+        """Describe a device: its compute capability (90 for 9.0) and the properties that Triton reads."""
         self.capability = capability
         self.properties = properties
         self.utils = SimpleNamespace(
@@ -41,36 +40,36 @@ class Driver:
         return True
 
     def launcher_cls(self, source: Any, metadata: Any) -> "Launcher":
-        """Return what Triton calls to launch a compiled kernel."""
+        """Return the launcher of a compiled kernel."""
         return Launcher(self, source, metadata)
 
     def launch(self, function: Any, shape: Shape, parameters: list[Parameter], stream: int) -> None:
-        """Take one launch; `function` is what `load` returned."""
+        """Make one launch; `function` is a result of `load`."""
         raise NotImplementedError
 
     def load(self, name: str, image: bytes, shared_bytes: int) -> tuple[Any, int, int, int]:
-        """Return a compiled kernel made ready: its function, registers, bytes of local memory, most threads."""
+        """Load a compiled kernel; return its function, registers, bytes of local memory, most threads."""
         raise NotImplementedError
 
     def unload(self, function: Any) -> None:
-        """Give back what `load` returned."""
+        """Unload a result of `load`."""
 
     def scratch(self, size_bytes: int) -> Any:
         """Return a buffer on the device for one launch, or None for no bytes."""
         raise NotImplementedError
 
     def get_current_target(self) -> Any:
-        """Return what is compiled for."""
+        """Return the target of compilation."""
         from triton.backends.compiler import GPUTarget
 
         return GPUTarget("cuda", self.capability, WARP)
 
     def get_current_device(self) -> int:
-        """Return the only device there is."""
+        """Return the number of the only device."""
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """Stay on the only device there is."""
+        """Do nothing: there is only one device."""
 
     def get_current_stream(self, device: int) -> int:
         """Return the stream to launch on."""
@@ -93,11 +92,11 @@ class Driver:
         return torch.cuda
 
     def map_python_to_cpp_type(self, kind: str) -> str:
-        """Return the type as it is: nothing is made into C++ here."""
+        """Return the type as it is: no C++ is generated here."""
         return kind
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Refuse: which configuration is the fastest is found by the search.
+        """Refuse autotuning: the search finds the fastest configuration.
 
         Raises:
             RuntimeError: always.
@@ -141,7 +140,7 @@ class Launcher:
 
 
 def _grid(*extents: int) -> tuple[int, int, int]:
-    """Check a grid, so that a bad one is the same error with and without a GPU."""
+    """Return a checked grid, so that a bad one is the same error with and without a GPU."""
     x, y, z = map(operator.index, extents)
     if any(not 0 <= extent <= limit for extent, limit in zip((x, y, z), _GRID_LIMIT, strict=True)):
         raise ValueError(f"a grid of {(x, y, z)} programs: each number must be 0 to {_GRID_LIMIT}, in this order")
@@ -150,14 +149,16 @@ def _grid(*extents: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A compiled kernel as the recording driver knows it: its function's name and the SHA-256 of its machine code."""
+    """A compiled kernel in the recording driver."""
 
     name: str
+    """Name of its function."""
     cubin: str
+    """SHA-256 of its machine code."""
 
 
 class RecordingDriver(Driver):
-    """Writes launches down instead of making them; needs no GPU."""
+    """Records launches; needs no GPU."""
 
     def __init__(self, recorder: Recorder) -> None:
         """Record for the recorder's device."""
@@ -169,11 +170,11 @@ class RecordingDriver(Driver):
         return Image(name, self._recorder.keep(image)), 0, 0, 1024
 
     def scratch(self, size_bytes: int) -> LaunchScratch | None:
-        """Give the launch a buffer of its own."""
+        """Return a new scratch buffer for the launch."""
         return self._recorder.scratch(size_bytes)
 
     def launch(self, function: Image, shape: Shape, parameters: list[Parameter], stream: int) -> None:
-        """Write a launch down."""
+        """Record a launch."""
         self._recorder.launch(function.name, function.cubin, shape=shape, parameters=parameters)
 
 
@@ -181,7 +182,7 @@ class LiveDriver(Driver):
     """Launches on the GPU that torch uses, on torch's current stream."""
 
     def __init__(self) -> None:
-        """Look at the device. Needs a context, which torch makes with its first tensor on the device."""
+        """Read the device's properties. Needs a context, which torch makes with its first tensor on the device."""
         import torch
 
         self._torch = torch
@@ -210,7 +211,7 @@ class LiveDriver(Driver):
         function.module.unload()
 
     def scratch(self, size_bytes: int) -> Any:
-        """Return bytes of torch's memory; it reuses them in the order of the stream, so nobody need keep them."""
+        """Return bytes of torch's memory, which torch reuses in the order of the stream; callers may drop them."""
         return self._torch.empty(size_bytes, dtype=self._torch.int8, device="cuda") if size_bytes else None
 
     def launch(self, function: LoadedKernel, shape: Shape, parameters: list[Parameter], stream: int) -> None:
@@ -219,7 +220,7 @@ class LiveDriver(Driver):
 
 
 def warm() -> None:
-    """Import Triton and let it hash its own files, which takes a second; a process that is forked later need not."""
+    """Import Triton and let it hash its own files, which takes a second; later forks inherit both."""
     import triton  # noqa: F401
     from triton.runtime.cache import triton_key
 
@@ -230,12 +231,12 @@ def activate(driver: Driver) -> None:
     """Make a driver the one Triton uses in this process from now on."""
     import triton
 
-    settle()
+    fix_options()
     triton.runtime.driver.set_active(driver)
 
 
-def settle() -> None:
-    """Fix what the environment may say about compiling, so that everybody compiles the same and finds it again.
+def fix_options() -> None:
+    """Fix the environment's options of compilation, so that every process compiles alike and finds cached kernels.
 
     Without line numbers in the machine code a comment does not change it.
     """
@@ -247,15 +248,15 @@ def settle() -> None:
 
 
 def use_cache(folder: str) -> None:
-    """Take compiled kernels from a folder (`KEY/NAME.json` and `KEY/NAME.cubin`) and compile none.
+    """Load compiled kernels from a folder (`KEY/NAME.json` and `KEY/NAME.cubin`) and compile none.
 
-    The folder may be anywhere and is never written. A kernel that is not there raises `LookupError`.
+    The folder may be anywhere and is never written. A missing kernel raises `LookupError`.
     """
     from triton import knobs
     from triton.runtime.cache import CacheManager
 
     class SealedCache(CacheManager):  # type: ignore[misc]
-        """The folder, as Triton asks for one kernel of it."""
+        """One kernel's part of the folder, as Triton's cache."""
 
         def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
             self._folder = Path(folder, key)

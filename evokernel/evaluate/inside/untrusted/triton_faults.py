@@ -1,4 +1,4 @@
-"""What went wrong in a Triton source, as `faults` describes it."""
+"""Failures of a Triton source, in the format of `faults`."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _ERROR_LINE = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
 
 @contextlib.contextmanager
 def errors_of_the_compiler(file: Path) -> Iterator[Callable[[], str]]:
-    """Send what this process prints to a file while it compiles; yields what returns the lines that name an error.
+    """Redirect this process's output to a file while it compiles; yield a function that returns its error lines.
 
     The compiler's C++ parts print their reasons and raise only that they failed.
     """
@@ -39,7 +39,7 @@ def errors_of_the_compiler(file: Path) -> Iterator[Callable[[], str]]:
 
 
 def describe(error: BaseException, source: str, printed: str) -> dict[str, Any]:
-    """Return a failure for an exception; `printed` is what the compiler said beside it."""
+    """Return the failure for an exception; `printed` is the compiler's output beside it."""
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import OutOfResources, PTXASError
 

@@ -1,4 +1,4 @@
-"""Compiles one small kernel before the first candidate comes: what that loads and initialises, all forks inherit.
+"""Compiles one small kernel before the first candidate, so that forks inherit loaded and initialised libraries.
 
 The first compilation of a process takes about half a second longer than the next.
 """
@@ -10,13 +10,13 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from .triton_driver import WARP, settle
+from .triton_driver import WARP, fix_options
 
 CAPABILITY = 90
 
 
 def _kernel(a: "Any", b: "Any", c: "Any", steps: "Any", block: tl.constexpr) -> None:
-    """Use a little of everything: loops, masks, a product, a reduction, a function of libdevice's kind."""
+    """Use a little of everything: loops, masks, a product, a reduction, a transcendental function."""
     rows = tl.arange(0, block)[:, None]
     columns = tl.arange(0, block)[None, :]
     total = tl.zeros((block, block), dtype=tl.float32)
@@ -28,8 +28,8 @@ def _kernel(a: "Any", b: "Any", c: "Any", steps: "Any", block: tl.constexpr) -> 
 
 
 def warm() -> None:
-    """Compile the kernel. The caller sees to a writable place for Triton's cache and temporary files."""
-    settle()
+    """Compile the kernel. The caller provides a writable place for Triton's cache and temporary files."""
+    fix_options()
     types = {"a": "*fp16", "b": "*fp16", "c": "*fp16", "steps": "i32", "block": "constexpr"}
     source = ASTSource(triton.jit(_kernel), types, {"block": 64}, {})
     triton.compile(source, target=GPUTarget("cuda", CAPABILITY, WARP), options={"num_warps": 4, "num_stages": 3})
