@@ -29,7 +29,7 @@ from evokernel.evaluate.artifact_mode.baselines import Prelude, TimedCalls
 from evokernel.evaluate.artifact_mode.runner_pool import PreludeSize
 from evokernel.evaluate.bench.admission_variants import AdmissionVariant
 from evokernel.evaluate.inside.driver.streams import Stopwatch
-from evokernel.evaluate.numerics.arrays import settle, torch_dtype
+from evokernel.evaluate.numerics.arrays import synchronize, torch_dtype
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, estimate
@@ -120,7 +120,7 @@ class Bench:
         """Fill all copies with new contents."""
         for views, window in zip(self._inputs, self._fresh.draw_windows(len(self._inputs)), strict=True):
             self._fresh.fill(views, window)
-        settle(self.device)
+        synchronize(self.device)
 
     def bare(self) -> list[Call]:
         """Return calls of the kernel."""
@@ -141,7 +141,7 @@ class Bench:
             begin = time.perf_counter_ns()
             for call in calls:
                 call()
-            settle(self.device)
+            synchronize(self.device)
             return (time.perf_counter_ns() - begin) / len(calls)
 
         return time_ns

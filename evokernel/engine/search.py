@@ -1,50 +1,35 @@
-"""The loop: ask the islands, let an operator propose, judge, commit, apply. Asynchronous and steady-state.
+"""A search on one store: ask the islands, let an operator propose, judge, commit, apply; asynchronous, steady-state.
 
 The store is the state: this module holds only a fold over committed facts. Proposals that were in flight when the last
 engine ended have leases, and are judged again.
 """
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from archive.account import RunAccount
-from archive.follower import LeadingEvaluation
-from archive.queries import last_failure
-from archive.records import NoCandidate
-from archive.results import commit_result
 from archive.store import Store
 from evokernel.config.run import RunConfig
-from evokernel.engine.context import SearchSetting, context_for
-from evokernel.engine.finals import FinalMeasurements
+from evokernel.engine.context import SearchSetting
 from evokernel.engine.fold import FactFold
-from evokernel.engine.model_gate import ModelGate, is_drafter, no_candidate
-from evokernel.engine.promotion import PromotionPolicy
+from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.resume import resume
-from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
-from evokernel.engine.scheduler import ReplayedCalls, StepScheduler
+from evokernel.engine.run_clock import RunClock
+from evokernel.engine.scheduler import ReplayedCalls
+from evokernel.engine.search_session import SearchSession
 from evokernel.engine.session import begin_run
-from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
 from evokernel.engine.stoppers import FirstOf
-from evokernel.engine.verdicts import Verdicts, only_our_faults
-from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
-from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, asks_model
-from evokernel.records.candidate import Candidate, Proposal
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener
+from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
-from evokernel.records.fitness import Elite
-from evokernel.records.remarks import RemarkKind
-from evokernel.records.run import Progress
-from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.task import Task
-from islands.archipelago import EVERYWHERE, Archipelago
-
-logger = logging.getLogger(__name__)
+from islands.archipelago import Archipelago
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,267 +161,3 @@ class Search:
         """Pass an event to every listener."""
         for listener in self.parts.listeners:
             listener.hear(event)
-
-
-class SearchSession:
-    """A search at work: its evaluator is ready, its state replayed, its store in a session.
-
-    Args:
-        search: its parts and settings, and the wish to stop.
-        evaluator: judges candidates.
-        clock: of the session of the store.
-        snapshots: of the state, restored from already.
-        setting: the part of a context that no step changes.
-    """
-
-    def __init__(
-        self,
-        search: Search,
-        evaluator: Evaluator,
-        *,
-        clock: RunClock,
-        snapshots: Snapshots,
-        setting: SearchSetting,
-    ) -> None:
-        self._search = search
-        self._parts = search.parts
-        self._config = search.config
-        self._seeds = search.seeds
-        self._in_flight = search.in_flight
-        self._handed_in_only = search.handed_in_only
-        self._gate = search.gate
-        self._notify = search.notify
-        self._fold = search.fold
-        self._leading = LeadingEvaluation(self._parts.store)
-        self._verdicts = Verdicts(self._parts.store, evaluator, evaluator.identity)
-        self._promotion = PromotionPolicy(
-            self._verdicts, account=self.account, leading=self._leading, notify=self._notify
-        )
-        self._snapshots = snapshots
-        self._setting = setting
-        self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def state(self) -> SearchState:
-        """The state after the facts so far; read only."""
-        return self._fold.state
-
-    @property
-    def account(self) -> RunAccount:
-        """The account of the run."""
-        return self.state.account
-
-    async def run(self) -> str:
-        """Search until a budget is used or a stop is asked for; return the reason. Raises as `Search.run`."""
-        try:
-            await self._clock.during(self._seed())
-            reason = await self._loop()
-            if not self._search.stop_asked and not self._handed_in_only:
-                await self._clock.during(self._measure_finals())
-            self._parts.store.set_meta("fingerprint", self._fingerprint())
-            self._snapshots.take(at_once=True)
-        finally:
-            await self._drop_tasks()
-        return reason
-
-    # ------------------------------------------------------------------------------------------------ the loop
-
-    async def _loop(self) -> str:
-        leases = list(self._parts.store.open_leases())
-        scheduler = StepScheduler(
-            self._parts.store,
-            self._fold,
-            self._gate,
-            notify=self._notify,
-            handed_in_only=self._handed_in_only,
-            replayed=self._parts.replayed,
-        )
-        while True:
-            for entry in self._parts.store.take_inbox():
-                self._notes(self._fold.apply_inbox(entry))
-            reason, resting = self._reason(), self._gate.resting
-            while not reason and len(self._tasks) - self._gate.count < self._in_flight:
-                if leases:
-                    self._spawn(self._judge(leases.pop(0)))
-                elif not self._start_step(scheduler):
-                    break
-                await asyncio.sleep(0)  # lets a rule finish, so that the next ask knows its proposal
-                reason = self._reason()
-            if not self._tasks and (reason or not resting):
-                return reason or self._nothing_left()
-            await self._wait()
-
-    def _nothing_left(self) -> str:
-        if self._handed_in_only:
-            return "everything that was handed in is judged"
-        if self._parts.model is None and any(map(asks_model, self._fold.archipelago.operators.values())):
-            return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
-        return self._gate.lost_reason or "every operator has tried everything it can"
-
-    def _reason(self) -> str | None:
-        """Return why to ask nothing more, or None."""
-        if self._handed_in_only:
-            return self._search.stop_asked
-        if self._gate.spent:
-            return self._gate.spent
-        reason = self._search.stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
-        if reason and self._parts.stopper.reason(self._progress()):
-            self._gate.stop_new_calls()  # the reason stays: nothing more is paid for
-        return reason
-
-    def _start_step(self, scheduler: StepScheduler) -> bool:
-        """Start work on the next step; return False where there is none."""
-        match scheduler.next(idle=not self._tasks):
-            case Selection() as selection:
-                self._spawn(self._work(selection, asked_seq=self.state.seq))
-            case Proposal() as proposal:
-                self._store_proposal(proposal)
-                self._spawn(self._judge(proposal))
-            case None:
-                return False
-        return True
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.add(asyncio.create_task(work))
-
-    async def _wait(self) -> None:
-        """Wait until something in flight ends, or for a heartbeat; pass on the first failure."""
-        if not self._tasks:  # every model rests
-            await asyncio.sleep(HEARTBEAT_S)
-            self._clock.beat()
-            return
-        done, self._tasks = await asyncio.wait(self._tasks, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-        failures = [error for task in done if (error := task.exception()) is not None]
-        if failures:
-            raise failures[0]
-        self._clock.beat()
-
-    async def _drop_tasks(self) -> None:
-        """Cancel work in flight; its leases stay open."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = set()
-
-    async def _work(self, selection: Selection, *, asked_seq: int) -> None:
-        """Ask the operator and judge its proposal."""
-        operator = self._fold.archipelago.operators[selection.operator]
-        context = context_for(selection, self._fold, setting=self._setting)
-        try:
-            answer = await self._gate.answer(operator, context)
-        except (BudgetSpent, ModelsUnavailable):
-            return  # a later session takes the step up, with what was paid for it
-        if asks_model(operator):  # looked up now: others may have had the same idea
-            known = self._fold.history.proposed
-            answer = self._gate.checked(answer, known, language=self._parts.language.name)
-        match answer:
-            case Draft():
-                proposal = Proposal(
-                    candidate=Candidate(answer.source, self._parts.language.name),
-                    step=selection.step,
-                    island=selection.island,
-                    operator=selection.operator,
-                    asked_seq=asked_seq,
-                    parents=answer.parents,
-                    inspirations=answer.inspirations,
-                    rationale=answer.rationale,
-                    predicted_speedup=answer.predicted_speedup,
-                    usage=answer.usage,
-                    insights=answer.insights,
-                )
-                self._store_proposal(proposal)
-                await self._judge(proposal)
-            case InsightReply():
-                record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
-                seq = self._parts.store.record_insight(record, answer.insight)
-                self._notes(self._fold.apply_no_candidate(seq, record, insight=answer.insight))
-                self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
-            case UnusableReply():
-                again = asks_model(operator)  # a rule would say the same
-                self._commit_no_candidate(
-                    no_candidate(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
-                )
-            case None:
-                self._commit_no_candidate(no_candidate(selection, asked_seq))
-
-    async def _judge(self, proposal: Proposal) -> None:
-        """Judge one proposal and commit the result."""
-        hashes, promotion = self._fold.hashes(proposal.candidate), self._promotion
-        with await promotion.alone(hashes.program):
-            evaluation, reused_from = await promotion.verdict(proposal.candidate, hashes.program)
-            named = {"program_hash": hashes.program, "skeleton": hashes.skeleton}
-            result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
-            change, notes = self._fold.apply_result(result)
-            self._notify(ResultCommitted(proposal, evaluation, result.seq, change, result.reused))
-            self._notes(notes)
-            self._snapshots.take()
-
-    async def _seed(self) -> None:
-        """Judge the seeds first; a search needs one correct kernel to start from."""
-        known, store = self._fold.history.proposed, self._parts.store
-        for candidate in self._seeds:
-            if candidate.id not in known or only_our_faults(store, candidate, self._fold.hashes(candidate).program):
-                step = self._parts.store.next_step()
-                self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
-        for proposal in self._parts.store.open_leases():
-            if proposal.operator == "seed":
-                await self._judge(proposal)
-        if self.account.lead is None and not self._can_draft():
-            failure = last_failure(store.database)
-            reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
-            raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
-
-    def _can_draft(self) -> bool:
-        """Say whether some operator makes a kernel without a parent."""
-        return any(map(is_drafter, self._fold.archipelago.operators.values()))
-
-    async def _measure_finals(self) -> None:
-        finals, seed = FinalMeasurements(self._verdicts, self._notify), self._first_seed()
-        contenders = finals.contenders(self._fold.history.elites.values())
-        unbeaten = [elite.candidate.id for elite in contenders[:1]] == [elite.candidate.id for elite in seed]
-        for elite in [*seed, *contenders]:
-            if self._search.stop_asked:
-                return
-            is_seed = elite.candidate.id in {each.candidate.id for each in seed}
-            try:
-                # one process is enough for a beaten seed: the winner is only compared with it
-                evaluation = await finals.measure(elite, processes=1 if is_seed and not unbeaten else 0)
-            except HarnessError as error:
-                text = f"our evaluator failed on {elite.candidate.id}: {error}"
-                self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
-                continue
-            self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
-            if evaluation.ok and (unbeaten or not is_seed):
-                return
-
-    def _first_seed(self) -> list[Elite]:
-        """Return the first right seed, which the winner is compared with; an empty list without one."""
-        seed = self.account.seed
-        return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
-
-    def _store_proposal(self, proposal: Proposal) -> None:
-        hashes = self._fold.hashes(proposal.candidate)
-        self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
-        self._fold.pending(proposal)
-        self._notify(ProposalCommitted(proposal))
-
-    def _commit_no_candidate(self, record: NoCandidate) -> None:
-        seq = self._parts.store.record_no_candidate(record)
-        self._notes(self._fold.apply_no_candidate(seq, record))
-
-    def _fingerprint(self) -> str:
-        """Return the seq of the newest fact, the fingerprint of the state, and the key of its snapshots."""
-        return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._snapshots.fits}"
-
-    def _progress(self, *, ahead: int = 0) -> Progress:
-        return self.account.progress(
-            seconds=self._clock.seconds,
-            models=self._parts.store.paid(),
-            roofline_share=self._leading.floor_share(self.account.lead),
-            ahead=ahead,
-        )
-
-    def _notes(self, notes: Sequence[Notice]) -> None:
-        for note in notes:
-            self._notify(note)
