@@ -8,7 +8,7 @@ HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
 
-.PHONY: evolve evolve-llm install check test test-slow test-all coverage test-gpu notebooks docs results clean
+.PHONY: evolve evolve-llm install check quick test test-slow test-all coverage test-gpu notebooks docs results clean
 
 evolve: $(VENV)/ready
 	$(BIN)/evokernel evolve $(CONFIG)
@@ -49,11 +49,18 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases benchmarks/*.py benchmarks/precision/__main__.py
+	$(BIN)/mypy --explicit-package-bases tests
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
 # How many processes run tests; those of one file stay together.
 JOBS ?= 2
+
+# Tests that import no torch, by path: an answer in seconds.
+QUICK := $(addprefix tests/,archive doctor islands llm records serve source training)
+
+quick: $(VENV)/ready
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(QUICK)
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile

@@ -7,6 +7,7 @@ everywhere else it looks further.
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,7 +16,8 @@ settings.register_profile("evokernel", deadline=None, derandomize=bool(os.enviro
 settings.load_profile("evokernel")
 
 
-for number, handler in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
+DEFAULT_HANDLERS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+for number, handler in DEFAULT_HANDLERS.items():
     if signal.getsignal(number) is signal.SIG_IGN:  # run in the background, or by nohup: every child would inherit it
         signal.signal(number, handler)
 

@@ -1,5 +1,7 @@
 """Records for the tests of the store."""
 
+from typing import Any
+
 from archive.store import RunIdentity, Store
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
@@ -22,7 +24,12 @@ def candidate(name: str | int) -> Candidate:
 
 
 def proposal(step: int, name: str | int | None = None, **changes) -> Proposal:
-    values = {"island": "main", "operator": "tune", "asked_seq": 0, "usage": Usage(duration_s=0.5)} | changes
+    values: dict[str, Any] = {
+        "island": "main",
+        "operator": "tune",
+        "asked_seq": 0,
+        "usage": Usage(duration_s=0.5),
+    } | changes
     return Proposal(candidate(step if name is None else name), step, **values)
 
 

@@ -178,7 +178,7 @@ def test_calls_stay_behind_in_a_fork(path, tmp_path):
 
 def test_no_acknowledged_call_is_lost_when_the_writer_is_killed(path):
     rng = random.Random(5)
-    begun, told = set(), set()
+    begun, told = set[int](), set[int]()
     for _ in range(6):
         with start(WRITER, path) as writer:
             assert writer.stdout.readline()

@@ -137,7 +137,9 @@ def test_a_store_is_forked_while_it_is_being_written(path, tmp_path):
     try:
         for number in range(12):
             with Store.open(path, write=False) as store:
-                newest = store.database.row("SELECT id FROM candidates ORDER BY rowid DESC LIMIT 1")["id"]
+                row = store.database.row("SELECT id FROM candidates ORDER BY rowid DESC LIMIT 1")
+                assert row is not None
+                newest = row["id"]
             target = tmp_path / f"fork{number}.db"
             fork(path, target, candidate=newest)
             with Store.open(target, write=False) as store:

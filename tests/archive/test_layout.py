@@ -20,7 +20,7 @@ def texts(file: Path) -> Iterator[str]:
             case ast.Constant(value=str(text)):
                 yield text
             case ast.JoinedStr(values=parts):
-                yield " x ".join(each.value for each in parts if isinstance(each, ast.Constant))
+                yield " x ".join(str(each.value) for each in parts if isinstance(each, ast.Constant))
 
 
 def test_no_sql_stands_outside_the_archive() -> None:

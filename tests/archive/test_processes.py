@@ -51,7 +51,7 @@ HOLDER = """
 
 def test_no_acknowledged_row_is_lost_when_the_writer_is_killed(path):
     rng = random.Random(3)
-    proposed, committed = set(), set()
+    proposed, committed = set[int](), set[int]()
     for _ in range(8):
         with start(WRITER, path) as writer:
             assert writer.stdout.readline()

@@ -260,6 +260,7 @@ def test_set_aside_moves_the_file_with_its_log(path):
         assert not path.exists()
     assert len(set(moved)) == 2
     for target in moved:
+        assert target is not None
         with Store.open(target, write=False) as store:
             assert len(list(store.facts())) == 1
     path.write_bytes(b"rubbish that is no database" * 100)

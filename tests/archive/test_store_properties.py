@@ -197,8 +197,8 @@ def apply(store, path, model, operation, n):
         stored = store.find_evaluation(key_of(made.candidate)) if operation == "reuse" else None
         verdict = stored.evaluation if stored else verdict_of(made.candidate, n)
         assert store.commit(made.step, verdict, reused_from=stored.seq if stored else None) == seq
-        used = stored.seq if stored else seq
-        model.facts.append(ResultEntry(seq, 0.0, made, verdict.key.program_hash, "s", verdict, used, ""))
+        judged_seq = stored.seq if stored else seq
+        model.facts.append(ResultEntry(seq, 0.0, made, verdict.key.program_hash, "s", verdict, judged_seq, ""))
     elif operation in ("barren", "insight", "call"):
         apply_without_candidate(store, model, operation, n)
     elif operation == "remeasure" and model.tried:

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ def evaluation(program, budget, status, speed, error):
 
 
 def fitnesses(evaluations):
-    by_program = {}
+    by_program: dict[str, Any] = {}
     for one in evaluations:
         if one.status is not Status.HARNESS_ERROR:
             by_program.setdefault(one.candidate_id, []).append(one)

@@ -221,7 +221,7 @@ def test_a_curve_of_one_kernel_is_a_line() -> None:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
 @pytest.mark.parametrize("halted", ["", "the search was killed; `evokernel evolve` goes on with it"])
 def test_the_panel_looks_like_this(width: int, height: int, halted: str) -> None:
-    watched = {"task": "gemm", "state": "killed" if halted else "running", "halted": halted}
+    watched: dict[str, Any] = {"task": "gemm", "state": "killed" if halted else "running", "halted": halted}
     view = snapshot(islands=4, why="tile: split the loop over k by 8", **watched)
     target = console(width=width, height=height)
     target.print(panel(state(view, title="gemm, runs/gemm.db"), width=width, height=height))

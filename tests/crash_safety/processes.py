@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def evokernel(
     )
 
 
-def refusal(*arguments: object, cwd: Path, **variables: str) -> str:
+def refusal(*arguments: object, cwd: Path, **variables: Any) -> str:
     """Run the command line, which must refuse with exit code 2 and in words; return these."""
     done = evokernel(*arguments, cwd=cwd, **variables)
     assert done.returncode == 2, done.stdout + done.stderr

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_what_ten_processes_hand_in_is_judged_once_though_the_engine_is_killed(p
 def test_a_clock_that_is_set_back_changes_nothing(path: Path, interposer: Path) -> None:
     clock = path.with_name("clock")
     clock.write_text("0")
-    variables = {"LD_PRELOAD": str(interposer), "INTERPOSE_CLOCK": str(clock)}
+    variables: dict[str, Any] = {"LD_PRELOAD": str(interposer), "INTERPOSE_CLOCK": str(clock)}
     with running(toy(path, EVALUATIONS, seconds=0.1, **variables)) as first:
         wait_for_facts(path, 6, process=first)
         clock.write_text("-86400")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ from tests.crash_safety.processes import STORE, contents, evokernel, old_store, 
 from tests.support.engine import Heard, toy_search
 from tests.support.fakes import InstantEvaluator
 
-OLD = {
+OLD: dict[str, dict[str, Any]] = {
     "v1_finished": {"results": 20, "in_flight": 0, "calls": 0, "insights": 0, "state": "stopped"},
     "v1_killed": {"results": 9, "in_flight": 3, "calls": 0, "insights": 0, "state": "killed"},
     "v2_models": {"results": 4, "in_flight": 0, "calls": 4, "insights": 1, "state": "stopped"},

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def config(tmp_path: Path) -> Path:
     return write_config(tmp_path, TASK)
 
 
-def refused(config: Path, *arguments: str, **environment: str) -> str:
+def refused(config: Path, *arguments: str, **environment: Any) -> str:
     """Run a search that must be refused; return what was said."""
     done = evokernel("evolve", str(config), *arguments, cwd=config.parent, **environment)
     assert done.returncode == 2, done.stdout + done.stderr

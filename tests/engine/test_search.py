@@ -267,7 +267,7 @@ def test_a_source_from_the_inbox_is_judged_on_every_island(path: Path) -> None:
 
 
 def test_stop_finishes_what_is_in_flight_and_asks_nothing_more(path: Path) -> None:
-    evaluator = InstantEvaluator(fails=lambda r: search.stop("SIGINT") if len(evaluator.asked) >= 6 else None)  # type: ignore[func-returns-value]
+    evaluator = InstantEvaluator(fails=lambda r: search.stop("SIGINT") if len(evaluator.asked) >= 6 else None)
     with Store.open(path, write=True) as store:
         search = toy_search(store, toy_config(), evaluator)
         assert asyncio.run(search.run()) == "SIGINT"

@@ -27,7 +27,7 @@ BASE = {"task": "gemm", "budget": {"evaluations": 1}, "islands": [{"name": "one"
 class Elsewhere(InstantEvaluator):
     """Judges under another task or device."""
 
-    def __init__(self, **changes: str) -> None:
+    def __init__(self, **changes: Any) -> None:
         super().__init__()
         self.identity = replace(self.identity, **changes)
 

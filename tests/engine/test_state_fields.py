@@ -50,7 +50,7 @@ class Results:
 
 def parts_of(hint: Any) -> Iterator[type]:
     """Yield the state's own classes in a type: dataclasses that can be changed."""
-    if is_dataclass(hint) and not hint.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if is_dataclass(hint) and not hint.__dataclass_params__.frozen:
         yield typing.cast(type, hint)
         for each in typing.get_type_hints(hint).values():
             yield from parts_of(each)

@@ -11,12 +11,12 @@ from evokernel.evaluate.sandbox.levels import detect_sandbox
 UID = 12345
 
 
-def run_as_user(script, *, timeout_s=60):
+def run_as_user(script: str, *, timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
     """Run a script with this interpreter and its search path, as `UID`; skips where that cannot be arranged."""
     bwrap = detect_sandbox().bwrap
     if bwrap is None:
         pytest.skip("needs bubblewrap, to open private folders of the interpreter to an ordinary user")
-    interpreter = Path(sys._base_executable).resolve()
+    interpreter = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     opened = ["--dev-bind", "/", "/"]
     if interpreter.is_relative_to("/root"):
         opened += ["--tmpfs", "/root", "--chmod", "0755", "/root"]

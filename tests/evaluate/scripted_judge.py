@@ -39,7 +39,7 @@ class Judge:
     seen: list[str] = field(default_factory=list)
     judged: list[str] = field(default_factory=list)
 
-    async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Mapping[str, Any]:
+    async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> dict[str, Any]:
         if not self.alive:
             raise JudgeLost("not running")
         self.seen.append(message["op"])
@@ -82,7 +82,7 @@ class Judges:
 
     async def __call__(
         self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
-    ) -> tuple[Judge, Mapping[str, Any]]:
+    ) -> tuple[Judge, dict[str, Any]]:
         await asyncio.sleep(0.001)
         gpu = environment.get("CUDA_VISIBLE_DEVICES", "")
         if reason := self.refuse(gpu):

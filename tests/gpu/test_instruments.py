@@ -69,7 +69,7 @@ def device() -> tuple[Target, Mapping[str, Language], int]:
     gpu = visible_gpu()
     assert gpu is not None
     limits, forge = DeviceLimits(capability=gpu.capability), WarmForge()
-    languages = {
+    languages: dict[str, Language] = {
         "cuda": CudaLanguage(forge=forge, device=limits),
         "triton": TritonLanguage(forge=forge, device=limits, compile_timeout_s=120.0),
     }

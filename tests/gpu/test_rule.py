@@ -1,6 +1,7 @@
 """The rule of right and wrong on tensors that live on a GPU: the same verdicts, at the speed of its memory."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_contents_come_again_bit_by_bit_and_batches_are_compared_at_once():
     fresh = FreshInputs(task, workload, rng, device=DEVICE)
     expected = expect(task, workload, draw(task, workload, "normal", rng, device=DEVICE), distribution="normal")
     windows = fresh.draw_windows(4)
-    due = []
+    due: list[Any] = []
     for window in windows:
         views = {
             t.name: torch.empty(t.shape_at(workload.sizes), dtype=torch.bfloat16, device=DEVICE)

@@ -1,3 +1,5 @@
+from typing import Any, cast
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -5,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.grid import GridArchive
+from evokernel.protocols import Selector
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
 from islands.island import Island, Population
@@ -21,8 +24,12 @@ def elite(name: str, fitness: float, **descriptor: float) -> Elite:
     )
 
 
+def selector(kind: str, strength: float) -> Selector:
+    return cast(Selector, SELECTORS[kind](strength))
+
+
 def island(name: str) -> Island:
-    return Island(name, {"tune": 1.0}, GridArchive(AXES), SELECTORS["rank"](0.5))
+    return Island(name, {"tune": 1.0}, GridArchive(AXES), selector("rank", 0.5))
 
 
 def population(*elites: Elite) -> Population:
@@ -39,7 +46,7 @@ descriptors = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(st.floats(-5, 5), descriptors), max_size=40))
 def test_a_niche_never_gets_worse_and_holds_the_best_it_saw(offers: list[tuple[float, dict[str, float]]]) -> None:
-    archive, kept, best = GridArchive(AXES), list[Elite](), {}
+    archive, kept, best = GridArchive(AXES), list[Elite](), dict[Any, float]()
     for index, (fitness, descriptor) in enumerate(offers):
         cell = archive.niche(descriptor)
         taken = archive.add(elite(str(index), fitness, **descriptor), kept)
@@ -53,14 +60,14 @@ def test_a_niche_never_gets_worse_and_holds_the_best_it_saw(offers: list[tuple[f
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=12), st.integers(0, 99))
 def test_every_selector_returns_one_of_the_elites(kind: str, fitness: list[float], seed: int) -> None:
     elites = [elite(str(index), value) for index, value in enumerate(fitness)]
-    assert SELECTORS[kind](0.4).select(elites, {}, np.random.default_rng(seed)) in elites
+    assert selector(kind, 0.4).select(elites, {}, np.random.default_rng(seed)) in elites
 
 
 @pytest.mark.parametrize("kind", sorted(SELECTORS))
 def test_every_selector_prefers_the_fit(kind: str) -> None:
     elites = [elite(str(index), value) for index, value in enumerate([0.0, 1.0, 2.0, 3.0])]
     rng = np.random.default_rng(0)
-    chosen = [SELECTORS[kind](0.5).select(elites, {}, rng).fitness.value for _ in range(400)]
+    chosen = [selector(kind, 0.5).select(elites, {}, rng).fitness.value for _ in range(400)]
     assert chosen.count(3.0) > chosen.count(0.0) * 2
 
 
@@ -68,7 +75,7 @@ def test_explore_turns_to_what_was_not_a_parent_yet() -> None:
     old, new = elite("old", 1.0), elite("new", 1.0)
     rng = np.random.default_rng(0)
     picks = {old.candidate.id: 20}
-    chosen = [SELECTORS["explore"](0.2).select([old, new], picks, rng) for _ in range(200)]
+    chosen = [selector("explore", 0.2).select([old, new], picks, rng) for _ in range(200)]
     assert chosen.count(new) > 150
 
 

@@ -1,5 +1,7 @@
 """Constraints: refused before a compiler runs, or for what the compiler used; and told to authors."""
 
+from typing import Any
+
 import pytest
 
 from evokernel.config.run import ConstraintsConfig, parse_config
@@ -14,7 +16,7 @@ from tests.support.fakes import TOY, ToyLanguage
 class Hungry(ToyLanguage):
     """A language whose kernels all use 48 KiB of shared memory and 96 registers."""
 
-    def build(self, source: str, task: Task, *, hidden: object = ()) -> Built:  # type: ignore[override]
+    def build(self, source: str, task: Task, *, hidden: object = ()) -> Built:
         return Built(b"", "hash", {"shared_kib": 48.0, "registers": 96.0}, {})
 
 
@@ -36,7 +38,7 @@ def test_a_forbidden_pattern_is_named_with_its_line() -> None:
     ("limits", "words"),
     [({"shared_bytes": 32768}, "49152 bytes of shared memory; at most 32768"), ({"registers": 64}, "96 registers")],
 )
-def test_what_uses_too_much_is_not_run(limits: dict[str, int], words: str) -> None:
+def test_what_uses_too_much_is_not_run(limits: dict[str, Any], words: str) -> None:
     built = constrained(Hungry(), ConstraintsConfig(**limits)).build(TOY, TASK)
     assert isinstance(built, BuildFailure)
     assert words in built.message

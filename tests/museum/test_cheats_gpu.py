@@ -107,6 +107,7 @@ def test_it_is_stopped_before_the_gpu_where_that_is_due(
     found = judged(languages, cheat, mode)
     if due_without_gpu(cheat, mode):
         assert isinstance(found, PhaseVerdict), "it passed all doors"
+        assert found.status is not None
         assert cheat.foresees(found.status, found.stage, mode), found.feedback
         assert len(found.feedback) <= LONGEST
         assert SECRET not in found.feedback

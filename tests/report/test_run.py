@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -58,7 +59,8 @@ def test_frame_has_a_row_for_each_judged_candidate(run: Run, ids: dict[str, str]
     frame = run.frame()
     assert list(frame.columns) == [*COLUMNS, "descriptor_vector_bits"]
     assert list(frame["id"]) == [ids[name] for name in ("seed", "tiled", "wrong", "best")]
-    best, wrong = frame.set_index("id").loc[ids["best"]], frame.set_index("id").loc[ids["wrong"]]
+    rows: Any = frame.set_index("id").loc
+    best, wrong = rows[ids["best"]], rows[ids["wrong"]]
     assert best["speedup"] == pytest.approx(6.0)
     assert best["low"] < best["speedup"] < best["high"]
     assert best["fitness"] == pytest.approx(math.log(best["low"]))
@@ -77,7 +79,7 @@ def test_what_failed_later_is_no_success_in_the_frame(tmp_path: Path) -> None:
         ours = builder.add("// ours\n", speedup=None, status=Status.HARNESS_ERROR)
         builder.final(liar, speedup=None)
     with open_store(tmp_path / "b.db") as run:
-        frame = run.frame().set_index("id")
+        frame: Any = run.frame().set_index("id")
         assert frame.loc[liar, "status"] == "holdout_failed"
         assert math.isnan(frame.loc[liar, "fitness"])
         assert frame.loc[ours, "status"] == "harness_error"
@@ -149,7 +151,8 @@ def test_fitness_plot(run: Run, by: str) -> None:
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert {"builders", "tuners", "leader", "wrong", "fastest baseline"} <= set(texts)
     leader = next(line for line in ax.lines if line.get_label() == "leader")
-    assert list(leader.get_ydata())[-1] == pytest.approx(6.0)
+    heights: Any = leader.get_ydata()
+    assert list(heights)[-1] == pytest.approx(6.0)
 
 
 def test_plots_draw_on_the_axes_they_are_given(run: Run) -> None:

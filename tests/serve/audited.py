@@ -33,8 +33,7 @@ def main(paths: list[Path]) -> None:
     sys.addaudithook(heard)
     with ServedStores(paths) as site, Server(site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for feed in site.feeds:
-            wait_until(lambda feed=feed: feed.page)
+        wait_until(lambda: all(feed.page for feed in site.feeds))
         for target in ("/", "/0", "/0/document", "/nothing"):
             ask(server, target)
         listing.set()

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,9 +164,13 @@ def test_nobody_looks_at_a_store_that_nobody_watches(tmp_path: Path, watcher: Wa
     with StoreBuilder(path) as builder:
         watched, alone = watcher.feed(path), watcher.feed(path, watched=False)
         watcher.until(lambda: results(watched) == 0 and results(alone) == 0)
+
+        def shows(number: int) -> bool:
+            return results(watched) == number
+
         for number in (1, 2):
             builder.add(f"// {number}\n", speedup=1.0)
-            watcher.until(lambda number=number: results(watched) == number)
+            watcher.until(partial(shows, number))
         assert results(alone) == 0
         with alone.watched():
             watcher.until(lambda: results(alone) == 2)

@@ -38,8 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
     with serving(folder / "one.db", folder / "two.db") as server:
-        for feed in server.site.feeds:
-            wait_until(lambda feed=feed: feed.page)
+        wait_until(lambda: all(feed.page for feed in server.site.feeds))
         yield server
 
 

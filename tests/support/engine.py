@@ -14,7 +14,7 @@ from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.state import SearchState
 from evokernel.engine.stoppers import stopper_from
-from evokernel.protocols import Language, LanguageModel, Operator
+from evokernel.protocols import Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.events import Event, Notice, ResultCommitted
@@ -73,7 +73,7 @@ def toy_search(
     *,
     source: str = TOY,
     others: Sequence[str] = (),
-    heard: Heard | None = None,
+    heard: Listener | None = None,
     operators: Mapping[str, Operator] | None = None,
     model: LanguageModel | None = None,
     handed_in_only: bool = False,

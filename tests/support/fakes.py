@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from evokernel.evaluate.device.nvml import GpuFacts
@@ -82,7 +82,7 @@ class ToyLanguage:
     def static_check(self, source: str) -> str | None:
         return None
 
-    def build(self, source: str) -> Built:
+    def build(self, source: str, task: Task, *, hidden: Sequence[Mapping[str, int | float]] = ()) -> Built:
         return Built(source.encode(), self.program_hash(source), {}, {})
 
     def build_checked(self, source: str, task: Task) -> bytes | None:

@@ -77,7 +77,7 @@ def _child(asked: str, told: str) -> None:
     from types import SimpleNamespace
 
     few = SimpleNamespace(multi_processor_count=3)  # so that persistent programs take several tiles each
-    torch.cuda.get_device_properties = lambda device=None: few  # type: ignore[assignment]
+    torch.cuda.get_device_properties = lambda device=None: few
     answers: list[list[Any] | str] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (text, arguments) in enumerate(pickle.loads(Path(asked).read_bytes())):  # noqa: S301

@@ -12,7 +12,7 @@ from typing import Any
 
 from evokernel.errors import HarnessError, KernelFault, KilledFromOutside, WorkerDied
 from evokernel.evaluate.artifact_mode.runner_pool import ArtifactRunner, Batch
-from evokernel.evaluate.sandbox.fork_server import Fork, ForkExit
+from evokernel.evaluate.sandbox.fork_server import Fork, ForkExit, ForkServer
 from evokernel.evaluate.sandbox.levels import INSIDE
 
 PATIENCE_S = 30.0
@@ -85,7 +85,7 @@ while True:
 """
 
 
-class StandInHost:
+class StandInHost(ForkServer):
     """What a zygote does for the judge, done by plain processes.
 
     `scripts` say what goes wrong with the next ones before they are up; `processes` are those not yet forgotten; none
@@ -96,7 +96,7 @@ class StandInHost:
         self.scripts: list[dict[str, Any]] = []
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.exhausted = False
-        self._numbers = itertools.count(100)  # not those of batches
+        self._fresh_numbers = itertools.count(100)  # not those of batches
 
     def fork(self, descriptors: Sequence[int]) -> Fork:
         if self.exhausted:
@@ -105,7 +105,7 @@ class StandInHost:
         script = json.dumps(self.scripts.pop(0) if self.scripts else {})
         argv = [sys.executable, "-ISc", STAND_IN, str(INSIDE.parent), str(channel), str(page), script]
         process = subprocess.Popen(argv, pass_fds=(channel, page), stderr=stderr)
-        number = next(self._numbers)
+        number = next(self._fresh_numbers)
         self.processes[number] = process
         return Fork(number, os.pidfd_open(process.pid))
 

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from evokernel.errors import HarnessError
+from evokernel.evaluate.artifact_mode.baselines import TimedCalls
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
 from evokernel.evaluate.artifact_mode.runner_pool import BatchTimes
 from evokernel.evaluate.artifact_mode.verifier import Verifier
@@ -19,6 +21,7 @@ from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 CALLS, SETS, BLOCKS = 8, 12, 4
+OVERHEAD_NS = 3e5
 WORKLOAD = Workload("small", {"N": 300})
 TASK = Task(
     name="double",
@@ -33,7 +36,9 @@ TASK = Task(
 class Honest:
     """A runner whose kernel does what it should; a call takes 1 us of the device's time."""
 
-    overhead_ns = 3e5
+    @property
+    def overhead_ns(self):
+        return OVERHEAD_NS
 
     def __init__(self):
         self.batches = []
@@ -51,7 +56,7 @@ class Honest:
     def fire(self, timeout_s):
         order = self.batches[-1].sets
         if not order:
-            return BatchTimes(1e2, 1e2 + Honest.overhead_ns)
+            return BatchTimes(1e2, 1e2 + OVERHEAD_NS)
         self.contents.append([self.ground.views(number)["x"].clone() for number in order])
         self.run(order)
         return BatchTimes(self.device_ns(len(order)), self.device_ns(len(order)) + self.overhead_ns)
@@ -119,7 +124,7 @@ class DelayedOutside(Honest):
 
     @property
     def overhead_ns(self):
-        return Honest.overhead_ns + 5e6 * (len(self.contents) <= 2 * BLOCKS)
+        return OVERHEAD_NS + 5e6 * (len(self.contents) <= 2 * BLOCKS)
 
 
 class DelayedForLong(Honest):
@@ -127,7 +132,7 @@ class DelayedForLong(Honest):
 
     @property
     def overhead_ns(self):
-        return Honest.overhead_ns + 5e6 * (len(self.contents) <= 4 * BLOCKS)
+        return OVERHEAD_NS + 5e6 * (len(self.contents) <= 4 * BLOCKS)
 
 
 class LiarInOneOrder(Honest):
@@ -135,7 +140,7 @@ class LiarInOneOrder(Honest):
 
     @property
     def overhead_ns(self):
-        return Honest.overhead_ns + 5e6 * (len(self.contents) % 2 == 0)
+        return OVERHEAD_NS + 5e6 * (len(self.contents) % 2 == 0)
 
 
 class Switched(Honest):
@@ -222,7 +227,7 @@ class LiarUntilWatched(Honest):
 
     @property
     def overhead_ns(self):
-        return Honest.overhead_ns + self.kept_back_ns
+        return OVERHEAD_NS + self.kept_back_ns
 
     @property
     def kept_back_ns(self):
@@ -232,7 +237,7 @@ class LiarUntilWatched(Honest):
         return super().device_ns(calls) / (1.0 if self.kept_back_ns == 0.0 else 3.0)
 
 
-class Baseline:
+class Baseline(TimedCalls):
     """A baseline that takes 2 us a call."""
 
     def __init__(self, ground):
@@ -261,7 +266,7 @@ def ground():
 
 def clock_for(ground, runner, *, busy=False):
     runner.bind(ground)
-    bench = SimpleNamespace(
+    bench: Any = SimpleNamespace(
         rng=np.random.default_rng(1),
         settings=SimpleNamespace(timeout_s=1.0),
         device=SimpleNamespace(left_running=lambda: busy),
@@ -393,9 +398,9 @@ def test_contents_of_in_out_tensors_are_written_again_between_the_two():
         task, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS
     )
     made.calls = CALLS
-    runner = Grow()
+    runner: Any = Grow()
     runner.bind(made)
-    bench = SimpleNamespace(rng=np.random.default_rng(1), settings=SimpleNamespace(timeout_s=1.0))
+    bench: Any = SimpleNamespace(rng=np.random.default_rng(1), settings=SimpleNamespace(timeout_s=1.0))
     fresh = FreshInputs(task, WORKLOAD, np.random.default_rng(2))
     clock = ArtifactClock(
         bench,

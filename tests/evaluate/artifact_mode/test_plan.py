@@ -81,7 +81,8 @@ def test_a_nan_is_a_number():
 def test_what_cannot_be_recorded_has_a_reason_and_no_plans():
     plans = read(unrecordable="run() copies between tensors that are not laid out alike")
     assert plans == LaunchPlans("run() copies between tensors that are not laid out alike", ())
-    for reason in ("", "x" * 201, "two\nlines", "\x1b[2J", 5, True, []):
+    reasons: list[Any] = ["", "x" * 201, "two\nlines", "\x1b[2J", 5, True, []]
+    for reason in reasons:
         with pytest.raises(PlanError, match="the reason"):
             read(unrecordable=reason)
     with pytest.raises(PlanError, match="cannot be recorded"):
@@ -145,6 +146,9 @@ def test_scratch_cannot_take_the_name_of_an_argument():
         read_plans(document, buffers=[{**BUFFERS, "scratch0": BUFFERS["x"]}], cubins={CUBIN}, limits=LIMITS)
 
 
+NO_PARAMETERS: tuple[Any, ...] = (None, {}, [["i32", 1]] * 513, "ab")
+
+
 @pytest.mark.parametrize(
     "step",
     [
@@ -160,7 +164,7 @@ def test_scratch_cannot_take_the_name_of_an_argument():
         *[{"launch": {**LAUNCH, "shared_bytes": size}} for size in (-1, 232449, 1e3, False, None)],
         *[{"launch": {**LAUNCH, "cooperative": value}} for value in (0, 1, None, "true")],
         *[{"launch": {**LAUNCH, "programmatic": value}} for value in (0, 1, None, "true")],
-        *[{"launch": {**LAUNCH, "parameters": value}} for value in (None, {}, [["i32", 1]] * 513, "ab")],
+        *[{"launch": {**LAUNCH, "parameters": value}} for value in NO_PARAMETERS],
     ],
 )
 def test_steps_that_are_refused(step: Any):

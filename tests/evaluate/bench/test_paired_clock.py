@@ -1,6 +1,7 @@
 """Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ class Counting(ShortCut):
 
     def call(self, index):
         self.honest -= 1
-        (super() if self.honest < 0 else super(ShortCut, self)).call(index)
+        (ShortCut if self.honest < 0 else Kernel).call(self, index)
 
 
 class Sloppy(Kernel):
@@ -186,7 +187,7 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
         quiet=lambda: "",
         conditions=lambda: {"other_processes": next(counts, others)},
     )
-    bench = SimpleNamespace(
+    bench: Any = SimpleNamespace(
         device=device,
         workers=SimpleNamespace(baselines=baselines),
         rng=np.random.default_rng(1),
@@ -210,7 +211,7 @@ def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
 
 
 def test_whoever_runs_first_is_warmed_up_last(ground):
-    record = []
+    record: list[str] = []
     clock = clock_for(ground, Timekeeper("candidate", record), Timekeeper("baseline", record))
     for _ in range(3):
         clock.block()
@@ -220,7 +221,7 @@ def test_whoever_runs_first_is_warmed_up_last(ground):
 
 
 def test_either_of_the_two_begins_a_block_and_its_pairs_are_told_apart(ground):
-    record = []
+    record: list[str] = []
     clock = clock_for(ground, ColdStart("candidate", record), ColdStart("baseline", record))
     began = set()
     for _ in range(12):

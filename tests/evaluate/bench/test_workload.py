@@ -1,6 +1,7 @@
 """What a workload's buffers hold before, between and after calls."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_all_outputs_are_views_of_the_copies(ground):
 
 
 def test_a_resized_ground_is_attached_anew(ground):
-    seen, known = [], set()
+    seen, known = [], set[Any]()
 
     class Runner:
         def attach(self, name, arena, scalars):

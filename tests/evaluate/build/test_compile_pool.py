@@ -183,7 +183,9 @@ def test_an_import_that_fails_says_why():
 def test_a_dead_zygote_is_an_error_of_ours_and_is_replaced():
     forge = CompilePool(at(SandboxLevel.RLIMITS), TOOLBOX)
     assert_still_works(forge)
-    killer = threading.Timer(0.5, lambda: os.kill(forge.host.pid, 9))
+    zygote = forge.host.pid
+    assert zygote is not None
+    killer = threading.Timer(0.5, os.kill, (zygote, 9))
     killer.start()
     with pytest.raises(HarnessError, match="zygote ended"):
         ask(forge, "compute", n=1, sleep_s=10)

@@ -11,6 +11,7 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language, places_of
 from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from tests.support.engine import TASK
 from tests.support.nvrtc import needs_nvrtc
 
 SOURCE = '#include <cstdint>\nextern "C" void run(const float* x, int64_t N, float* y) { y[0] = x[0]; }\n'
@@ -58,7 +59,7 @@ SCALE = Task(
 
 
 def test_a_source_that_speaks_of_a_full_disk_is_still_a_source_that_fails() -> None:
-    built = local_language("cpp", EvaluationConfig()).build(f"#error {os.strerror(errno.ENOSPC)}\n")
+    built = local_language("cpp", EvaluationConfig()).build(f"#error {os.strerror(errno.ENOSPC)}\n", TASK)
     assert isinstance(built, BuildFailure)
     assert "No space left" in built.message
 
@@ -70,7 +71,7 @@ def test_a_compiler_installed_elsewhere_works_in_the_sandbox(tmp_path: Path, mon
     compiler.write_text('#!/bin/sh\nexec /usr/bin/g++ "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
-    assert isinstance(local_language("cpp", EvaluationConfig()).build(SOURCE), Built)
+    assert isinstance(local_language("cpp", EvaluationConfig()).build(SOURCE, TASK), Built)
 
 
 def test_the_prefix_of_a_tool_is_opened_but_nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

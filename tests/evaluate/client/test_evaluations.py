@@ -29,7 +29,8 @@ def identity(settings: EvaluationConfig, *, task: str = "gemm", device: str = "c
 def test_a_setting_of_a_later_release_is_another_task_only_where_it_is_used(
     name: str, default: Any, other: Any
 ) -> None:
-    later = create_model("Later", __base__=EvaluationConfig, **{name: (Any, default)})
+    fields: dict[str, Any] = {name: (Any, default)}
+    later = create_model("Later", __base__=EvaluationConfig, **fields)
     before, after = identity(EvaluationConfig(quick_ms=7)), identity(later(quick_ms=7))
     assert (after.task_hash, after.earlier_task_hashes) == (before.task_hash, before.earlier_task_hashes)
     assert (identity(later(**{name: other})).task_hash == identity(later()).task_hash) == (default == other)

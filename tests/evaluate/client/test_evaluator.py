@@ -102,7 +102,7 @@ def test_a_lost_judge_is_replaced_and_its_candidate_judged_elsewhere(caplog: pyt
 
     async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
         alone = await one_by_one("a", "bad")(evaluator)  # the other GPU has nothing to do when the judge is lost
-        return alone + list(await asyncio.gather(*(evaluator.evaluate(request(source)) for source in "cdef")))
+        return [*alone, *await asyncio.gather(*(evaluator.evaluate(request(source)) for source in "cdef"))]
 
     judges = Judges(answer)
     found = tell(judges, story, count=2)

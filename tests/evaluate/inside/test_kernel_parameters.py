@@ -52,7 +52,9 @@ def kinds(parameters: list[Parameter]) -> list[str]:
 
 
 def read(packed: Packed, place: int, size: int) -> bytes:
-    return ctypes.string_at(packed.addresses[place], size)
+    address = packed.addresses[place]
+    assert address is not None
+    return ctypes.string_at(address, size)
 
 
 def test_what_is_compiled_in_is_dropped():

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,7 +32,12 @@ class Host:
 
     def steps(self, use: Callable[[Any], Any]) -> list[dict[str, Any]]:
         """Return the steps before a launch that ends the call."""
-        plan = self.recorder.call(lambda x: (use(x), self.launch()), [X])
+
+        def run(x: Any) -> None:
+            use(x)
+            self.launch()
+
+        plan = self.recorder.call(run, [X])
         steps: list[dict[str, Any]] = plan["steps"]
         return steps[:-1]
 
@@ -67,16 +73,23 @@ def test_an_empty_grid_is_no_launch(host: Host):
 
 
 def test_what_cannot_be_passed_is_refused(host: Host):
+    def launch(kind: str, x: Any) -> None:
+        host.launch((kind, 1))
+
     for kind in ("fp8", "nvTmaDesc"):
         with pytest.raises(ValueError, match=f"type {kind} cannot be passed"):
-            host.steps(lambda x, kind=kind: host.launch((kind, 1)))
+            host.steps(partial(launch, kind))
     with pytest.raises(ValueError, match=r"device=x\.device"):
         host.steps(lambda x: host.launch(("ptr", torch.empty(4))))
 
 
 def test_a_call_does_a_bounded_number_of_things(host: Host):
+    def launch_too_often(x: Any) -> None:
+        for _ in range(1001):
+            host.launch()
+
     with pytest.raises(RuntimeError, match="more than 1000 things"):
-        host.steps(lambda x: [host.launch() for _ in range(1001)])
+        host.steps(launch_too_often)
 
 
 @pytest.mark.parametrize(
@@ -153,22 +166,22 @@ def test_the_document_has_all_shapes_or_a_reason(host: Host):
 def test_all_shapes_are_called_again_in_reverse_order(host: Host):
     shapes = [[{**X, "shape": [size, 32]}] for size in (1, 2, 3)]
     seen: list[int] = []
-    record(
-        lambda x: (seen.append(len(x)), host.launch(("fp32", math.nan))),
-        shapes,
-        measured=len(shapes),
-        recorder=host.recorder,
-    )
+
+    def run(x: Any) -> None:
+        seen.append(len(x))
+        host.launch(("fp32", math.nan))
+
+    record(run, shapes, measured=len(shapes), recorder=host.recorder)
     assert seen == [1, 2, 3, 3, 2, 1]
 
     seen.clear()
+
+    def change(x: Any) -> None:
+        seen.append(0)
+        host.launch(("i32", len(seen) > 4))
+
     with pytest.raises(RepetitionError, match="called again"):
-        record(
-            lambda x: (seen.append(0), host.launch(("i32", len(seen) > 4))),
-            shapes,
-            measured=len(shapes),
-            recorder=host.recorder,
-        )
+        record(change, shapes, measured=len(shapes), recorder=host.recorder)
     assert host.recorder.index == 1
 
 

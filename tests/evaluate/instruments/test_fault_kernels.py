@@ -47,7 +47,7 @@ def test_every_rule_has_a_kernel_and_a_neighbour() -> None:
 
 @pytest.mark.parametrize("name", [*KERNELS, *OTHERS])
 def test_a_planted_kernel_is_what_it_is_meant_to_be(name: str, languages: dict[str, Language], tmp_path: Path) -> None:
-    found = facts(languages, (KERNELS | OTHERS)[name], tmp_path)
+    found = facts(languages, {**KERNELS, **OTHERS}[name], tmp_path)
     if name == "register spills":
         assert found["local_accesses"] > 2
     else:

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ TASKS = {
         dtype="int32",
     ),
 }
-SHAPES = {
+SHAPES: dict[str, list[tuple[int, ...]]] = {
     "gemm": [(61, 83, 179), (1, 1, 193), (64, 96, 512)],
     "*": [(37, 299), (1, 700), (64, 512), (3, 1), (1, 1)],
 }
@@ -250,7 +251,7 @@ def gemm_half_sum(a, b):
 
 
 # fmt: off
-HONEST = {
+HONEST: dict[str, dict[str, Any]] = {
     "gemm": {
         "sequential": gemm_sequential, "split-K": gemm_split, "blas": lambda a, b: a @ b, "bf16x3": gemm_three_products,
         "reversed": lambda a, b: gemm_sequential(a[:, ::-1], b[::-1]),
@@ -270,7 +271,7 @@ HONEST = {
     "two": {"sequential": lambda x: (sequential(x), softmax(x)), "tree": lambda x: (tree(x), online(x))},
     "int32": {"plain": lambda x, y: x * y + x, "factored": lambda x, y: x * (y + 1)},
 }
-CHEATS = {
+CHEATS: dict[str, dict[str, Any]] = {
     "gemm": {
         "tf32": lambda a, b: tf32(a) @ tf32(b), "bf16": lambda a, b: bf16(a) @ bf16(b), "float16 sum": gemm_half_sum,
         "skip K/64": lambda a, b: skip(a) @ b, "half": lambda a, b: 2 * (a[:, ::2] @ b[::2]),
@@ -333,7 +334,7 @@ def cases(name):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_honest_kernels_pass_on_every_case_and_cheats_fail_on_some(name):
-    task, wrong, caught = TASKS[name], [], Counter()
+    task, wrong, caught = TASKS[name], [], Counter[str]()
     for inputs, expected in cases(name):
         for kind, kernel in HONEST[name].items():
             finding = judge_output(expected, stored(task, outputs_of(kernel, inputs)), poison=POISON)

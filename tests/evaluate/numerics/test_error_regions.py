@@ -1,12 +1,14 @@
 """Wrong elements are described as an author would, and hidden shapes stay hidden."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from evokernel.evaluate.numerics.error_regions import describe
 
 ALL = slice(None)
-PATTERNS = {
+PATTERNS: dict[str, list[Any]] = {
     "a single element (row 3, column 5)": [(3, 5)],
     "a single row, number 7": [7],
     "every second column": [(ALL, slice(1, None, 2))],

@@ -73,7 +73,12 @@ def test_verdicts(log_speedup: float, error: float, verdict: Verdict):
 
 def test_stops_when_narrow_and_not_before_ten_pairs():
     taken = []
-    found = measure(lambda: taken.append(1) or block(1.5), StoppingRule(budget_s=100.0))
+
+    def take():
+        taken.append(1)
+        return block(1.5)
+
+    found = measure(take, StoppingRule(budget_s=100.0))
     assert found.pairs == 2 * len(taken) == 10
 
 

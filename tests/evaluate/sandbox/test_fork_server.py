@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from evokernel.evaluate.build.compile_pool import CompilePool
 from evokernel.evaluate.sandbox import seccomp
 from evokernel.evaluate.sandbox.fork_server import ForkServer
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
-from tests.evaluate.build.test_compile_pool import LIMITS, TOOLBOX, CompilePool, at, told
+from tests.evaluate.build.test_compile_pool import LIMITS, TOOLBOX, at, told
 
 DEVICE = "/dev/full"
 

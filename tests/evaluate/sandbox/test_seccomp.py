@@ -39,7 +39,7 @@ def run_filter(code: bytes, number: int, *arguments: int, architecture: int = X8
         if operation == 0x20:
             register = struct.unpack_from("<I", data, value)[0]
         elif operation == 0x06:
-            return value
+            return int(value)
         else:
             taken = {0x15: register == value, 0x35: register >= value, 0x45: bool(register & value)}[operation]
             position += when_true if taken else when_false
@@ -131,7 +131,7 @@ def test_a_tool_that_watches_what_it_starts_may_look_into_it_and_talk_to_it():
     assert run_filter(code, PTRACE) == ALLOW
     assert {run_filter(code, SOCKET, family) for family in (1, 2, 10)} == {ALLOW}
     assert run_filter(code, CLONE, 17 | NEW_USER) == EPERM
-    assert {run_filter(code, seccomp.DENIED[name][0]) for name in ("mount", "setns", "bpf")} == {EPERM}
+    assert {run_filter(code, seccomp.DENIED[name][0] or READ) for name in ("mount", "setns", "bpf")} == {EPERM}
 
 
 def test_all_filters_refuse_ptrace_and_typing_into_the_terminal_and_allow_plain_work():

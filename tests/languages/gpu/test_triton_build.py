@@ -143,7 +143,10 @@ def replay(folder: Path, size: int) -> dict[str, object]:
 
 def parameter_sizes(cubin: Path) -> list[int]:
     """Ask the compiled kernel itself how large its parameters are, in bytes."""
-    (tool,) = importlib.util.find_spec("triton").submodule_search_locations  # type: ignore[union-attr]
+    spec = importlib.util.find_spec("triton")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    (tool,) = spec.submodule_search_locations
     argv = [f"{tool}/backends/nvidia/bin/cuobjdump", "-elf", str(cubin)]
     text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     found = re.findall(r"Ordinal\s*:\s*(0x\w+).*?Size\s*:\s*(0x\w+)", text, re.DOTALL)

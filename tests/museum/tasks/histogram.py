@@ -19,7 +19,7 @@ task = replace(
             holdout=(_size(1000003, 1000),),
             probe={"N": (1, 5000), "B": (1, 700)},
             probes=3,
-            baselines={"torch": _known.workloads["cuda"].baselines["torch"]},
+            baselines={"torch": _known.workloads["cuda"].baselines["torch"]},  # type: ignore[index]
         )
     },
     seeds={},

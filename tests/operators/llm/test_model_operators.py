@@ -84,7 +84,7 @@ def test_operators_on_kernels_make_a_candidate_with_its_lineage(name: str) -> No
     (request,) = asked
     assert request.role == "code"
     assert request.ordinal == 0
-    assert request.origin == context.selection.origin  # type: ignore[union-attr]
+    assert request.origin == context.selection.origin
     assert request.temperature == TEMPLATES[name].settings.temperature
     assert request.messages == TemplateOperator(TEMPLATES[name]).prompt(context).messages
 

@@ -129,10 +129,10 @@ def test_what_was_left_out_is_not_named_as_an_inspiration_of_the_kernel() -> Non
     context = context_for(TEMPLATES["mutate"], gpu())
     both = operator("mutate"), operator("mutate", prompt_tokens=1000)
     whole, cut = (each.read(reply, each.prompt(context)) for each in both)
-    assert whole.inspirations == tuple(each.candidate.id for each in context.inspirations)  # type: ignore[union-attr]
-    assert whole.insights == (50, 22, 27)  # type: ignore[union-attr]
-    assert cut.inspirations == ()  # type: ignore[union-attr]
-    assert cut.insights == (50,)  # type: ignore[union-attr]
+    assert whole.inspirations == tuple(each.candidate.id for each in context.inspirations)
+    assert whole.insights == (50, 22, 27)
+    assert cut.inspirations == ()
+    assert cut.insights == (50,)
 
 
 def test_a_source_cannot_close_its_fence() -> None:

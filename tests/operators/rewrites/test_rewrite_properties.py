@@ -29,7 +29,7 @@ from operators.rewrites.cpp.ir.syntax import (
 from operators.rewrites.cpp.ir.writer import write
 from tests.operators.rewrites.cpp.loop_nests import NESTS, Nest, check, compiled
 
-LEAVES = st.sampled_from([Num("1"), Num("0.5f"), Var("x"), Var("N"), Index("a", (Var("i"),))])
+ATOMS: list[Expr] = [Num("1"), Num("0.5f"), Var("x"), Var("N"), Index("a", (Var("i"),))]
 
 
 def _compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -44,7 +44,7 @@ def _compound(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     )
 
 
-EXPRS: st.SearchStrategy[Expr] = st.recursive(LEAVES, _compound, max_leaves=12)
+EXPRS: st.SearchStrategy[Expr] = st.recursive(st.sampled_from(ATOMS), _compound, max_leaves=12)
 ASSIGNS = st.builds(Assign, st.just(Var("y")), st.sampled_from(["=", "+=", "/="]), EXPRS)
 STMTS = st.recursive(
     ASSIGNS,

@@ -1,5 +1,6 @@
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def test_tune_beats_blind_search_because_it_looks_at_the_siblings() -> None:
 
 
 def test_tune_respects_constraints_and_never_repeats() -> None:
-    tune, seen, siblings = Tune(), {Candidate(TOY, "cpp").id}, []
+    tune, seen, siblings = Tune(), {Candidate(TOY, "cpp").id}, list[Any]()
     for step in range(100):
         asked = replace(context(elite(TOY)), step=step, known=frozenset(seen), siblings=tuple(siblings))
         draft = asyncio.run(tune.propose(asked))

@@ -135,4 +135,4 @@ def test_loops_with_early_exit_are_left_alone() -> None:
 
 def test_expressions_print_with_few_parentheses() -> None:
     program = read(kernel("out[(M + 1) * N] = -(x[0] + 1);"))
-    assert write_expr(program.body[0].target) == "out[(M + 1) * N]"  # type: ignore[union-attr]
+    assert write_expr(program.body[0].target) == "out[(M + 1) * N]"

@@ -8,15 +8,16 @@ from operators.rewrites.library import SourceRewrite
 from operators.rewrites.triton.source import TritonModule
 from tests.support.interpret import SMALL, Case, interpret
 
+Rewrite = SourceRewrite[TritonModule, Any, str]
 Arguments = tuple[list[Any], Callable[[list[Any]], bool]]
 
 
-def offered(rewrite: SourceRewrite, source: str) -> list[str]:
+def offered(rewrite: Rewrite, source: str) -> list[str]:
     """Labels of the sites of a rewrite in a source."""
     return [site.label for site in rewrite.sites(TritonModule.parse(source))]
 
 
-def rewritten(rewrite: SourceRewrite, source: str, number: int = 0) -> str:
+def rewritten(rewrite: Rewrite, source: str, number: int = 0) -> str:
     """The source after a rewrite at one of its sites, which is fewer afterwards; its tunables stay readable."""
     module = TritonModule.parse(source)
     sites = rewrite.sites(module)
