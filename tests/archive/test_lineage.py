@@ -16,7 +16,8 @@ def ident(name):
 
 def test_lineage_equals_that_of_networkx_on_random_graphs(store):
     rng = random.Random(1)
-    graph, sparse = nx.DiGraph[int](), nx.DiGraph[int]()
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    sparse: nx.DiGraph[int] = nx.DiGraph()
     for step in range(1, 121):
         known = list(range(max(1, step - 15), step))
         parents = rng.sample(known, min(len(known), rng.choice([0, 1, 1, 2])))

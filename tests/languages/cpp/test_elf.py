@@ -6,8 +6,10 @@ from evokernel.languages import make_language
 from evokernel.languages.cpp.elf import read_shared_object
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import Built
-from tests.support.engine import TASK
+from evokernel.task import Role, Signature, Task, Tensor
 
+SIGNATURE = Signature(inputs=(), scalars=(), outputs=(Tensor("y", ("N",), dtype="int32", role=Role.OUTPUT),))
+TASK = Task(name="t", reference=lambda **_: None, signature=SIGNATURE, workloads={}, flops="N")
 SOURCE = 'static int z[9] = {1};\nextern "C" void run(int* y) { for (int i = 0; i < 9; ++i) y[i] = z[i]; }\n'
 MADE = make_language("cpp", run=run_plain).build(SOURCE, TASK)
 IMAGE = MADE.artifact if isinstance(MADE, Built) else b""
