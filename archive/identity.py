@@ -56,11 +56,6 @@ class RunIdentity:
             and self.evaluator_version in ("", key.evaluator_version)
         )  # fmt: skip
 
-    @property
-    def here(self) -> tuple[str, str]:
-        """Task and device: an evaluation with others, which a fork brought along, does not count in this run."""
-        return self.task_hash, self.device
-
 
 def read_meta(database: Database, key: str) -> str | None:
     """Return a value of the run, or None. Raises `StoreCorrupt` for one that does not fit its checksum."""
