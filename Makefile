@@ -56,11 +56,11 @@ check: $(VENV)/ready
 # How many processes run tests; those of one file stay together.
 JOBS ?= 2
 
-# Folders whose tests import no torch, not even while they run: an answer in less than a minute.
-QUICK := $(addprefix tests/,archive islands llm records serve source training)
+# Folders whose tests import no torch, not even while they run: an answer in 15 s.
+QUICK := $(addprefix tests/,archive islands llm records serve source training docs/test_words.py)
 
 quick: $(VENV)/ready
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(QUICK)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not gpu and not heavy" $(QUICK)
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile

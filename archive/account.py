@@ -24,7 +24,7 @@ class MeasuredProgram:
     seq: int
     """The fact that holds it."""
     program_hash: str
-    """The hash of the program without comments and layout."""
+    """The hash of the program."""
     status: Status
     """The verdict."""
     mode: Mode

@@ -1,10 +1,13 @@
 """Tables over all candidates of a run, each by one query."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from archive.effort import STEP_MODELS
+from archive.inbox import banned_programs
 from archive.store import Store
+from archive.texts import unpack
 from archive.timed_programs import timed_programs
 from evokernel.records.candidate import EVERYWHERE, SEED
 from evokernel.records.evaluation import Fidelity, Mode, Status
@@ -115,6 +118,18 @@ def island_rows(store: Store) -> tuple[IslandRow, ...]:
     return tuple(IslandRow(row["island"], row["results"], row["correct"], row["best"], row["mode"]) for row in rows)
 
 
+def candidates_with_text(store: Store, text: str) -> Iterator[str]:
+    """Yield the ids of all candidates whose source or rationale holds a text, in any case of letters."""
+    wanted = text.lower()
+    rows = store.database.rows(
+        "SELECT c.id, p.rationale, t.body FROM candidates c "
+        "JOIN proposals p ON p.step = c.born JOIN texts t ON t.hash = c.text"
+    )
+    for row in rows:
+        if wanted in row["rationale"].lower() or wanted in unpack(row["body"]).lower():
+            yield row["id"]
+
+
 def operators_by_candidate(store: Store) -> dict[str, str]:
     """Return the operator that proposed each candidate first, by its id."""
     rows = store.database.rows("SELECT c.id, p.operator FROM candidates c JOIN proposals p ON p.step = c.born")
@@ -140,10 +155,11 @@ def seeds(store: Store) -> list[str]:
 
 
 def measured_finally(store: Store) -> list[str]:
-    """Return the ids of the candidates whose final measurement gave a time, a program once, oldest first."""
+    """Return ids of candidates whose final measurement gave a time, a program once, oldest first; none is banned."""
+    banned = {program for _, program in banned_programs(store.database)}
     rows = store.database.rows(
-        "SELECT candidate, max(seq) FROM evaluations WHERE budget = ? AND status = ? GROUP BY program_hash "
-        "ORDER BY max(seq)",
+        "SELECT candidate, program_hash, max(seq) FROM evaluations WHERE budget = ? AND status = ? "
+        "GROUP BY program_hash ORDER BY max(seq)",
         (Fidelity.FINAL.value, Status.OK.value),
     )
-    return [row["candidate"] for row in rows]
+    return [row["candidate"] for row in rows if row["program_hash"] not in banned]

@@ -22,12 +22,14 @@ from archive.account import (
 )
 from archive.database import Database
 from archive.identity import read_identity
+from archive.inbox import banned_programs
 from archive.journal import EntryKind
 from archive.queries import evaluation_at
 from archive.verdict_filter import VerdictFilter
-from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status, floor_share
+from evokernel.records.evaluation import Evaluation, Fidelity, Mode, Status
 from evokernel.records.fitness import Fitness
 from evokernel.records.leader import LeaderChange
+from evokernel.records.timing import floor_share
 
 if TYPE_CHECKING:
     from archive.store import Store
@@ -122,11 +124,6 @@ _WITHOUT_CANDIDATE = (
     "SELECT r.seq, p.island FROM results r JOIN proposals p ON p.step = r.step "
     "WHERE r.evaluation IS NULL AND r.seq BETWEEN ? AND ? ORDER BY r.seq"
 )
-_BANS = (
-    "SELECT i.taken_seq AS seq, c.program_hash FROM inbox i "
-    "JOIN candidates c ON c.id = json_extract(i.payload, '$.candidate') "
-    "WHERE i.kind = 'ban' AND i.taken_seq BETWEEN ? AND ? ORDER BY i.taken_seq"
-)
 
 
 def evaluated_candidates(database: Database) -> Iterator[JudgedResult]:
@@ -145,7 +142,7 @@ def _facts(database: Database, span: tuple[int, int], verdicts: VerdictFilter) -
         if _is_own(row, verdicts) and not _outdated(row, verdicts)
     )
     empty = ((row["seq"], EndedStep(row["island"])) for row in database.rows(_WITHOUT_CANDIDATE, span))
-    bans = ((row["seq"], BannedProgram(row["program_hash"])) for row in database.rows(_BANS, span))
+    bans = ((seq, BannedProgram(program)) for seq, program in banned_programs(database, *span))
     merged: Iterator[tuple[int, AccountFact]] = heapq.merge(results, measured, empty, bans, key=itemgetter(0))
     return (fact for _, fact in merged)
 

@@ -60,13 +60,15 @@ class _Copy:
         self._family = [row for row in rows if row["id"] in family]
         self._steps = {row["born"]: step for step, row in enumerate(self._family, FIRST_STEP)}
         programs = {row["program_hash"] for row in self._family}
+        found = (old.row("SELECT * FROM results WHERE step = ?", (step,)) for step in self._steps)
+        self._results = {row["seq"]: row for row in found if row is not None}
+        used = {row["evaluation"] for row in self._results.values()}
         self._evaluations = {
             row["seq"]: row
             for program in programs
             for row in old.rows(f"SELECT {EVALUATION_COLUMNS} FROM evaluations WHERE program_hash = ?", (program,))
+            if row["candidate"] in family or row["seq"] in used
         }
-        found = (old.row("SELECT * FROM results WHERE step = ?", (step,)) for step in self._steps)
-        self._results = {row["seq"]: row for row in found if row is not None}
         self._seqs = sorted(self._evaluations.keys() | self._results.keys())
 
     def all(self) -> None:
@@ -127,7 +129,7 @@ class _Copy:
             self._new.execute("INSERT INTO results VALUES (?, ?, ?)", values)
 
     def _member(self, evaluation: sqlite3.Row) -> str:
-        """Return the family member of an evaluation, which may have been made for a duplicate outside the family."""
+        """Return the family member of an evaluation; an earlier release may have made it for a duplicate outside."""
         same_program = [str(row["id"]) for row in self._family if row["program_hash"] == evaluation["program_hash"]]
         named = str(evaluation["candidate"])
         return named if named in same_program else same_program[0]

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -60,6 +61,17 @@ def waiting(database: Database, *kinds: str) -> list[InboxEntry]:
 def taken(database: Database) -> set[int]:
     """Return the numbers of the entries that an engine has taken in."""
     return {row["id"] for row in database.rows("SELECT id FROM inbox WHERE taken_seq IS NOT NULL")}
+
+
+def banned_programs(database: Database, first: int = 0, last: int = sys.maxsize) -> list[tuple[int, str]]:
+    """Return the bans that an engine has taken in from one seq to another: each seq with the program's hash."""
+    rows = database.rows(
+        "SELECT i.taken_seq, c.program_hash FROM inbox i "
+        "JOIN candidates c ON c.id = json_extract(i.payload, '$.candidate') "
+        "WHERE i.kind = 'ban' AND i.taken_seq BETWEEN ? AND ? ORDER BY i.taken_seq",
+        (first, last),
+    )
+    return [(row["taken_seq"], row["program_hash"]) for row in rows]
 
 
 def answer_digests(database: Database) -> set[str]:

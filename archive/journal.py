@@ -58,7 +58,7 @@ class ResultEntry:
     proposal: Proposal
     """The proposal of the step."""
     program_hash: str
-    """The hash of the program without comments and layout."""
+    """The hash of the program."""
     skeleton: str
     """The hash of the source with the values of its tunables masked."""
     evaluation: Evaluation
@@ -190,7 +190,7 @@ _Times = dict[int, float]
 _Reader = Callable[[Database, _Times, int, int], list[Fact]]
 
 
-def read_facts(database: Database, after: int) -> Iterator[Fact]:
+def read_facts(database: Database, after: int = 0) -> Iterator[Fact]:
     """Yield every fact with a seq above `after`, a page at a time: no cursor stays open between pages.
 
     Raises:

@@ -64,6 +64,15 @@ def lineage_graph(store: Store, candidate_id: str | None = None, *, inspirations
     return graph
 
 
+def further_parents(store: Store) -> list[tuple[str, str, str]]:
+    """Return child, parent and kind (`parent` or `inspiration`) of every edge but those from first parents."""
+    rows = store.database.rows(
+        "SELECT c.id, e.candidate, e.kind FROM candidates c JOIN parents e ON e.step = c.born "
+        "WHERE e.ordinal > 0 OR e.kind <> 'parent' ORDER BY c.rowid, e.kind DESC, e.ordinal"
+    )
+    return [(row["id"], row["candidate"], row["kind"]) for row in rows]
+
+
 def _add_edges(store: Store, graph: "nx.DiGraph[str]", inspirations: bool) -> None:
     rows = store.database.rows(
         "SELECT e.candidate AS parent, c.id AS child, e.kind, p.operator, p.island, p.rationale, p.predicted_speedup "

@@ -151,7 +151,7 @@ def in_flight(database: Database) -> int:
 
 
 def open_leases(database: Database) -> list[Proposal]:
-    """Return the work in flight, by step."""
+    """Return the proposals in flight, by step; a resumed run evaluates them again."""
     return _proposals(database, f"p.{_LEASED}", (), order="p.step", steps=_LEASED)
 
 

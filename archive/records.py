@@ -10,19 +10,8 @@ from typing import Any, TypeVar
 from archive.texts import unpack
 from evokernel.errors import StoreCorrupt
 from evokernel.records.candidate import Candidate, Proposal, Usage, clean
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationKey,
-    Fidelity,
-    Limit,
-    Mode,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-    combined_speedup,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Limit, Speedup, Timing, Verdict, combined_speedup
 
 T = TypeVar("T")
 
@@ -63,7 +52,7 @@ class StoredCandidate:
     candidate: Candidate
     """Language and source."""
     program_hash: str
-    """The hash of the program without comments and layout."""
+    """The hash of the program: of its text, or of its tokens where an earlier release proposed it."""
     skeleton: str
     """The hash of the source with the values of its tunables masked."""
     born: int

@@ -1,9 +1,11 @@
 """Store of one run: the only state of a search. Facts are added, never changed; a resumed run replays them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from archive import identity as identities
 from archive import inbox, insights, queries, schema, sessions, summary, texts, writing
@@ -11,7 +13,7 @@ from archive.calls import Calls
 from archive.database import Database, connect, folder_for, refuse_unfit
 from archive.file_guard import SUFFIXES, FileGuard, dated
 from archive.identity import RunIdentity
-from archive.journal import Fact, InboxEntry, ResultEntry, read_facts, read_results
+from archive.journal import InboxEntry, ResultEntry, read_facts, read_results
 from archive.lock import EngineLock
 from archive.records import NoCandidate, StoredCandidate, StoredEvaluation
 from archive.remarks import Remarks
@@ -20,10 +22,22 @@ from archive.verify import verify
 from evokernel.errors import StoreError
 from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey
-from evokernel.records.leader import LeaderChange
 from evokernel.records.llm import Insight, Spending
 
 __all__ = ["NoCandidate", "RunIdentity", "SpentBudget", "Store", "StoredCandidate", "StoredEvaluation", "set_aside"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(function: Callable[Concatenate[Database, P], T]) -> Callable[Concatenate["Store", P], T]:
+    """Return a function of a database as a method of the store that has it open."""
+
+    @wraps(function)
+    def method(store: "Store", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(store.database, *args, **kwargs)
+
+    return method
 
 
 class Store:
@@ -33,10 +47,11 @@ class Store:
     `StoreError` with what to do about it (a full disk, a read-only file) and `StoreCorrupt` for a damaged file.
     """
 
-    def __init__(self, database: Database, lock: EngineLock | None) -> None:
+    def __init__(self, database: Database, lock: EngineLock | None, *, made_here: bool = False) -> None:
         self.database = database
         self._lock = lock
         self._presence = None if lock is None else FileGuard(database)
+        self._made_here = made_here
         self._session: int | None = None
         self._paid: Spending | None = None
         self._evaluated: set[int] | None = None
@@ -60,7 +75,8 @@ class Store:
         folder_for(path)
         lock = EngineLock(path)
         try:
-            return cls(_for_writing(path), lock)
+            there = path.exists()
+            return cls(_for_writing(path), lock, made_here=not there)
         except BaseException:
             lock.release()
             raise
@@ -79,25 +95,45 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and self._made_here:
+            with suppress(StoreError, OSError):  # a full or read-only disk: the first error is the one to be told
+                self._remove_if_empty()
         self.close()
+
+    def _remove_if_empty(self) -> None:
+        tables = ("meta", "journal", "candidates", "calls", "inbox", "texts")
+        if any(self.database.row(f"SELECT 1 FROM {table} LIMIT 1") is not None for table in tables):
+            return
+        for suffix in reversed(SUFFIXES):  # the file last: a log without its file is refused
+            self.database.path.with_name(self.database.path.name + suffix).unlink(missing_ok=True)
+
+    # -- functions of the archive as methods
+
+    identity = _method(identities.read_identity)
+    meta = _method(identities.read_meta)
+    set_meta = _method(identities.write_meta)
+    facts = _method(read_facts)
+    results = _method(read_results)
+    unchanged_since = _method(queries.unchanged_since)
+    open_leases = _method(queries.open_leases)
+    missing_steps = _method(queries.missing_steps)
+    next_step = _method(queries.next_step)
+    candidate = _method(queries.candidate)
+    proposals_of = _method(queries.proposals_of)
+    evaluations_of = _method(queries.evaluations_of)
+    siblings = _method(queries.siblings)
+    insight = _method(insights.find)
+    spent = _method(sessions.spent)
+    best = _method(summary.best)
+    curve = _method(summary.curve)
+    counts = _method(summary.counts)
+    verify = _method(verify)
 
     # -- the run
 
     def begin_run(self, identity: RunIdentity, *, earlier: Collection[str] = ()) -> None:
         """Write the identity of the run, or refuse another by `RunMismatch`; `earlier` hashes are of the same task."""
         identities.begin_run(self.database, identity, session=self._session, earlier=earlier)
-
-    def identity(self) -> RunIdentity | None:
-        """Return the identity of the run, or None before `begin_run`."""
-        return identities.read_identity(self.database)
-
-    def meta(self, key: str) -> str | None:
-        """Return a named value: `run_id`, `created`, `forked_from`, or what `set_meta` has set."""
-        return identities.read_meta(self.database, key)
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Set a named value, such as the resolved config or the device sheet."""
-        identities.write_meta(self.database, key, value)
 
     def edit_config(self, edits: Sequence[tuple[str, Any, Any]], *, config: str) -> None:
         """Store every changed setting (key, old, new) and the resolved config, all or nothing."""
@@ -170,14 +206,6 @@ class Store:
         self._note_evaluated(evaluation)
         return writing.add_evaluation(self.database, evaluation, session=self._session)
 
-    def facts(self, after: int = 0) -> Iterator[Fact]:
-        """Yield every fact with a higher seq, in order."""
-        return read_facts(self.database, after)
-
-    def results(self, seqs: Collection[int]) -> dict[int, ResultEntry]:
-        """Return the results with these seqs, by seq."""
-        return read_results(self.database, seqs)
-
     def result_of(self, candidate_id: str) -> ResultEntry | None:
         """Return the latest result of a candidate, or None where it has none."""
         seq = queries.result_of(self.database, candidate_id)
@@ -195,22 +223,6 @@ class Store:
     def last_seq(self) -> int:
         """Return the seq of the newest fact, 0 in an empty store."""
         return int(self.database.number("SELECT max(seq) FROM journal"))
-
-    def unchanged_since(self, seq: int) -> bool:
-        """Say whether no fact after a seq changes the state."""
-        return queries.unchanged_since(self.database, seq)
-
-    def open_leases(self) -> list[Proposal]:
-        """Return the proposals in flight, by step; a resumed run evaluates them again."""
-        return queries.open_leases(self.database)
-
-    def missing_steps(self) -> list[int]:
-        """Return the steps below `next_step` that were asked for and have neither a proposal nor an end."""
-        return queries.missing_steps(self.database)
-
-    def next_step(self) -> int:
-        """Return the first step above all known ones; a new store begins with 1."""
-        return queries.next_step(self.database)
 
     # -- inbox and sessions
 
@@ -249,10 +261,6 @@ class Store:
             raise StoreError(f"{self.database.path}: no session is open; call session_start() first")
         return self._session
 
-    def spent(self) -> SpentBudget:
-        """Return the resources that the run has used over all sessions."""
-        return sessions.spent(self.database)
-
     def paid(self) -> Spending:
         """Return the costs of models over all sessions: as in `spent`, but cheap enough for every step."""
         if self._paid is None:
@@ -272,41 +280,9 @@ class Store:
 
     # -- reading
 
-    def candidate(self, name: str) -> StoredCandidate:
-        """Return the candidate with an id, or with a beginning of one that no other has. Raises `StoreError`."""
-        return queries.candidate(self.database, name)
-
     def proposal_of(self, candidate_id: str) -> Proposal | None:
         """Return the proposal that brought a candidate in."""
         return next(iter(queries.proposals_of(self.database, candidate_id)), None)
-
-    def proposals_of(self, candidate_id: str) -> list[Proposal]:
-        """Return all proposals of a candidate; the first is the one that brought it in."""
-        return queries.proposals_of(self.database, candidate_id)
-
-    def evaluations_of(self, program_hash: str) -> list[StoredEvaluation]:
-        """Return all evaluations of a program, oldest first."""
-        return queries.evaluations_of(self.database, program_hash)
-
-    def insight(self, seq: int) -> Insight | None:
-        """Return the insight with a seq, whether a step left it or the inbox brought it, or None."""
-        return insights.find(self.database, seq)
-
-    def siblings(self, skeleton: str) -> list[StoredCandidate]:
-        """Return all candidates of one skeleton, oldest first."""
-        return queries.siblings(self.database, skeleton)
-
-    def best(self, count: int = 1) -> list[summary.Ranked]:
-        """Return the programs of highest fitness, best first."""
-        return summary.best(self.database, count)
-
-    def curve(self) -> list[LeaderChange]:
-        """Return each change of the leader in the order of seq."""
-        return summary.curve(self.database)
-
-    def counts(self) -> summary.Counts:
-        """Return the numbers of results."""
-        return summary.counts(self.database)
 
     def put_text(self, text: str) -> str:
         """Store a text that belongs to no candidate, such as a model's reply, and return its hash."""
@@ -317,10 +293,6 @@ class Store:
         """Return the text with a hash, or None."""
         row = self.database.row("SELECT body FROM texts WHERE hash = ?", (digest,))
         return None if row is None else texts.unpack(row["body"])
-
-    def verify(self) -> list[str]:
-        """Return what is wrong with the store, one line each; nothing for a sound one."""
-        return verify(self.database)
 
 
 def _for_reading(path: Path) -> Database:

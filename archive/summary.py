@@ -9,6 +9,7 @@ from archive.account import RunAccount
 from archive.database import Database
 from archive.follower import evaluated_candidates
 from archive.identity import read_identity
+from archive.inbox import banned_programs
 from archive.records import StoredCandidate, StoredEvaluation
 from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
@@ -61,16 +62,18 @@ def program_fitness(database: Database, program_hash: str, *, until: int | None 
 
 
 def best(database: Database, count: int = 1) -> list[Ranked]:
-    """Return the programs of highest fitness, best first.
+    """Return the programs of highest fitness, best first; those that a person has banned are left out.
 
     A program's fitness cannot exceed the highest low end among its timings. Programs are visited in the order of that
     bound, until no other can enter.
     """
-    bounds = database.rows(
+    banned = {program for _, program in banned_programs(database)}
+    found = database.rows(
         "SELECT program_hash, max(speedup_low) AS bound, candidate FROM evaluations "
         "WHERE speedup_low > 0 AND budget <> ? GROUP BY program_hash ORDER BY bound DESC, min(seq)",
         (Fidelity.FINAL.value,),
     )
+    bounds = [row for row in found if row["program_hash"] not in banned]
     top: list[tuple[Fitness, int]] = []
     for position, row in enumerate(bounds):
         if len(top) == count and top[0][0].value >= math.log(row["bound"]):

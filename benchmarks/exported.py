@@ -35,7 +35,7 @@ from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, estimate
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.export.template_text import numbers_of, op_name
-from evokernel.records.evaluation import Speedup
+from evokernel.records.timing import Speedup
 from evokernel.task import Task, Tensor, Workload
 from evokernel.tasks import load_task
 
@@ -108,9 +108,10 @@ class Bench:
         sets = range(copies(export.device, sum(t.bytes_at(workload.sizes) for t in export.task.signature.tensors)))
 
         def empty(tensor: Tensor) -> torch.Tensor:
-            return torch.empty(
-                tensor.shape_at(workload.sizes), dtype=torch_dtype(tensor.dtype), device=export.device
-            )  # each on its own, so that it is aligned as operators demand it
+            shape, strides = tensor.shape_at(workload.sizes), tensor.strides_at(workload.sizes)
+            made = torch.empty(shape, dtype=torch_dtype(tensor.dtype), device=export.device)
+            # each on its own, so that it is aligned as operators demand it
+            return made if strides is None else made.new_empty_strided(shape, strides)
 
         self._inputs = [{tensor.name: empty(tensor) for tensor in export.task.signature.inputs} for _ in sets]
         self._outputs = [[empty(tensor) for tensor in export.task.signature.outputs] for _ in sets]

@@ -37,7 +37,6 @@ from benchmarks.peers.programs import make_program  # noqa: E402
 from evokernel.config.run import RunConfig, parse_config  # noqa: E402
 from evokernel.engine.search import Parts, Search  # noqa: E402
 from evokernel.engine.stoppers import stopper_from  # noqa: E402
-from evokernel.languages.cpp import tokens  # noqa: E402
 from evokernel.protocols import Evaluator, Listener, Operator  # noqa: E402
 from evokernel.records.candidate import Candidate  # noqa: E402
 from evokernel.records.evaluation import (  # noqa: E402
@@ -47,15 +46,14 @@ from evokernel.records.evaluation import (  # noqa: E402
     Mode,
     Stage,
     Status,
-    Timing,
-    Verdict,
 )
 from evokernel.records.events import Event, ProposalCommitted, ResultCommitted  # noqa: E402
 from evokernel.records.step import Context, Draft, OperatorKind  # noqa: E402
+from evokernel.records.timing import Timing, Verdict  # noqa: E402
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet  # noqa: E402
 from islands.archipelago import Archipelago, ArchipelagoSettings  # noqa: E402
+from islands.elite_selectors import RankSelector  # noqa: E402
 from islands.island import Island  # noqa: E402
-from islands.selection import RankSelector  # noqa: E402
 from islands.topology import ring  # noqa: E402
 
 TASK = Task(
@@ -106,13 +104,16 @@ class AtOnce:
         )
 
 
-class Tokens:
+class HashedText:
     """C++ as far as the loop needs it: the hash of a program."""
 
-    name, suffix, environment = "cpp", ".cpp", "some compiler -O3"
+    name, suffix, syntax, environment = "cpp", ".cpp", "cpp", "some compiler -O3"
+
+    def warm(self) -> None:
+        return None
 
     def program_hash(self, source: str) -> str:
-        return tokens.program_hash(source)
+        return Candidate(source, self.name).id
 
     def static_check(self, source: str) -> str | None:
         return None
@@ -196,7 +197,7 @@ def search_on(
     operators: dict[str, Operator] = {name: Write(name, parents=1) for name in ("mutate", "crossover")}
     parts = Parts(
         task=TASK,
-        language=Tokens(),
+        language=HashedText(),
         store=store,
         archipelago=archipelago_of(config, operators),
         evaluator=evaluator or AtOnce(),

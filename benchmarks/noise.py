@@ -28,8 +28,9 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.paired_clock import WorkerClock
+from evokernel.evaluate.bench.paired_clock import CheckedCall
 from evokernel.evaluate.bench.setup import BenchSetup
+from evokernel.evaluate.bench.worker_clock import WorkerClock
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.device.cores import share_out
@@ -156,7 +157,8 @@ def study(
         bound.attach(candidate.worker, set())
         fresh = FreshInputs(bound.task, bound.workload, bench.rng)
         mirror.measure_wake_in_place(bound, fresh)
-        clock = WorkerClock(bench, candidate.worker, bound, fresh, stage=Stage.PRECISE, call_s=call_s)
+        checked = CheckedCall(1e9 * call_s, lambda: 1e9 * call_s)
+        clock = WorkerClock(bench, candidate.worker, bound, fresh, stage=Stage.PRECISE, checked=checked)
         clock.block()
         with Bare(bench, artifact, bound, fresh) as thread:
             sources = {"judge": clock.block, "bare": thread.block} if bare else {"judge": clock.block}

@@ -16,7 +16,7 @@ from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.judge.gpu_bench import CudaBench
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, estimate
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
-from evokernel.records.evaluation import Speedup
+from evokernel.records.timing import Speedup
 
 TASKS = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu")
 BLOCKS = 60

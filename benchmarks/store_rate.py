@@ -9,7 +9,8 @@ from pathlib import Path
 
 from archive.store import Store
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Timing, Verdict
 
 LINES = [f"    acc{i} += a[{i} + k * lda] * b[{i} * ldb + k];  // unrolled by {i}" for i in range(60)]
 

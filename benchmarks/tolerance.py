@@ -32,7 +32,7 @@ from evokernel.evaluate.bench.admission_variants import (
 from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.worker_mode.baseline_process import panel_functions
-from evokernel.task import Task
+from evokernel.task import PATCHWORK, Task
 from evokernel.tasks import builtin_tasks, load_task
 
 _BLOCKS = 64
@@ -186,7 +186,8 @@ def main() -> int:
         f"torch {torch.__version__} on {place}; cells say how often an answer was rejected, of {given.rounds} draws\n"
     )
     wrong = []
-    for name, task in tasks_on(given.device, given.only, given.dtypes):
+    for name, declared in tasks_on(given.device, given.only, given.dtypes):
+        task = replace(declared, distributions=(*declared.distributions, PATCHWORK))
         tally = try_task(task, device=given.device, rounds=given.rounds, rng=rng)
         print(f"## {name}\n")
         print(table(tally.honest, task.distributions, "honest") + "\n")

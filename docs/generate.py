@@ -19,8 +19,8 @@ from evokernel.config.changes import may_change
 from evokernel.config.part import Part
 from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig, parse_config
 from evokernel.tasks import builtin_tasks, load_task
-from islands.operator_choice import CHOOSERS
-from islands.selection import SELECTORS
+from islands.elite_selectors import SELECTORS
+from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES
 from operators import OPERATORS
 from operators.llm.templates import load_templates
@@ -42,6 +42,12 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def sentences(text: str) -> str:
+    """Return paragraphs with one sentence a line."""
+    joined = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    return "\n\n".join(re.sub(r"(?<=[.!?]) (?=[A-Z])", "\n", paragraph) for paragraph in joined)
 
 
 def first_line(documented: Any) -> str:
@@ -71,12 +77,12 @@ def _command(name: str) -> str:
     epilog = command.epilog or ""
     parts = [f"## evokernel {name}", f"```text\n{usage}\n```", _help(command), _parameters(command)]
     said = "exit code" in f"{command.help} {epilog}".lower()
-    parts += [epilog if said else f"{epilog} {USUAL_EXITS}".strip()]
+    parts += [sentences(epilog if said else f"{epilog} {USUAL_EXITS}")]
     return "\n\n".join(filter(None, parts))
 
 
 def _help(command: click.Command) -> str:
-    return inspect.cleandoc(command.help or "").replace("<", "&lt;")
+    return sentences(inspect.cleandoc(command.help or "").replace("<", "&lt;"))
 
 
 def _parameters(command: click.Command) -> str:
@@ -90,14 +96,29 @@ def _spelled(parameter: click.Parameter) -> str:
         return name if parameter.required or "[" in name else f"[{name}]"
     assert isinstance(parameter, click.Option)
     takes_value = not (parameter.is_flag or parameter.count)
-    value = parameter.metavar or ("N" if isinstance(parameter.type, click.IntRange) else "PATH")
+    value = parameter.metavar or _kind(parameter.type)
     return ", ".join(parameter.opts) + (f" {value}" if takes_value else "")
+
+
+def _kind(kind: click.ParamType[Any]) -> str:
+    match kind:
+        case click.Path():
+            return "PATH"
+        case click.Choice():
+            return "|".join(map(str, kind.choices))
+        case click.IntRange():
+            return "N"
+        case click.FloatRange():
+            return "NUMBER"
+    return "TEXT"
 
 
 def _meaning(option: click.Option) -> str:
     kind, notes = option.type, []
     if isinstance(kind, click.IntRange | click.FloatRange) and not option.count:
-        notes += [f"{sign} {bound}" for sign, bound in (("≥", kind.min), ("≤", kind.max)) if bound is not None]
+        signs = (">" if kind.min_open else "≥", "<" if kind.max_open else "≤")
+        bounds = zip(signs, (kind.min, kind.max), strict=True)
+        notes += [f"{sign} {bound}" for sign, bound in bounds if bound is not None]
     notes += ["required"] * option.required + [f"default {option.default}"] * bool(option.show_default)
     notes += ["may be repeated"] * (option.multiple and "repeated" not in (option.help or ""))
     return " ".join(filter(None, [option.help, f"({', '.join(notes)})" if notes else ""]))
@@ -111,7 +132,7 @@ def settings() -> Iterator[str]:
     for path, model in parts():
         rows = [_setting(path, name, field, model) for name, field in model.model_fields.items()]
         heads = ("setting", "type", "default", "meaning", "may change")
-        about = " ".join((inspect.getdoc(model) or "").split())
+        about = sentences(inspect.getdoc(model) or "")
         yield f"## {path or 'The run'}\n\n{about}\n\n{table(heads, rows)}"
     yield from names()
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from evokernel import open_store
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate import EVALUATOR_VERSION
+from evokernel.languages import syntax_of
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Speedup, Timing
+from evokernel.records.timing import Speedup, Timing
 from evokernel.report.best import BestKernel
 from evokernel.report.lineage import LineageStep
 from evokernel.report.status import RunStatus
 from evokernel.report.verdicts import Holdout, MeasurementKind
-from operators.llm.kernel_text import TAGS
 from operators.quoting import fence
 
 PAGES = Path(__file__).with_name("results")
@@ -72,13 +72,26 @@ def read_result(path: Path, *, older: bool = False) -> Result:
 def page(results: Iterable[Result]) -> Iterator[str]:
     """Yield the parts of the page."""
     yield HEAD
-    ordered = sorted(results, key=lambda result: (result.place, result.status.run.task, str(result.status.run.path)))
+    ordered = sorted(
+        results,
+        key=lambda result: (
+            *result.place[:2],
+            _version(result),
+            result.place,
+            result.status.run.task,
+            str(result.status.run.path),
+        ),
+    )
     for (device, environment, judged_by), group in groupby(ordered, key=lambda result: result.place):
         found = [*group]
         yield f"## {_plain(device)}\n\n{_plain(environment)}; {_plain(judged_by)}.\n"
         yield _overview(found)
         for result in found:
             yield _run(result)
+
+
+def _version(result: Result) -> int:
+    return int(result.best.evaluation.key.evaluator_version)
 
 
 def _overview(found: Iterable[Result]) -> str:
@@ -146,7 +159,7 @@ def _config(text: str) -> str:
 
 def _source(candidate: Candidate) -> str:
     shown = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in candidate.source)
-    return fence(shown, TAGS.get(candidate.language, ""))
+    return fence(shown, syntax_of(candidate.language))
 
 
 def _step(step: LineageStep) -> str:

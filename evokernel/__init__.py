@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING, Any
 from evokernel import aliases
 
 if TYPE_CHECKING:
-    from evokernel.report.run import Run, open_store
+    from evokernel.judging.judge import Judge
+    from evokernel.python.evolve import evolve
+    from evokernel.python.run import Run, open_store
+    from evokernel.records.evaluation import Evaluation
 
-__all__ = ["Run", "__version__", "open_store"]
+__all__ = ["Evaluation", "Judge", "Run", "__version__", "evolve", "open_store"]
 __version__ = "0.1.0"
-_PUBLIC = {"Run": "evokernel.report.run", "open_store": "evokernel.report.run"}
+_PUBLIC = {
+    "Evaluation": "evokernel.records.evaluation",
+    "Judge": "evokernel.judging.judge",
+    "Run": "evokernel.python.run",
+    "evolve": "evokernel.python.evolve",
+    "open_store": "evokernel.python.run",
+}
 
 
 def __getattr__(name: str) -> Any:

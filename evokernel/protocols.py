@@ -22,11 +22,17 @@ class Language(Protocol):
     """Its name in configs and in candidates."""
     suffix: str
     """End of a source file's name, with the dot."""
+    syntax: str
+    """The syntax of its files, as a fence in Markdown names it: `cpp`, `python`."""
     environment: str
     """Compiler, version and flags: part of the key of every evaluation."""
 
+    def warm(self) -> None:
+        """Start what the first build would have to wait for, if anything. Blocking; thread-safe."""
+        ...
+
     def program_hash(self, source: str) -> str:
-        """Return a hash that ignores comments and layout but not the values of tunables."""
+        """Return a hash over the whole text, comments and layout included: a compiler or the program may read them."""
         ...
 
     def static_check(self, source: str) -> str | None:

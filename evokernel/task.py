@@ -1,16 +1,33 @@
 """A task: the computation, its workloads, and what counts as right."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from evokernel.errors import TaskError
 from evokernel.source.expressions import evaluate
+from evokernel.source.strides import declaration_fault, misfit, sizes_in, storage_size
 
-DTYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
+DTYPES = {
+    "float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "int8": 1, "uint8": 1, "bool": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+"""Bytes of an element by the name of its type."""
 DISTRIBUTIONS = ("normal", "offset", "wide", "integers01", "needles")
+
+PATCHWORK = "patchwork"
+PATCHWORK_KEPT = "patchwork/kept"
+"""A patchwork whose masks have a true element in each row."""
+SHRUNK = ("normal/1e2", "normal/1e4", "normal/1e6", "normal/1e8", "normal/1e12", "normal/1e16", "normal/1e20")
+"""Distributions that a judge adds to those of a task."""
+
+
+InputGenerator = Callable[[Mapping[str, int], int], Any]
+"""Function of a workload's sizes and a seed. It returns tensors by name, or the only one, and runs in the sandbox."""
 
 
 class Role(StrEnum):
@@ -26,7 +43,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A contiguous, row-major, 64-byte aligned buffer that overlaps no other."""
+    """A 64-byte aligned buffer that overlaps no other: contiguous and row-major, or an input with strides."""
 
     name: str
     """Its name in `run` and in the reference."""
@@ -38,23 +55,65 @@ class Tensor:
     """Use that a kernel may make of it."""
     below: str | int | None = None
     """All values of an input of integers are from 0 to this - 1 (indices, labels, bins); None for no such limit."""
+    strides: tuple[str | int, ...] | None = None
+    """Steps of an input along its dimensions, in elements, integers or expressions; None for row-major."""
+    generator: InputGenerator | None = None
+    """Makes the contents of an input, perhaps of several that must fit each other; None for random numbers."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise TaskError(f"tensor {self.name!r}: dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
-        if self.below is not None and ("float" in self.dtype or self.role is Role.OUTPUT):
+        if self.below is not None and ("int" not in self.dtype or self.role is Role.OUTPUT):
             raise TaskError(f"tensor {self.name!r}: `below` is for inputs of integers")
+        if self.strides is not None:
+            self._check_strides(self.strides)
+        if self.generator is not None and (self.role is Role.OUTPUT or not callable(self.generator)):
+            raise TaskError(
+                f"tensor {self.name!r}: `generator` is for inputs, a function of sizes and a seed that returns tensors "
+                "by name"
+            )
+
+    def _check_strides(self, strides: object) -> None:
+        if self.role is not Role.INPUT:
+            raise TaskError(
+                f"tensor {self.name!r}: `strides` are for inputs that are only read, and its role is {self.role}; "
+                "a kernel writes contiguous, row-major tensors"
+            )
+        fault = declaration_fault(strides, self.shape)
+        if fault:
+            raise TaskError(f"tensor {self.name!r}: {fault}")
 
     def shape_at(self, dims: Mapping[str, int]) -> tuple[int, ...]:
         """Return the concrete shape for given dimensions."""
         return tuple(evaluate(extent, dims) for extent in self.shape)
 
+    def strides_at(self, dims: Mapping[str, int]) -> tuple[int, ...] | None:
+        """Return the declared strides for given dimensions, in elements; None for a row-major tensor.
+
+        Raises:
+            ValueError: elements would overlap, or an expression fails.
+        """
+        if self.strides is None:
+            return None
+        strides = tuple(evaluate(stride, dims) for stride in self.strides)
+        fault = misfit(self.shape_at(dims), strides)
+        if fault:
+            raise ValueError(
+                f"strides {strides} of {self.name!r} do not fit its shape {self.shape_at(dims)} with {dict(dims)}: "
+                f"{fault}"
+            )
+        return strides
+
     def bytes_at(self, dims: Mapping[str, int]) -> int:
-        """Return the size in bytes for given dimensions."""
-        size = DTYPES[self.dtype]
-        for extent in self.shape_at(dims):
-            size *= extent
-        return size
+        """Return the size of its elements in bytes for given dimensions."""
+        return prod(self.shape_at(dims)) * DTYPES[self.dtype]
+
+    def storage_bytes_at(self, dims: Mapping[str, int]) -> int:
+        """Return the bytes from its first to its last element, gaps between them included. Raises as `strides_at`."""
+        strides = self.strides_at(dims)
+        if strides is None:
+            return self.bytes_at(dims)
+        return storage_size(self.shape_at(dims), strides) * DTYPES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +150,19 @@ class Signature:
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise TaskError(f"arguments named twice in the signature: {', '.join(sorted(repeated))}")
+        strided = [stride for tensor in self.inputs for stride in tensor.strides or ()]
+        if strided:
+            object.__setattr__(self, "scalars", (*self.scalars, *self._sizes_of(strided)))
+
+    def _sizes_of(self, strides: Iterable[str | int]) -> Iterator[Scalar]:
+        """Yield the sizes that only strides name and that are no scalars yet: nothing else tells a kernel."""
+        try:
+            known = sizes_in(extent for tensor in self.tensors for extent in tensor.shape)
+        except ValueError as error:
+            raise TaskError(f"a shape in the signature: {error}") from None
+        for name in sizes_in(strides):
+            if name not in known and all(name != scalar.name for scalar in self.scalars):
+                yield Scalar(name)
 
     def with_floats(self, dtype: str) -> "Signature":
         """Return the signature with another dtype for its floating-point tensors."""
@@ -104,6 +176,15 @@ class Signature:
     def arguments(self) -> tuple[Tensor | Scalar, ...]:
         """All arguments in calling order."""
         return (*self.inputs, *self.scalars, *self.outputs)
+
+    @property
+    def generators(self) -> dict[InputGenerator, tuple[Tensor, ...]]:
+        """The input generators and the tensors that each makes, in calling order."""
+        found: dict[InputGenerator, tuple[Tensor, ...]] = {}
+        for tensor in self.inputs:
+            if tensor.generator is not None:
+                found[tensor.generator] = (*found.get(tensor.generator, ()), tensor)
+        return found
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -138,8 +219,9 @@ class WorkloadSet:
     """Drive fitness; one at least."""
     holdout: tuple[Workload, ...]
     """Judge winners and nothing else; one at least."""
-    probe: Mapping[str, tuple[int, int]]
-    """Inclusive range of each dimension for hidden workloads, which a secret seed draws."""
+    probe: Mapping[str, tuple[int | str, int | str]]
+    """Inclusive range of each dimension for hidden workloads, which a secret seed draws; an end may be an expression
+    over dimensions before it."""
     probes: int = 4
     """Number of hidden workloads."""
     dtype: str | None = None
@@ -148,6 +230,29 @@ class WorkloadSet:
     """Replace the task's; None to keep them."""
     bytes_moved: str | None = None
     """Replaces the task's; None to keep it."""
+    further_dtypes: tuple[str, ...] = ()
+    """Dtypes that winners are tried at, too, in place of that of floating-point tensors. Reported; they bar nobody."""
+
+    def range_of(self, dimension: str, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """Return the range of a dimension beside sizes that are drawn already. Raises `ValueError`."""
+        low, high = (evaluate(end, sizes) for end in self.probe[dimension])
+        if low > high:
+            raise ValueError(f"the range of {dimension!r} is from {low} to {high} with {dict(sizes)}")
+        return low, high
+
+    @property
+    def fixed_sizes(self) -> dict[str, int]:
+        """The sizes of hidden workloads that are not drawn: those of the first search workload."""
+        return {name: size for name, size in self.search[0].sizes.items() if name not in self.probe}
+
+    def corners(self, dimensions: Collection[str]) -> Iterator[dict[str, int]]:
+        """Yield sizes at all combinations of ends of some dimensions, the others at their lower ends."""
+        for ends in product((0, 1), repeat=len(dimensions)):
+            chosen = dict(zip(dimensions, ends, strict=True))
+            sizes = self.fixed_sizes
+            for dimension in self.probe:
+                sizes[dimension] = self.range_of(dimension, sizes)[chosen.get(dimension, 0)]
+            yield sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,21 +296,49 @@ class Task:
     baselines: Mapping[str, Baseline] | None = None
     """By name; None for the reference itself, copied into the outputs."""
     distributions: tuple[str, ...] = DISTRIBUTIONS
-    """The input distributions that correctness is checked on."""
+    """The input distributions that correctness is checked on; a judge adds mixtures of them, within their ranges."""
     seeds: Mapping[str, Path] = field(default_factory=dict)
     """By language, the file of a plain correct kernel that the search starts from."""
     description: str = ""
     """One line for people and prompts."""
 
     def __post_init__(self) -> None:
-        unknown = set(self.distributions) - set(DISTRIBUTIONS)
-        if unknown:
-            raise TaskError(f"task {self.name!r}: unknown distributions {sorted(unknown)}; known: {DISTRIBUTIONS}")
+        unknown = set(self.distributions) - {*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, *SHRUNK}
+        if unknown or not self.declared:
+            found = f"unknown distributions {sorted(unknown)}" if unknown else "it needs a distribution"
+            raise TaskError(f"task {self.name!r}: {found}; known: {DISTRIBUTIONS}")
         for device, workloads in self.workloads.items():
             if not workloads.search or not workloads.holdout:
                 raise TaskError(f"task {self.name!r}: device class {device!r} needs search and holdout workloads")
             for workload in (*workloads.search, *workloads.holdout):
                 self._check_workload(workload)
+            self._check_hidden(device, workloads)
+            self._check_further(device, workloads.further_dtypes)
+
+    def _check_further(self, device: str, dtypes: tuple[str, ...]) -> None:
+        if dtypes and device != "cuda":
+            raise TaskError(
+                f"task {self.name!r}: `further_dtypes` are for device class 'cuda', not {device!r}: a C++ kernel names "
+                "its types"
+            )
+        unknown = [dtype for dtype in dtypes if dtype not in DTYPES or "float" not in dtype]
+        if unknown:
+            floats = ", ".join(dtype for dtype in DTYPES if "float" in dtype)
+            raise TaskError(f"task {self.name!r}: `further_dtypes` must be among {floats}, not {unknown[0]!r}")
+
+    def _check_hidden(self, device: str, workloads: WorkloadSet) -> None:
+        """Refuse ranges of hidden sizes that are empty, or at whose ends strides do not fit."""
+        strided = [tensor for tensor in self.signature.inputs if tensor.strides is not None]
+        used = {name for tensor in strided for name in sizes_in((*tensor.shape, *(tensor.strides or ())))}
+        try:
+            for sizes in workloads.corners([name for name in workloads.probe if name in used]):
+                for tensor in strided:
+                    tensor.strides_at(sizes)
+        except ValueError as error:
+            raise TaskError(
+                f"task {self.name!r}: hidden sizes of {device!r}: {error}; change the ranges in WorkloadSet.probe, "
+                'whose ends may be expressions over dimensions before them ("LDA": ("K", "K + 64"))'
+            ) from None
 
     def _check_workload(self, workload: Workload) -> None:
         missing = {scalar.name for scalar in self.signature.scalars} - workload.dims.keys()
@@ -216,6 +349,8 @@ class Task:
         try:
             self.flops_at(workload)
             self.bytes_at(workload)
+            for tensor in self.signature.inputs:
+                tensor.strides_at(workload.sizes)
         except ValueError as error:
             raise TaskError(f"task {self.name!r}: workload {workload.name!r}: {error}") from None
 
@@ -236,6 +371,15 @@ class Task:
             baselines=self.baselines if chosen.baselines is None else chosen.baselines,
             bytes_moved=self.bytes_moved if chosen.bytes_moved is None else chosen.bytes_moved,
         )
+
+    def with_floats(self, dtype: str) -> "Task":
+        """Return the task with another dtype for its floating-point tensors."""
+        return replace(self, signature=self.signature.with_floats(dtype))
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The distributions that its author named; none of the judge's own has values of other ranges."""
+        return tuple(name for name in self.distributions if name in DISTRIBUTIONS)
 
     def flops_at(self, workload: Workload) -> int:
         """Return the floating-point operations of one call on a workload."""

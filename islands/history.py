@@ -2,16 +2,18 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
-from evokernel.source.tunables import read_tunables
+from evokernel.source.tunables import read_tunables, skeleton_hash
 from islands.failures import FailureLog
 from islands.insights import Insights
 from islands.references import EliteRef, ResultVerdict, VerdictRef
+from islands.resources import resources_of
 
 VARIANTS = 8
 KEPT = 512
@@ -44,6 +46,8 @@ class History:
     """The best kernels of each skeleton, best first."""
     siblings: dict[str, list[Sibling]] = field(default_factory=dict)
     """Measured points of each skeleton, oldest first."""
+    waiting: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+    """Skeletons and points of the candidates under way, by id."""
     tried: dict[str, set[str]] = field(default_factory=dict)
     """Rationales of the children of a first parent, by id of that parent."""
     exhausted: set[tuple[str, ...]] = field(default_factory=set)
@@ -70,7 +74,18 @@ class History:
     """Those of them that beat all their parents, by kind."""
 
     def propose(self, proposal: Proposal) -> None:
-        """Remember a candidate under way, so that it is not proposed twice."""
+        """Remember a candidate under way, so that it is not proposed twice, and its point counts."""
+        self._remember(proposal)
+        source = proposal.candidate.source
+        with suppress(ValueError):  # malformed tunables have no point
+            if values := read_tunables(source).values:
+                self.waiting[proposal.candidate.id] = skeleton_hash(source), values
+
+    def in_hand(self, skeleton: str) -> tuple[Mapping[str, int], ...]:
+        """Return the points of a skeleton that are under way."""
+        return tuple(values for name, values in self.waiting.values() if name == skeleton)
+
+    def _remember(self, proposal: Proposal) -> None:
         self.proposed.add(proposal.candidate.id)
         for parent in proposal.parents[:1]:
             self.tried.setdefault(parent, set()).add(proposal.rationale)
@@ -85,14 +100,15 @@ class History:
         if proposal is None or evaluation is None:
             self._learn_without_candidate(outcome)
             return None
-        self.propose(proposal)
+        self._remember(proposal)
+        self.waiting.pop(proposal.candidate.id, None)
         if evaluation.status is Status.HARNESS_ERROR:
             return None
         elite = outcome.elite
         values = (
             read_tunables(proposal.candidate.source).values if evaluation.status is not Status.STATIC_REJECT else {}
         )
-        point = Sibling(values, elite.fitness.value if elite else None)
+        point = Sibling(values, elite.fitness.value if elite else None, *resources_of(evaluation))
         self.siblings.setdefault(outcome.skeleton, []).append(point)
         if elite is not None and outcome.program_hash not in self.barred:
             self.verdicts[elite.candidate.id] = ResultVerdict(outcome.seq, evaluation)
@@ -102,6 +118,7 @@ class History:
         self._credit(proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
         if elite is not None:
             self._keep(elite)
+            self.failures.mended(proposal.parents, elite)
         return elite
 
     def hint(self, text: str, *, island: str) -> None:
@@ -115,6 +132,7 @@ class History:
     def bar(self, program_hash: str) -> None:
         """Bar a program from being a parent: it did not hold when it was measured anew."""
         self.barred.add(program_hash)
+        self.failures.bar(program_hash)
         for name in [name for name, elite in self.elites.items() if elite.program_hash == program_hash]:
             self.verdicts.pop(name, None)
         self.elites = {name: elite for name, elite in self.elites.items() if elite.program_hash != program_hash}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from evokernel.protocols import Archive, Chooser, Selector
 from evokernel.records.fitness import Elite
-from islands.operator_choice import ByShares
+from islands.operator_choosers import ByShares
 from islands.references import EliteRef
 
 

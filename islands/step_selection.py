@@ -8,7 +8,7 @@ from evokernel.rng import stream
 from islands.assignment import Assignment, assignment_for
 from islands.history import BY_HAND
 from islands.island import Island
-from islands.parent_choice import ParentChoice
+from islands.parent_selection import ParentSelection
 from islands.state import ArchipelagoState
 
 
@@ -91,7 +91,7 @@ class StepSelector:
         if not shares:
             return None
         rng = stream(self._seed, step, f"ask {island.name}")
-        choice = ParentChoice(island, state, rng)
+        choice = ParentSelection(island, state, rng)
         for name in island.chooser.order(shares, state.history.operators.get(island.name, {}), rng):
             operator = self._operators[name]
             if asks_model(operator):
@@ -102,14 +102,14 @@ class StepSelector:
                 return Selection(step, island.name, name, work.parents, work.failed, work.insights)
         return None
 
-    def _for_rule(self, operator: Operator, choice: ParentChoice) -> Assignment | None:
+    def _for_rule(self, operator: Operator, choice: ParentSelection) -> Assignment | None:
         if not choice.state.populations[choice.island.name].elites:
             return None
         parents = choice.parents(operator)
         return Assignment(parents) if parents else None
 
     def _for_model(
-        self, operator: ModelOperator, choice: ParentChoice, running: Sequence[Selection]
+        self, operator: ModelOperator, choice: ParentSelection, running: Sequence[Selection]
     ) -> Assignment | None:
         if ContextNeed.FOREIGN in operator.needs and not self._foreign:
             return None

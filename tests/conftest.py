@@ -27,4 +27,5 @@ def cache_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Find nothing that other sessions compiled, and leave nothing for them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

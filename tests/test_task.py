@@ -81,3 +81,68 @@ def test_a_class_without_workloads_is_refused_with_those_there_are():
         TASK.on("cpu").on("cuda")
     with pytest.raises(TaskError, match=r"it has: none$"):
         replace(TASK, workloads={}).on("cpu")
+
+
+def strided(strides: Any, *, probe: Any = None, **more: Any) -> Task:
+    tensor = Tensor("a", ("M", "K"), strides=strides, **more)
+    sizes = {"M": 4, "K": 6, "LDA": 8}
+    return Task(
+        name="strided",
+        reference=lambda a, **_: a.sum(1),
+        signature=Signature((tensor,), (Scalar("M"), Scalar("K")), (Tensor("y", ("M",), role=Role.OUTPUT),)),
+        workloads={
+            "cpu": WorkloadSet(
+                search=(Workload("w", sizes),),
+                holdout=(Workload("h", sizes),),
+                probe=probe or {"M": (1, 9), "K": (1, 9), "LDA": ("K", "K + 5")},
+            )
+        },
+        flops="M * K",
+    )
+
+
+def test_strides_may_name_sizes_of_their_own_which_follow_the_scalars():
+    task = strided(("LDA", 1))
+    assert [scalar.name for scalar in task.signature.scalars] == ["M", "K", "LDA"]
+    (a,) = task.signature.inputs
+    sizes = {"M": 4, "K": 6, "LDA": 8}
+    assert a.strides_at(sizes) == (8, 1)
+    assert a.bytes_at(sizes) == 4 * 6 * 4, "the traffic counts elements"
+    assert a.storage_bytes_at(sizes) == (3 * 8 + 6) * 4
+    assert [s.name for s in strided(("K", 1)).signature.scalars] == ["M", "K"]
+    assert [s.name for s in task.on("cpu").signature.with_floats("float16").scalars] == ["M", "K", "LDA"]
+
+
+BAD_STRIDES = {
+    "overlap": (lambda: strided(("K - 1", 1)), "overlap"),
+    "overlap of both": (lambda: strided((1, 1)), "overlap"),
+    "zero": (lambda: strided((0, 1)), "at least 1"),
+    "negative": (lambda: strided(("-LDA", 1)), "at least 1"),
+    "negative number": (lambda: strided((-8, 1)), "at least 1 element, not -8"),
+    "rank": (lambda: strided(("LDA", 1, 1)), "2 dimensions"),
+    "no number": (lambda: strided((8.5, 1)), "must be a tuple"),
+    "no tuple": (lambda: strided("LDA"), "must be a tuple"),
+    "no expression": (lambda: strided(("LDA +", 1)), "not an integer expression"),
+    "unknown size": (lambda: strided(("LDX", 1)), "lacks ['LDX']"),
+    "in/out": (lambda: strided(("LDA", 1), role=Role.INOUT), "inputs that are only read"),
+    "output": (lambda: Tensor("y", ("M",), role=Role.OUTPUT, strides=(2,)), "inputs that are only read"),
+    "hidden sizes": (
+        lambda: strided(("LDA", 1), probe={"M": (1, 9), "K": (1, 9), "LDA": (8, 16)}), "WorkloadSet.probe",
+    ),
+    "an empty range": (lambda: strided(("LDA", 1), probe={"K": (1, 9), "LDA": ("K", 5)}), "from 9 to 5"),
+    "a range over a later size": (lambda: strided(("LDA", 1), probe={"LDA": ("K", 50), "K": (1, 9)}), "'K'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_STRIDES)
+def test_strides_that_fit_nothing_are_refused_with_a_reason(name: str):
+    make, said = BAD_STRIDES[name]
+    with pytest.raises(TaskError) as caught:
+        make()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("device", "dtype", "said"), [("cpu", "float16", "'cuda'"), ("cuda", "int32", "float16")])
+def test_further_dtypes_are_floating_point_ones_of_gpus(device: str, dtype: str, said: str):
+    with pytest.raises(TaskError, match=said):
+        replace(TASK, workloads={device: workloads(8, further_dtypes=(dtype,))})

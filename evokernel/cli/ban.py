@@ -12,7 +12,7 @@ from evokernel.cli.locate import store_path
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
 @click.argument("name", metavar="ID")
 def command(store: Path, name: str) -> None:
-    """Bar a kernel, and all that differ from it only in comments, from ever being a parent again.
+    """Bar a kernel from ever being a parent again, or the best kernel.
 
     ID is an id, the beginning of one, `best` or `seed`. What was measured of it stays. STORE may be in use.
     """

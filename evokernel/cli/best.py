@@ -5,11 +5,10 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, title, workloads
+from evokernel.cli.display.tables import best_kernel_tables, put
 from evokernel.cli.display.text import stdout
 from evokernel.cli.locate import json_option, open_store, store_argument
-from evokernel.errors import StoreError
-from evokernel.report.best import find_best
+from evokernel.report.best import best_kernel
 from evokernel.report.documents import best_document
 from evokernel.report.status import run_facts
 
@@ -24,17 +23,8 @@ def command(store: Path | None, as_json: bool) -> None:
     measurement, never those that selected it.
     """
     with open_store(store) as opened:
-        best, run = find_best(opened), run_facts(opened)
-    if best is None:
-        raise StoreError(f"{run.path} holds no correct kernel yet")
+        best, run = best_kernel(opened), run_facts(opened)
     if as_json:
         click.echo(json.dumps(best_document(best, run), indent=2))
         return
-    put(
-        stdout(),
-        title(best),
-        comparison(best),
-        workloads(best.evaluation),
-        circumstances(best, run),
-        contender_line(best),
-    )
+    put(stdout(), *best_kernel_tables(best, run))

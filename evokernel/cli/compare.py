@@ -25,7 +25,7 @@ from evokernel.cli.display.text import (
     times,
 )
 from evokernel.cli.locate import json_option, open_store
-from evokernel.records.evaluation import Speedup
+from evokernel.records.timing import Speedup
 from evokernel.report.compare import (
     ComparedRun,
     Comparison,

@@ -1,5 +1,6 @@
 """`evokernel doctor`: what this machine offers, and what is missing."""
 
+import asyncio
 from pathlib import Path
 
 import click
@@ -8,15 +9,25 @@ from rich.text import Text
 
 from evokernel.cli.display.text import BAD, DIM, GOOD, WARN, clean, stdout
 from evokernel.cli.locate import RUNS
+from evokernel.config.models import ModelConfig
 
 
-@click.command(epilog="Exit codes: 0 a search can run; 1 something is missing without which none does; 2 an error.")
+@click.command(
+    epilog="Exit codes: 0 a search can run, or the model answers; 1 something is missing, or it does not answer at "
+    "present; 2 an error, such as a wrong key."
+)
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=RUNS, show_default=True, help="Where stores are written."
 )
+@click.option(
+    "--model", "models", multiple=True, metavar="MODEL", help="Ask only this model one word; may be repeated."
+)
+@click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
 @click.pass_context
-def command(context: click.Context, runs: Path) -> None:
+def command(context: click.Context, runs: Path, models: tuple[str, ...], api_base: str | None) -> None:
     """Look at everything a search needs, and say what to do about what is missing."""
+    if models:
+        context.exit(_ask(models, api_base))
     from evokernel.doctor.finding import FindingLevel
     from evokernel.doctor.machine import examine
 
@@ -37,3 +48,14 @@ def command(context: click.Context, runs: Path) -> None:
     stdout().print(made)
     click.echo(f"\n{missing} missing: no search can run yet" if missing else "\nready")
     context.exit(1 if missing else 0)
+
+
+def _ask(models: tuple[str, ...], api_base: str | None) -> int:
+    """Ask each model one word and print its answer; return the exit code. Raises `ConfigError`."""
+    from evokernel.llm.trial_call import try_models
+
+    named = dict.fromkeys(models)
+    trials = asyncio.run(try_models([ModelConfig(name=model, model=model, api_base=api_base) for model in named]))
+    for trial in trials:
+        click.echo(f"{trial}; {trial.price_line}")
+    return int(any(trial.trouble for trial in trials))

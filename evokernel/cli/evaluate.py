@@ -8,21 +8,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.display.tables import put, sheet, table
-from evokernel.cli.display.text import (
-    BAD,
-    DIM,
-    GOOD,
-    STRONG,
-    clean,
-    interval,
-    microseconds,
-    one_line,
-    stdout,
-    styled_speedup,
-)
-from evokernel.records.evaluation import Evaluation, Fidelity, combined_speedup
+from evokernel.cli.display.tables import put, sheet, table, workloads
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
+from evokernel.cli.locate import json_option
+from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
+from evokernel.records.timing import combined_speedup
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
@@ -52,7 +43,7 @@ _STYLES = {"passed": GOOD, "failed": BAD, "skipped": DIM, "not reached": DIM}
 @click.option(
     "--target", default="", metavar="ARCH", help="With --compile-only: the GPU to build for; sm_90 if left out."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
+@json_option
 def command(
     *,
     file: Path,
@@ -120,7 +111,7 @@ def _show(judgement: "KernelVerdict", file: Path) -> None:
         _heading(judgement, file),
         _stages(last),
         None if last.ok else Text(clean(last.feedback), style=BAD),  # of a right kernel it repeats the tables
-        *(_timings(evaluation) for evaluation in judgement.evaluations if evaluation.ok),
+        *(workloads(evaluation, floors=True) for evaluation in judgement.evaluations if evaluation.ok),
         *(_panel(evaluation) for evaluation in judgement.evaluations if len(evaluation.panel) > 1),
         *(Text(clean(remarks)) for remarks in _remarks(judgement)),
         _circumstances(judgement),
@@ -153,25 +144,6 @@ def _stages(evaluation: Evaluation) -> Table:
     return made
 
 
-def _timings(evaluation: Evaluation) -> Table:
-    made = table(
-        "workload", "kernel", "baseline", "", "speed-up", "95 % interval", "of floor", "", right=(1, 2, 4, 5, 6)
-    )
-    for timing in evaluation.timings:
-        share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
-        made.add_row(
-            one_line(timing.workload, width=28),
-            microseconds(timing.candidate_us),
-            microseconds(timing.baseline_us),
-            Text(one_line(timing.baseline, width=20), style=DIM),
-            styled_speedup(timing.speedup),
-            interval(timing.speedup),
-            share,
-            Text(timing.limit.bound if timing.limit else "", style=DIM),
-        )
-    return made
-
-
 def _panel(evaluation: Evaluation) -> Table:
     """Return the speed-up over each baseline on all search workloads, the fastest baseline first."""
     made = table("compared with", "speed-up", "95 % interval", right=(1, 2))
@@ -186,7 +158,7 @@ def _circumstances(judgement: "KernelVerdict") -> Table:
     return sheet(
         {
             "behaviour": described,
-            "mode": last.key.mode.value,
+            "mode": last.key.mode.value + last.mark,
             "sandbox": one_line(identity.sandbox),
             "device": one_line(identity.device),
             "environment": one_line(identity.environment),

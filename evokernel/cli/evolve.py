@@ -1,21 +1,29 @@
 """`evokernel evolve`: start a search, or go on with it."""
 
 import asyncio
+import shlex
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.text import Text
 
 from archive.store import Store, set_aside
+from evokernel.cli.delivery import Delivery
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
-from evokernel.cli.display.tables import circumstances, comparison, contender_line, put, sheet, title, workloads
+from evokernel.cli.display.tables import best_kernel_tables, put, sheet
 from evokernel.cli.display.text import DIM, duration, stdout
+from evokernel.cli.model_trial import model_options, with_models
+from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
+from evokernel.config.model_choice import ModelChoice
+from evokernel.config.notify import NotifyConfig
 from evokernel.config.run import RunConfig, load_config
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, EvokernelError
 from evokernel.records.events import Notice
+from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
@@ -31,9 +39,18 @@ from evokernel.report.status import RunFacts, run_facts
 @click.option("--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1.")
 @click.option("--fresh", is_flag=True, help="Move the store aside under a dated name and start over.")
 @click.option("--store", type=click.Path(path_type=Path), help="The store to write, in place of the config's.")
+@click.option("--on-end", metavar="CMD", help="Run this at the end, 15 s at most; it gets a message as JSON.")
+@model_options
 @click.pass_context
 def command(
-    ctx: click.Context, config: Path, overrides: tuple[str, ...], budget: str | None, fresh: bool, store: Path | None
+    ctx: click.Context,
+    config: Path,
+    overrides: tuple[str, ...],
+    budget: str | None,
+    fresh: bool,
+    store: Path | None,
+    on_end: str | None,
+    choice: ModelChoice,
 ) -> None:
     """Search for faster kernels as CONFIG says; the same command goes on where it stopped.
 
@@ -44,13 +61,30 @@ def command(
     if store is not None:
         settings = settings.model_copy(update={"store": str(store)})
     path = Path(settings.store)
+    receivers = [*settings.notify, *([NotifyConfig(command=_words(on_end), on=("end",))] if on_end is not None else [])]
+    deliveries = [Delivery(each) for each in receivers]
     if fresh and (moved := set_aside(path)) is not None:
         click.echo(f"the old store is now {moved}")
+    settings = with_models(settings, choice, stored=_stored_config(path))
     try:
-        ended = asyncio.run(_evolve(settings, path))
+        ended = asyncio.run(_evolve(settings, path, deliveries))
     except KeyboardInterrupt:  # before the session listens to signals itself
         ctx.exit(SIGNAL_EXIT + signal.SIGINT)
     ctx.exit(ended.exit_code)
+
+
+def _stored_config(path: Path) -> str | None:
+    """Return the config of a store's last session, as YAML; None where there is none, or where none can be read.
+
+    The search opens the store next, and says what is wrong with it.
+    """
+    try:
+        if not path.exists():
+            return None
+        with Store.open(path, write=False) as store:
+            return store.meta("config")
+    except (OSError, EvokernelError):
+        return None
 
 
 def budget_override(text: str) -> str:
@@ -65,48 +99,73 @@ def budget_override(text: str) -> str:
     return "{" + ", ".join(f"{name.strip()}: {value.strip()}" for name, _, value in parts) + "}"
 
 
-async def _evolve(settings: RunConfig, path: Path) -> SessionEnd:
+def _words(command: str) -> tuple[str, ...]:
+    """Return a command in words. Raises `ConfigError`."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--on-end {command!r}: {error}") from None
+    if not words:
+        raise ConfigError("--on-end: expected a command, for example --on-end 'my-script --flag'")
+    return tuple(words)
+
+
+async def _evolve(settings: RunConfig, path: Path, deliveries: Sequence[Delivery]) -> SessionEnd:
     view = make_view(stdout(), title=f"{settings.task}, {path}")
     with Store.open(path, write=True) as store:
         with view:
             view.hear(Notice("loading the task and its tool chain"))
             view.tick(NOTHING)
-            from evokernel.engine.assemble import assemble  # takes a second, which the view explains
+            about = {"task": Path(settings.task).stem, "store": str(path)}
+            notifier = Notifier(deliveries, about=about, budget=settings.budget, warn=view)
+            with notifier.until_the_end():
+                from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
-            engine = assemble(settings, store, listeners=(view,))
-            watch = SnapshotTaker(engine, store)
-            ended = await run_session(engine, view, watch.snapshot)
+                engine = assemble(settings, store, listeners=(view, notifier))
+                watch = SnapshotTaker(engine, store)
+                notifier.watch(watch.snapshot)
+                ended = await run_session(engine, view, watch.snapshot)
+                notifier.reason, notifier.cut_off = ended.reason, ended.cut_off
         best, run, spent = find_best(store), run_facts(store), store.spent()
     judged = engine.state.account.results
     summary = f"{ended.reason}; {judged} judged in {duration(spent.seconds)} over all sessions"
     if ended.hung_up:
         discard_stdout()
     else:
-        show_end(best, run, summary=summary, interrupted=bool(ended.signal))
+        show_end(best, run, summary=summary, go_on=how_to_go_on(settings, ended))
     return ended
 
 
-def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, interrupted: bool) -> None:
+def how_to_go_on(settings: RunConfig, ended: SessionEnd) -> str:
+    """Say how the search goes on."""
+    if ended.signal:
+        return "the same command again"
+    if ended.reason != NOTHING_LEFT:
+        return "the same command again and a larger budget, e.g. --budget evaluations=1000"
+    others = "another seed (evokernel inject), or other operators"
+    return others if settings.models else f"ask a model, too: the same command with --model openai/gpt-5; or {others}"
+
+
+def show_end(best: BestKernel | None, run: RunFacts, *, summary: str, go_on: str) -> None:
     """Print the end of a session: the best kernel, its measurements, and the next commands."""
     console = stdout()
-    larger = "" if interrupted else " and a larger budget, e.g. --budget evaluations=1000"
     if best is None:
-        put(console, Text(summary), Text("no correct kernel was found", style=DIM))
+        put(
+            console,
+            Text(summary),
+            Text(f"no correct kernel was found: evokernel status {run.path} says what failed", style=DIM),
+        )
         return
     put(
         console,
         Text(summary),
-        title(best),
-        comparison(best),
-        workloads(best.evaluation),
-        circumstances(best, run),
-        contender_line(best),
+        *best_kernel_tables(best, run),
         sheet(
             {
                 "best": f"evokernel best {run.path}",
                 "how": f"evokernel lineage --store {run.path}",
                 "take": f"evokernel export --store {run.path}",
-                "go on": f"the same command again{larger}",
+                "go on": go_on,
             }
         ),
     )

@@ -91,7 +91,7 @@ def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bo
                 "speed-up": f"{times(made.speedup.value)} ({interval(made.speedup)}), anew, right on held-out inputs",
                 "files": ", ".join(made.files),
                 "tried": _TRIED if made.tried else _UNTRIED,
-                "mode": f"{made.evaluation.key.mode.value}, {clean(made.evaluation.sandbox)}",
+                "mode": f"{made.evaluation.key.mode.value}{made.evaluation.mark}, {clean(made.evaluation.sandbox)}",
             }
         ),
         workloads(made.evaluation),

@@ -27,9 +27,7 @@ class CommandEntry:
 
 SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Search": {
-        "init": CommandEntry(
-            "evokernel.cli.init", "command", "Make a task, a plain kernel and a config from a PyTorch function."
-        ),
+        "init": CommandEntry("evokernel.cli.init", "command", "Make a task, kernels and a config from PyTorch."),
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
         ),
@@ -63,6 +61,7 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Tools": {
         "evaluate": CommandEntry("evokernel.cli.evaluate", "command", "Judge one kernel file without a search."),
         "judge": CommandEntry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
+        "judge-server": CommandEntry("evokernel.cli.judge_server", "command", "Judge kernels that come in over HTTP."),
         "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
         "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),

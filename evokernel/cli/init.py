@@ -1,5 +1,6 @@
-"""`evokernel init`: from a PyTorch operation to a task, a plain kernel and a config."""
+"""`evokernel init`: from a PyTorch operation to a task, kernels to start from and a config."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,28 +15,60 @@ if TYPE_CHECKING:
     from evokernel.scaffold.project import Project
 
 
-@click.command()
+@click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.py")
 @click.option("--name", default="", metavar="FUNCTION|CLASS", help="What to take, where the file has several.")
 @click.option(
     "--inputs",
     default="",
     metavar="TEXT",
-    help='Example inputs: "x: 1024x1024, w: 1024, eps: 1e-6". Default: get_inputs().',
+    help='Example inputs: "x: bf16[8192x4096], i: int64[8192] < 4096, m: bool[64], eps: 1e-6". Default: get_inputs().',
+)
+@click.option(
+    "--shapes",
+    multiple=True,
+    metavar="TEXT",
+    help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    help="Workloads for one of both machines only.",
+)
+@click.option(
+    "--cpu-dtype",
+    type=click.Choice(["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]),
+    help="Type of floating-point numbers in the cpu workloads. Default: that of the example, float32 for shorter ones.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
 )
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-def command(file: Path, name: str, inputs: str, out: Path | None, force: bool) -> None:
-    """Write a task, a plain C++ kernel and a config for a PyTorch function or nn.Module in FILE.py.
+def command(
+    file: Path,
+    name: str,
+    inputs: str,
+    shapes: tuple[str, ...],
+    device: str,
+    cpu_dtype: str | None,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Write a task, kernels to start from and a config for a PyTorch function or nn.Module in FILE.py.
 
-    Sizes that may vary are found by running it; the kernel is compiled and compared with it before it is written.
+    The task has workloads for a processor and for a GPU. Sizes that may vary are found by running it; kernels are
+    built and compared with it before they are written.
     """
-    from evokernel.scaffold.project import init_project
+    from evokernel.scaffold.project import ProjectSettings, init_project
 
-    project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force)
-    put(stdout(), _heading(project), _facts(project), _seed(project), _admission(project), _next(project))
+    settings = ProjectSettings(
+        devices=("cpu", "cuda") if device == "auto" else (device,), cpu_dtype=cpu_dtype or "", shapes=shapes
+    )
+    click.echo("running the operation, and building kernels for it: half a minute, sometimes two", err=True)
+    project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
+    put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
+    click.get_current_context().exit(1 if project.unfit else 0)
 
 
 def _heading(project: "Project") -> Text:
@@ -45,28 +78,32 @@ def _heading(project: "Project") -> Text:
 
 def _facts(project: "Project") -> Table:
     layout = project.layout
-    workloads = project.task.workloads["cpu"]
     dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]
-    cut = " (smaller than the example, which would take long)" if project.cut else ""
-    return sheet(
-        {
-            "computes": project.task.description,
-            "may vary": ", ".join(dims) or "nothing: every size is fixed by the operation",
-            "search": ", ".join(workload.name for workload in workloads.search) + cut,
-            "holdout": ", ".join(workload.name for workload in workloads.holdout),
-            "flops": project.task.flops,
-        }
-    )
+    facts = {
+        "computes": project.task.description,
+        "may vary": ", ".join(dims) or "nothing: every size is fixed by the operation",
+    }
+    for device, workloads in project.task.workloads.items():
+        facts[f"{device} search"] = ", ".join(workload.name for workload in workloads.search)
+        facts[f"{device} holdout"] = ", ".join(workload.name for workload in workloads.holdout)
+    ranges = {tensor.name: tensor.below for tensor in project.task.signature.inputs if tensor.below is not None}
+    facts |= {"integers": ", ".join(f"{name} < {below}" for name, below in ranges.items())} if ranges else {}
+    facts |= {"note": "; ".join(project.remarks)} if project.remarks else {}
+    return sheet({**facts, "flops": project.task.flops})
 
 
-def _seed(project: "Project") -> Text:
-    if not project.seedless:
-        return Text("kernel   compiled, and equal to the reference within rounding", style=GOOD)
-    name = f"{project.task.name}.cpp"
-    return Text.assemble(
-        (f"no kernel was written: {clean(project.seedless)}.\n", WARN),
-        f"Write {name} yourself, beginning with\n\n    #include <cstdint>\n\n    {project.entry} {{\n",
-    )
+def _seeds(project: "Project") -> Iterator[Text]:
+    for seed in project.seeds:
+        if seed.remark:
+            yield Text(f"{seed.file.name}  built for sm_90. {clean(seed.remark)}", style=WARN)
+            continue
+        if not seed.why:
+            yield Text(f"{seed.file.name}  built, and equal to the reference within rounding", style=GOOD)
+            continue
+        yield Text.assemble(
+            (f"{seed.file.name}  is yours to fill in: {clean(seed.why)}.\n", WARN),
+            f"It says how, and fails until then:  {seed.entry}",
+        )
 
 
 def _admission(project: "Project") -> Text:
@@ -77,5 +114,6 @@ def _admission(project: "Project") -> Text:
 
 def _next(project: "Project") -> Text:
     folder = project.files[0].parent
-    first = "look through the task file, then" if not project.seedless else "write the kernel, then"
+    started = any(not seed.why for seed in project.seeds)
+    first = "look through the task file, then" if started else "fill in a kernel, then"
     return Text(f"{first}:  evokernel evolve {folder / project.task.name}.yaml", style=DIM)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
+from evokernel.cli.locate import json_option
 
 if TYPE_CHECKING:
     from evokernel.self_test.attack import SelfTest, Trial
@@ -24,8 +25,13 @@ WRONG_EXIT = 1
 @click.option(
     "--kernel",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE.cpp",
-    help="The right kernel to make cheats from; the task's C++ seed if left out.",
+    metavar="FILE",
+    help="The right kernel to make cheats from; the task's seed if left out.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["cpp", "triton", "cuda"]),
+    help="The language of the cheats: cpp on a processor, triton or cuda on a GPU; cpp first if left out.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Only this cheat; may be given several times.")
 @click.option(
@@ -34,7 +40,7 @@ WRONG_EXIT = 1
     metavar="FOLDER",
     help="Also write the kernels there that were made, to look at or for `evokernel evaluate`.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
+@json_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -43,15 +49,16 @@ def command(
     task_spec: str,
     self_test: bool,
     kernel: Path | None,
+    language: str | None,
     only: tuple[str, ...],
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Test the judge on a task: kernels that cheat are made from a right one, and judged as in a search.
 
-    Some forty cheats are made anew for the task's own signature, in C++, for processors. The exit code is 0 where
-    nothing was accepted that must not be and no harmless kernel was rejected, 1 otherwise, 2 where this could not be
-    tried. docs/worker-mode.md says more.
+    Some forty cheats are made anew for the task's own signature in C++, for processors, and eight in Triton and in
+    CUDA C++, for a GPU. The exit code is 0 where nothing was accepted that must not be and no harmless kernel was
+    rejected, 1 otherwise, 2 where this could not be tried. docs/worker-mode.md says more.
     """
     from evokernel.config.run import EvaluationConfig
     from evokernel.self_test.attack import attack, choose_kernel
@@ -59,7 +66,7 @@ def command(
 
     if not self_test:
         raise click.UsageError("say --self-test; one kernel is judged by: evokernel evaluate FILE --task T")
-    chosen = choose_kernel(task_spec, kernel)
+    chosen = choose_kernel(task_spec, kernel, language=language)
     with stderr().status("judging a right kernel", spinner="line", refresh_per_second=2) as status:
         found = attack(
             task_spec,
@@ -78,12 +85,14 @@ def command(
 
 
 def _write(found: "SelfTest", folder: Path) -> None:
+    from evokernel.config.run import SUFFIXES
     from evokernel.errors import ConfigError
 
+    suffix = next(suffix for suffix, language in SUFFIXES.items() if language == found.kernel.language)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for trial in found.trials:
-            (folder / f"{trial.exhibit.name}.cpp").write_text(trial.candidate.source, encoding="utf-8")
+            (folder / f"{trial.exhibit.name}{suffix}").write_text(trial.candidate.source, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write the kernels to {folder}: {error}") from None
 

@@ -16,18 +16,20 @@ from evokernel.cli.locate import open_store, store_argument
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write; beside the store if left out."
 )
+@click.option("--with-prompts", is_flag=True, help="Put prompts and replies of models into the file too.")
 @click.option("--open", "show", is_flag=True, help="Show it in the browser.")
-def command(store: Path | None, out: Path | None, show: bool) -> None:
-    """Write all about a run as one HTML file: the answer, how it came about, what it cost, what failed.
+def command(store: Path | None, out: Path | None, with_prompts: bool, show: bool) -> None:
+    """Write all about a run as one HTML file: the answer, every candidate, how it came about, what it cost.
 
-    The file needs no network and nothing beside it; it may be made while the run goes on. An older report at the same
+    Each candidate has its source, the difference to its parent, its measurements and its kin, packed in the file. The
+    file needs no network and nothing beside it; it may be made while the run goes on. An older report at the same
     place is replaced, anything else is left alone.
     """
     from evokernel.report.html import PageRefused, report_page, write_page
 
     with open_store(store) as opened:
         source = opened.database.path
-        text = report_page(opened, version=__version__)
+        text = report_page(opened, version=__version__, prompts=with_prompts)
     path = out or source.with_suffix(".html")
     size = write_page(text, path)
     stdout().print(Text.assemble(clean(str(path)), (f"  {size / 1e6:.1f} MB", DIM), style=STRONG), soft_wrap=True)

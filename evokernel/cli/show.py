@@ -13,12 +13,11 @@ from archive.records import StoredEvaluation
 from evokernel.cli.display.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
 from evokernel.cli.locate import json_option, open_store, store_option
+from evokernel.languages import syntax_of
 from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
 from evokernel.report.verdicts import Holdout
-
-_LEXERS = {"cpp": "cpp", "cuda": "python", "triton": "python"}
 
 
 @click.command()
@@ -50,7 +49,7 @@ def _source_alone(source: str) -> None:
 def _show(found: CandidateDetails) -> None:
     candidate, reported = found.stored.candidate, found.verdicts.reported
     syntax = Syntax(
-        clean(candidate.source), _LEXERS.get(candidate.language, "text"), theme="ansi_dark", background_color="default"
+        clean(candidate.source), syntax_of(candidate.language) or "text", theme="ansi_dark", background_color="default"
     )
     failure = found.verdicts.failure
     put(
@@ -103,7 +102,7 @@ def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> Table:
         made.add_row(
             str(stored.seq),
             evaluation.key.budget.value,
-            evaluation.key.mode.value,
+            evaluation.key.mode.value + evaluation.mark,
             Text(evaluation.status.value, style=style),
             evaluation.stage.value,
             f"{evaluation.duration_s:.2f} s",

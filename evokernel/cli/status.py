@@ -9,11 +9,12 @@ from rich.text import Text
 
 from archive.hints import Hint
 from archive.setting_changes import SettingChange
+from evokernel.cli.display.recent import recent_table
 from evokernel.cli.display.tables import (
     comparison,
     contender_line,
+    cost,
     count,
-    dollars,
     effort,
     holdout_text,
     put,
@@ -26,8 +27,10 @@ from evokernel.cli.display.tables import (
 )
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
 from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.report.documents import status_document
+from evokernel.report.recent import recent_events
 from evokernel.report.status import RunState, RunStatus, read_status
 
 EDITS = 6
@@ -36,18 +39,29 @@ EDITS = 6
 
 @click.command()
 @store_argument
+@click.option(
+    "--since",
+    type=Moment(),
+    metavar="WHEN",
+    help="Begin with what happened since then: 8h, 22:00, 2026-11-24. Default: since you last looked.",
+)
 @json_option
-def command(store: Path | None, as_json: bool) -> None:
+def command(store: Path | None, since: float | None, as_json: bool) -> None:
     """Show where a run stands; it may be running."""
+    looks = looks_file()
     with open_store(store) as opened:
         status = read_status(opened)
+        known = last_look(status.run.run_id, looks) if since is None and not as_json else since
+        recent = recent_events(opened, known) if known is not None else None
     if as_json:
-        click.echo(json.dumps(status_document(status), indent=2))
+        click.echo(json.dumps(status_document(status, recent), indent=2))
         return
+    remember_look(status.run.run_id, looks)
     best = status.best
     put(
         stdout(),
         _head(status),
+        recent_table(recent, status) if recent else None,
         _facts(status),
         title(best) if best else Text("no correct kernel yet", style=DIM),
         comparison(best) if best else None,
@@ -98,7 +112,9 @@ def _edit(edit: SettingChange) -> str:
 
 def _models_line(status: RunStatus) -> str:
     spent, waiting = status.spent, sum(row.open for row in status.models)
-    return effort(spent.calls, spent.tokens, spent.cost_usd) + (f"; {waiting} under way or lost" if waiting else "")
+    return effort(spent.calls, spent.tokens, spent.cost_usd, priced=status.priced) + (
+        f"; {waiting} under way or lost" if waiting else ""
+    )
 
 
 def _for_whom(hint: Hint) -> str:
@@ -142,7 +158,11 @@ def _operators(status: RunStatus) -> Table:
         cells = [one_line(row.name, width=24), str(row.results), _share(row.validity), speedup_or_dash(row.best_gain)]
         cells += [str(row.improvements), str(row.barren)]
         if asked:
-            cells += [str(row.unusable), str(row.insights), dollars(row.cost_usd) if row.cost_usd else "-"]
+            cells += [
+                str(row.unusable),
+                str(row.insights),
+                cost(row.cost_usd, tokens=row.tokens, priced=status.priced) or "-",
+            ]
         made.add_row(*cells)
     return made
 
@@ -156,7 +176,7 @@ def _models(status: RunStatus) -> Table:
             str(row.calls),
             str(row.failed),
             count(row.tokens),
-            dollars(row.cost_usd),
+            cost(row.cost_usd, tokens=row.tokens, priced=status.priced) or "-",
             str(row.results),
             _share(row.validity),
             str(row.unusable),

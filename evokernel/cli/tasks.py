@@ -29,7 +29,7 @@ def command(context: click.Context, name: str | None) -> None:
         put(stdout(), made, Text("more of one:  evokernel tasks NAME    your own:  evokernel init FILE.py", style=DIM))
         return
     task = load_task(name)
-    admitted, text = _admission(task)
+    admitted, text = _admission(task, name)
     put(stdout(), _heading(task), _facts(task), *_workloads(task))
     for guide in _guides(task):
         stdout().print(guide, soft_wrap=True)  # its lines are made to be copied, or given to a model
@@ -90,12 +90,14 @@ def _guides(task: "Task") -> Iterator[Text]:
             yield Text(clean(str(error)), style=DIM)
 
 
-def _admission(task: "Task") -> tuple[bool, Text]:
+def _admission(task: "Task", spec: str) -> tuple[bool, Text]:
     import numpy as np
 
     from evokernel.errors import TaskError
     from evokernel.evaluate.bench.admission import admit
+    from evokernel.evaluate.build.confined_generators import confine_generators
 
+    task = confine_generators(task, spec)
     try:
         found = [f"{device}: {admit(task, device, rng=np.random.default_rng()).message}" for device in task.workloads]
     except TaskError as error:

@@ -12,6 +12,7 @@ _FREE = (
     "store",
     "evaluation.gpus",
     "models",
+    "notify",
     "prompts",
     "prompt_tokens",
     "replies_from",

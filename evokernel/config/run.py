@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
 from evokernel.config.models import ModelConfig, PriceConfig
+from evokernel.config.notify import NotifyConfig
 from evokernel.config.part import Part
 from evokernel.config.topology import Topology, wrong_routes
 from evokernel.errors import ConfigError
@@ -55,6 +56,8 @@ class BudgetConfig(Part):
     """Share of the device's physical limit that the best kernel must reach."""
     stoppers: tuple[str, ...] = ()
     """Rules of your own, each as `package.module:Class`."""
+    when_spent: Literal["end", "rules"] = "end"
+    """`end` the run when its dollars, tokens or calls are used, or go on with `rules`, which ask no model."""
 
     @model_validator(mode="after")
     def _some_end(self) -> "BudgetConfig":
@@ -113,7 +116,7 @@ class MigrationConfig(Part):
 
 
 class ConstraintsConfig(Part):
-    """Limits for every kernel, beside being right. Checked before a kernel runs, and part of every prompt."""
+    """Limits for every kernel, beside being right. Checked before a kernel is timed, and part of every prompt."""
 
     forbid: tuple[str, ...] = ()
     """Regular expressions that no source may match, its comments included, for example use_fast_math or tl\\.atomic."""
@@ -121,6 +124,10 @@ class ConstraintsConfig(Part):
     """The most shared memory one block may use, in bytes."""
     registers: int | None = Field(default=None, ge=16, le=255)
     """The most registers one thread may use."""
+    deterministic: bool = False
+    """Refuse kernels whose bits differ from run to run on equal inputs, such as sums by atomic operations. Otherwise
+    they are accepted within the tolerance, and marked: on a GPU where racecheck of compute-sanitizer finds no race, on
+    a processor with several threads."""
 
     @model_validator(mode="after")
     def _patterns(self) -> "ConstraintsConfig":
@@ -172,6 +179,8 @@ class RunConfig(Part):
     device_usd_per_hour: float = Field(default=2.0, ge=0)
     """The price of an hour of the device, in dollars, for operators chosen by gain and cost."""
     constraints: ConstraintsConfig = ConstraintsConfig()
+    notify: tuple[NotifyConfig, ...] = ()
+    """Receivers of messages about the search."""
     in_flight: int = Field(default=0, ge=0)
     """Proposals that wait or are judged at once. 0 takes the number of processor cores plus one; with GPUs it takes the
     number of cores left for compilers, at most 12 for each GPU and at least 4."""
@@ -367,7 +376,7 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         "evaluation": config.evaluation.model_copy(update={"expert": expert}) if expert else config.evaluation,
         "seed_sources": sources,
         "store": config.store or f"runs/{path.stem}.db",
-        "models": models,
+        **({"models": models} if models else {}),  # where none are named, those of the store count
         "prompts": str(here / config.prompts) if config.prompts else "",
         "replies_from": tuple(str(here / store) for store in config.replies_from),
     }

@@ -33,9 +33,9 @@ from evokernel.records.remarks import RemarkKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings
+from islands.elite_selectors import SELECTORS
 from islands.island import Island
-from islands.operator_choice import CHOOSERS
-from islands.selection import SELECTORS
+from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES, Graph, routed
 from operators import OPERATORS
 from operators.plugin import PluginOperator
@@ -122,6 +122,7 @@ def assemble(
                 settings=config.evaluation,
                 threads=config.threads,
                 machine=machine,
+                deterministic=config.constraints.deterministic,
                 profiled=any(map(asks_model, operators.values())),  # rules do not read profiles, which take seconds
             ),
             stopper=stopper_from(config.budget),
@@ -181,7 +182,16 @@ def check_same_class(store: Store, resolved: Resolved) -> None:
 
 
 def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
-    """Refuse an operator that no model of its island may answer. Raises `ConfigError`; without any model nothing."""
+    """Refuse an operator that no model of its island may answer, and models that no operator asks.
+
+    Raises `ConfigError`; without any model nothing.
+    """
+    if config.models and not any(map(asks_model, operators.values())):
+        raise ConfigError(
+            f"models: {', '.join(model.name for model in config.models)} would never be asked, since no island has an "
+            "operator that asks one; add some to `islands`, for example {mutate: 0.3, refine: 0.3, repair: 0.2}, or "
+            "remove `models` and use --model, which adds them"
+        )
     for island in config.islands if config.models else ():
         able = [model for model in config.models if not island.models or model.name in island.models]
         for name in island.operators:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from evokernel.config.run import RunConfig
-from evokernel.engine.fold import FactFold
+from evokernel.engine.state_fold import StateFold
 from evokernel.languages.constrained import in_words
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite
@@ -34,7 +34,7 @@ class SearchSetting:
     """Correct kernels for the task in other languages."""
 
 
-def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting) -> Context:
+def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting) -> Context:
     """Return the context of a step that works on a selection."""
     history, config, parents = fold.history, setting.config, selection.parents
     shown = tuple(elite.candidate.id for elite in parents)
@@ -54,6 +54,7 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
         threads=config.threads,
         parents=parents,
         siblings=tuple(history.siblings.get(parents[0].skeleton, ())) if parents else (),
+        in_hand=history.in_hand(parents[0].skeleton) if parents else (),
         known=history.proposed,
         tried=frozenset(history.tried.get(shown[0], ())) if parents else frozenset(),
         credit=history.credit,
@@ -66,6 +67,7 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
         inspirations=ideas,
         broken=broken,
         failures=history.failures.warnings(shown) if asks else (),
+        fixes=history.failures.fixes_for(broken) if asks and broken else (),
         attempts=tuple(history.attempts) if asks else (),
         best=history.best,
         insights=insights,
@@ -75,7 +77,7 @@ def context_for(selection: Selection, fold: FactFold, *, setting: SearchSetting)
     )
 
 
-def selection_again(origin: Origin, fold: FactFold, *, recall: Callable[[str], Elite | None]) -> Selection | None:
+def selection_again(origin: Origin, fold: StateFold, *, recall: Callable[[str], Elite | None]) -> Selection | None:
     """Return the selection of a step that has a paid reply; None where its kernels or operator are gone.
 
     `recall` finds a kernel that the state no longer holds.

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 
 from evokernel.engine.verdicts import Verdicts
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, combined_speedup
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.events import Notice
 from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.timing import combined_speedup
 
 CONTENDERS = 3
 

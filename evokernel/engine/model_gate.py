@@ -23,6 +23,10 @@ ANSWERED = "answer"
 """The parameter that holds the inbox number of a reply from elsewhere."""
 PATIENCE = 40
 """Replies in a row without a new kernel after which a session asks no model any more, to save money."""
+ALIKE = 10
+"""Replies in a row with one and the same fault after which it asks no more."""
+_SHOWN = 200
+"""Characters of such a reply that are shown."""
 
 
 class ModelGate:
@@ -32,6 +36,7 @@ class ModelGate:
         model: answers; None where no operator asks one.
         notify: takes notes for people.
         most: operators that may wait for a model at once.
+        rules_go_on: a budget without money for another call does not end the run.
         clock: in s; another one for tests.
     """
 
@@ -41,6 +46,7 @@ class ModelGate:
         notify: Callable[[Notice], None],
         *,
         most: int,
+        rules_go_on: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.count = 0
@@ -52,11 +58,13 @@ class ModelGate:
         self._model = model
         self._notify = notify
         self._most = most
+        self._rules_go_on = rules_go_on
         self._clock = clock
         self._lost: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
         self._rest_ends_s: dict[tuple[str, str], float] = {}  # by island and role, by the clock
         self._stopped = False
         self._replies_in_vain = 0
+        self._last_fault, self._alike = "", 0
         self._given_up = ""
 
     @property
@@ -70,9 +78,14 @@ class ModelGate:
         return any(self._clock() < at for at in self._rest_ends_s.values()) and not (self.spent or self._stopped)
 
     @property
+    def ends_run(self) -> str:
+        """The reason to end the run, since the budget allows no further call; empty where rules go on."""
+        return "" if self._rules_go_on else self.spent
+
+    @property
     def lost_reason(self) -> str:
         """The reason that no model is asked any more; empty where none was lost."""
-        return self._given_up or "; ".join(dict.fromkeys(self._lost.values()))
+        return self._given_up or self.spent or "; ".join(dict.fromkeys(self._lost.values()))
 
     def may_ask(self, island: str, role: str) -> bool:
         """Say whether an operator with a role may ask for an island: none of its models rests or is lost."""
@@ -115,21 +128,34 @@ class ModelGate:
         """Return the answer of an operator that asks a model; a known kernel makes it one that cannot be used.
 
         After `PATIENCE` answers in a row without a new kernel no model is asked any more. Insights are such answers.
+        Nor is one after `ALIKE` answers in a row with the same fault.
         """
         if isinstance(found, Draft):
             name = Candidate(found.source, language).id
             if name in known:
                 found = UnusableReply(f"a kernel that is known already: {name}", found.usage)
         self._replies_in_vain = 0 if isinstance(found, Draft) else self._replies_in_vain + 1
-        if self._replies_in_vain >= PATIENCE and not self._given_up:
-            self._given_up = f"none of the last {PATIENCE} replies of models gave a new kernel"
-            self._notify(_rest_notice(f"models are asked no more: {self._given_up}"))
+        fault = found.reason if isinstance(found, UnusableReply) else ""
+        self._alike = self._alike + 1 if fault and fault == self._last_fault else bool(fault)
+        self._last_fault = fault
+        if self._replies_in_vain >= PATIENCE:
+            self._give_up(f"none of the last {PATIENCE} replies of models gave a new kernel")
+        elif self._alike >= ALIKE and isinstance(found, UnusableReply):
+            began = f"; the last one began: {found.text[:_SHOWN]!r}" if found.text else ""
+            self._give_up(f"{ALIKE} replies of models in a row had the same fault, {fault}{began}")
         return found
+
+    def _give_up(self, reason: str) -> None:
+        if not self._given_up:
+            self._given_up = reason
+            self._notify(_rest_notice(f"models are asked no more: {reason}"))
 
     async def _asked(self, operator: Operator, context: Context) -> Answer | None:
         try:
             return await operator.propose(context)
         except BudgetSpent as error:
+            if not self.spent and self._rules_go_on:
+                self._notify(_rest_notice(f"models are asked no more, and the rules go on: {error}"))
             self.spent = self.spent or str(error)
             raise
         except ModelsUnavailable as error:

@@ -8,15 +8,10 @@ from archive.follower import LeadingEvaluation
 from evokernel.engine.verdicts import Verdicts
 from evokernel.errors import HarnessError
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    Fidelity,
-    combined_speedup,
-    harness_failure,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, harness_failure
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.timing import combined_speedup
 
 TRIES = 2  # for one candidate, when our own machinery fails
 FAILURES = 3  # candidates in a row that it failed on, before the search gives up

@@ -11,7 +11,7 @@ from archive.identity import JUDGED_BY
 from archive.queries import judged_by_another
 from archive.store import Store
 from archive.verdict_filter import VerdictFilter, verdict_filter_of
-from evokernel.engine.fold import FactFold
+from evokernel.engine.state_fold import StateFold
 from evokernel.errors import HarnessError
 from evokernel.protocols import Evaluator
 from evokernel.records.evaluation import EvaluationRequest, EvaluatorIdentity, Fidelity
@@ -24,7 +24,7 @@ LEADERS = 32
 
 async def rejudge_leaders(
     store: Store,
-    fold: FactFold,
+    fold: StateFold,
     evaluator: Evaluator,
     identity: EvaluatorIdentity,
     *,
@@ -65,7 +65,7 @@ async def rejudge_leaders(
     store.set_meta(JUDGED_BY, written)
 
 
-def _leading(store: Store, fold: FactFold, now: VerdictFilter) -> dict[str, Elite]:
+def _leading(store: Store, fold: StateFold, now: VerdictFilter) -> dict[str, Elite]:
     """Return the kernels that a search builds on or reports by the earlier verdicts, by program hash."""
     then = fold.anew(VerdictFilter(now.task_hash, now.device))
     then.replay(store.facts())

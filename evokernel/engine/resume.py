@@ -5,8 +5,8 @@ from collections.abc import Callable
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
 from evokernel.config.run import RunConfig
-from evokernel.engine.fold import FactFold
 from evokernel.engine.snapshot import Snapshots
+from evokernel.engine.state_fold import StateFold
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
@@ -14,7 +14,7 @@ from evokernel.records.remarks import RemarkKind
 
 def resume(
     store: Store,
-    fold: FactFold,
+    fold: StateFold,
     config: RunConfig,
     evaluator: EvaluatorIdentity,
     *,

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from archive.store import Store
 from evokernel.engine.context import selection_again
-from evokernel.engine.fold import FactFold
 from evokernel.engine.inbox import Submission
 from evokernel.engine.model_gate import ModelGate, record_answer
+from evokernel.engine.state_fold import StateFold
 from evokernel.protocols import asks_model
 from evokernel.records.candidate import Proposal
 from evokernel.records.events import Notice
@@ -53,7 +53,7 @@ class StepScheduler:
     def __init__(
         self,
         store: Store,
-        fold: FactFold,
+        fold: StateFold,
         gate: ModelGate,
         *,
         notify: Callable[[Notice], None],

@@ -14,7 +14,6 @@ from archive.account import RunAccount
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.context import SearchSetting
-from evokernel.engine.fold import FactFold
 from evokernel.engine.model_gate import ModelGate
 from evokernel.engine.rejudging import rejudge_leaders
 from evokernel.engine.resume import resume
@@ -23,6 +22,7 @@ from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search_session import SearchSession
 from evokernel.engine.session import begin_run
 from evokernel.engine.state import SearchState
+from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import FirstOf
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener
 from evokernel.records.candidate import Candidate
@@ -88,9 +88,10 @@ class Search:
         self.in_flight = in_flight
         self.handed_in_only = handed_in_only
         self.stopper = parts.stopper
-        self.fold = FactFold(parts.archipelago, parts.language)
+        self.fold = StateFold(parts.archipelago, parts.language)
         self.stop_asked = ""
-        self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, clock=clock)
+        rules_go_on = config.budget.when_spent == "rules"
+        self.gate = ModelGate(parts.model, self.notify, most=parts.asking_at_once, rules_go_on=rules_go_on, clock=clock)
 
     @property
     def state(self) -> SearchState:

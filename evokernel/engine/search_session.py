@@ -24,12 +24,15 @@ from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
 from evokernel.records.remarks import RemarkKind
-from evokernel.records.run import Progress
+from evokernel.records.run import NOTHING_LEFT, Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
+from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE
 
 if TYPE_CHECKING:
     from evokernel.engine.search import Search
+
+UNBEATEN = "the seed is still the best: nothing to measure anew"
 
 
 class SearchSession:
@@ -126,14 +129,14 @@ class SearchSession:
             return "everything that was handed in is judged"
         if self._parts.model is None and any(map(asks_model, self._fold.archipelago.operators.values())):
             return "the rules have tried everything they can; the other operators wait for `evokernel ask`"
-        return self._gate.lost_reason or "every operator has tried everything it can"
+        return self._gate.lost_reason or NOTHING_LEFT
 
     def _reason(self) -> str | None:
         """Return why to ask nothing more, or None."""
         if self._handed_in_only:
             return self._search.stop_asked
-        if self._gate.spent:
-            return self._gate.spent
+        if self._gate.ends_run:
+            return self._gate.ends_run
         reason = self._search.stop_asked or self._parts.stopper.reason(self._progress(ahead=len(self._tasks)))
         if reason and self._parts.stopper.reason(self._progress()):
             self._gate.stop_new_calls()  # the reason stays: nothing more is paid for
@@ -216,10 +219,10 @@ class SearchSession:
 
     async def _judge(self, proposal: Proposal) -> None:
         """Judge one proposal and commit the result."""
-        hashes, promotion = self._fold.hashes(proposal.candidate), self._promotion
-        with await promotion.alone(hashes.program):
-            evaluation, reused_from = await promotion.verdict(proposal.candidate, hashes.program)
-            named = {"program_hash": hashes.program, "skeleton": hashes.skeleton}
+        known, promotion = self._parts.store.candidate(proposal.candidate.id), self._promotion
+        with await promotion.alone(known.program_hash):
+            evaluation, reused_from = await promotion.verdict(proposal.candidate, known.program_hash)
+            named = {"program_hash": known.program_hash, "skeleton": known.skeleton}
             result = commit_result(self._parts.store, proposal, evaluation, **named, reused_from=reused_from)
             change, notes = self._fold.apply_result(result)
             self._notify(ResultCommitted(proposal, evaluation, result.seq, change, result.reused))
@@ -230,7 +233,7 @@ class SearchSession:
         """Judge the seeds first; a search needs one correct kernel to start from."""
         known, store = self._fold.history.proposed, self._parts.store
         for candidate in self._seeds:
-            if candidate.id not in known or only_our_faults(store, candidate, self._fold.hashes(candidate).program):
+            if candidate.id not in known or only_our_faults(store, candidate):
                 step = self._parts.store.next_step()
                 self._store_proposal(Proposal(candidate, step, EVERYWHERE, "seed", 0, rationale="seed"))
         for proposal in self._parts.store.open_leases():
@@ -246,22 +249,27 @@ class SearchSession:
         return any(map(is_drafter, self._fold.archipelago.operators.values()))
 
     async def _measure_finals(self) -> None:
+        """Measure the winner anew, and the seed, which it is compared with; nothing where the seed is unbeaten."""
         finals, seed = FinalMeasurements(self._verdicts, self._notify), self._first_seed()
-        contenders = finals.contenders(self._fold.history.elites.values())
-        unbeaten = [elite.candidate.id for elite in contenders[:1]] == [elite.candidate.id for elite in seed]
+        contenders, seed_ids = (
+            finals.contenders(self._fold.history.elites.values()),
+            {each.candidate.id for each in seed},
+        )
+        if contenders and contenders[0].candidate.id in seed_ids:
+            self._notify(Notice(UNBEATEN))
+            return
         for elite in [*seed, *contenders]:
             if self._search.stop_asked:
                 return
-            is_seed = elite.candidate.id in {each.candidate.id for each in seed}
+            is_seed = elite.candidate.id in seed_ids
             try:
-                # one process is enough for a beaten seed: the winner is only compared with it
-                evaluation = await finals.measure(elite, processes=1 if is_seed and not unbeaten else 0)
+                evaluation = await finals.measure(elite, processes=1 if is_seed else 0)  # enough for a comparison
             except HarnessError as error:
                 text = f"our evaluator failed on {elite.candidate.id}: {error}"
                 self._notify(Notice(text, warning=True, kind=RemarkKind.FAULT, candidate=elite.candidate.id))
                 continue
             self._fold.apply_evaluation(self._parts.store.last_seq(), evaluation)
-            if evaluation.ok and (unbeaten or not is_seed):
+            if evaluation.ok and not is_seed:
                 return
 
     def _first_seed(self) -> list[Elite]:
@@ -270,8 +278,9 @@ class SearchSession:
         return [] if seed is None else [self._parts.store.results([seed.seq])[seed.seq].elite()]
 
     def _store_proposal(self, proposal: Proposal) -> None:
-        hashes = self._fold.hashes(proposal.candidate)
-        self._parts.store.propose(proposal, program_hash=hashes.program, skeleton=hashes.skeleton)
+        source = proposal.candidate.source  # one that was proposed before keeps the hashes it has in the store
+        program = self._parts.language.program_hash(source)
+        self._parts.store.propose(proposal, program_hash=program, skeleton=skeleton_hash(source))
         self._fold.pending(proposal)
         self._notify(ProposalCommitted(proposal))
 

@@ -18,8 +18,8 @@ from archive.journal import ResultEntry
 from archive.store import Store
 from archive.verdict_filter import ANY_VERDICT, VerdictFilter
 from evokernel.config.run import BudgetConfig, RunConfig, dump_config
-from evokernel.engine.fold import FactFold
 from evokernel.engine.state import SearchState, fingerprint_of, from_plain, to_plain
+from evokernel.engine.state_fold import StateFold
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation, EvaluatorIdentity
 from evokernel.records.fitness import Elite
@@ -30,7 +30,7 @@ SHAPING = (
     "archive/account",
     "archive/grid",
     "archive/verdict_filter",
-    "evokernel/engine/fold",
+    "evokernel/engine/state_fold",
     "evokernel/engine/inbox",
     "evokernel/engine/snapshot",
     "evokernel/engine/state",
@@ -58,7 +58,7 @@ class Snapshots:
     `fits` is a hash over everything that shapes a state: rules, config, task and device.
     """
 
-    def __init__(self, store: Store, fold: FactFold, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
+    def __init__(self, store: Store, fold: StateFold, config: RunConfig, *, evaluator: EvaluatorIdentity) -> None:
         self._store = store
         self._fold = fold
         self.fits = _fits(config, evaluator)
@@ -129,7 +129,7 @@ def unpack(body: bytes, store: Store, verdict_filter: VerdictFilter = ANY_VERDIC
 
 
 def _fits(config: RunConfig, evaluator: EvaluatorIdentity) -> str:
-    shaping = dump_config(config.model_copy(update={"budget": UNLIMITED}))
+    shaping = dump_config(config.model_copy(update={"budget": UNLIMITED, "notify": ()}))
     parts = (_rules(), evaluator.task_hash, evaluator.device, evaluator.evaluator_version, shaping)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

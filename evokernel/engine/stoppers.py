@@ -34,6 +34,9 @@ LIMITS = {
 }
 """By setting of `BudgetConfig`. Tokens and dollars are checked before each call of a model too: see `llm/ledger.py`."""
 
+ASKING = ("dollars", "tokens", "calls")
+"""The limits on calls of models."""
+
 
 @dataclass(frozen=True, slots=True)
 class AtLimit:
@@ -75,7 +78,8 @@ class FirstOf:
 
 def stopper_from(budget: BudgetConfig) -> FirstOf:
     """Return the rules a budget asks for. Raises `ConfigError` for one that cannot be imported."""
-    settings = ((rule, getattr(budget, name)) for name, rule in LIMITS.items())
+    left_out = ASKING if budget.when_spent == "rules" else ()
+    settings = ((rule, getattr(budget, name)) for name, rule in LIMITS.items() if name not in left_out)
     rules: list[Stopper] = [AtLimit(rule, limit) for rule, limit in settings if limit is not None]
     rules += [resolve(name, {}, "stopper")() for name in budget.stoppers]
     return FirstOf(tuple(rules))

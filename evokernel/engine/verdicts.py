@@ -1,4 +1,4 @@
-"""Verdicts on programs: no program is judged twice under equal conditions."""
+"""Verdicts on candidates: no text is judged twice under equal conditions."""
 
 from collections.abc import Callable
 
@@ -23,15 +23,15 @@ class Verdicts:
         self._store = store
         self._evaluator = evaluator
 
-    def stored(self, program_hash: str, fidelity: Fidelity) -> StoredEvaluation | None:
-        """Return this evaluator's verdict on a program, in any of its modes, or None.
+    def stored(self, candidate_id: str, program_hash: str, fidelity: Fidelity) -> StoredEvaluation | None:
+        """Return this evaluator's verdict on a candidate, in any of its modes, or None.
 
-        A refusal of the text alone does not count for another source of the same program: tunables, regions and
-        forbidden words may stand in comments, which the hash leaves out.
+        A verdict on another text does not count, even where a language gives both the same hash: a kernel can depend
+        on its comments and its layout.
         """
         found = map(self._store.find_evaluation, self.identity.keys(program_hash, fidelity))
         usable = (stored for stored in found if stored is not None)
-        return next((stored for stored in usable if stored.evaluation.status is not Status.STATIC_REJECT), None)
+        return next((stored for stored in usable if stored.evaluation.candidate_id == candidate_id), None)
 
     async def verdict(
         self, request: EvaluationRequest, *, before: Callable[[], None] = lambda: None
@@ -45,7 +45,7 @@ class Verdicts:
         Raises:
             HarnessError: our own machinery failed.
         """
-        stored = self.stored(request.program_hash, request.budget)
+        stored = self.stored(request.candidate.id, request.program_hash, request.budget)
         if stored is not None:
             return stored.evaluation, stored.seq
         before()
@@ -56,9 +56,9 @@ class Verdicts:
         return self._store.add_evaluation(evaluation)
 
 
-def only_our_faults(store: Store, candidate: Candidate, program_hash: str) -> bool:
-    """Say whether our own machinery failed at every judgement of a candidate, and no lease on it is open."""
+def only_our_faults(store: Store, candidate: Candidate) -> bool:
+    """Say whether our own machinery failed at every judgement of a stored candidate, and no lease on it is open."""
     if any(proposal.candidate.id == candidate.id for proposal in store.open_leases()):
         return False
-    stored = store.evaluations_of(program_hash)
+    stored = store.evaluations_of(store.candidate(candidate.id).program_hash)
     return bool(stored) and all(each.evaluation.status is Status.HARNESS_ERROR for each in stored)

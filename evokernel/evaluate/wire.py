@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evokernel.records.evaluation import Limit, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Stage, Status
+from evokernel.records.timing import Limit, Timing, Verdict
 
 _HEAD = struct.Struct("<I")
 Message = dict[str, Any]

@@ -17,7 +17,7 @@ from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.evaluate.sandbox.levels import detect_sandbox
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
-from evokernel.export.template_text import op_name
+from evokernel.export.template_text import numbers_of, op_name
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 120.0
@@ -28,8 +28,9 @@ job = json.load(open("job.json"))
 sys.path[:0] = [".", job["packages"]]
 import torch
 import kernel
-def load(name, dtype, shape):
-    made = torch.empty(shape, dtype=getattr(torch, dtype))
+def load(name, dtype, shape, strides):
+    dtype = getattr(torch, dtype)
+    made = torch.empty_strided(shape, strides, dtype=dtype) if strides else torch.empty(shape, dtype=dtype)
     data = bytearray(open(name + ".in", "rb").read())
     return made.copy_(torch.frombuffer(data, dtype=made.dtype).reshape(shape)) if data else made
 tensors = [load(*row) for row in job["inputs"]]
@@ -93,15 +94,13 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
     inputs = draw(task, workload, "normal", np.random.default_rng())
     expected = expect(task, workload, inputs, distribution="normal")
     packages = Path(torch.__file__).parent.parent
-    job: dict[str, Any] = {"inputs": [], "numbers": {}, "packages": str(packages)}
+    job: dict[str, Any] = {"inputs": [], "packages": str(packages)}
     job["operator"] = op_name(task) if (folder / "op.py").exists() else ""
-    shaped = {str(extent) for tensor in task.signature.inputs for extent in tensor.shape}
     for tensor in task.signature.inputs:
         (folder / f"{tensor.name}.in").write_bytes(raw_bytes(inputs[tensor.name]))
-        job["inputs"].append((tensor.name, tensor.dtype, tensor.shape_at(workload.sizes)))
-    for scalar in task.signature.scalars:
-        if not any(extent.split(" * ")[-1] == scalar.name for extent in shaped):
-            job["numbers"][scalar.name] = workload.dims[scalar.name]
+        row = tensor.name, tensor.dtype, tensor.shape_at(workload.sizes), tensor.strides_at(workload.sizes)
+        job["inputs"].append(row)
+    job["numbers"] = {name: workload.dims[name] for name in numbers_of(task)}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     complaint = _run_alone(folder, _SCRIPT, packages)
     if complaint:

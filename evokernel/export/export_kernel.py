@@ -16,12 +16,14 @@ from archive.store import Store
 from evokernel import __version__
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.errors import EvokernelError, StoreError
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document
 from evokernel.export.check import check_exported, check_reference
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, combined_speedup
+from evokernel.records.evaluation import Evaluation, Fidelity
+from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from evokernel.report.status import RunFacts, run_facts
@@ -96,7 +98,8 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
     texts = export_files(task, judgements, config, reference={} if complaint else reference)
     texts["provenance.json"] = _provenance(store, judgements, run=run, config=config)
     tried = candidate.language == "cpp"
-    _publish(texts, out, lambda folder: check_exported(folder, task) if tried else "")
+    confined = confine_generators(task, config.task) if tried else task
+    _publish(texts, out, lambda folder: check_exported(folder, confined) if tried else "")
     return ExportedKernel(
         folder=out,
         candidate=candidate.id,
@@ -117,6 +120,7 @@ def _judge_again(found: CandidateDetails, config: RunConfig) -> KernelVerdict:
         budgets=(Fidelity.FINAL,),
         settings=config.evaluation,
         threads=config.threads,
+        deterministic=config.constraints.deterministic,
         task_hash=found.evaluations[-1].evaluation.key.task_hash if found.evaluations else "",
     )
 

@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from evokernel.config.run import RunConfig
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.export.cuda_helper import with_helper
-from evokernel.export.template_text import declared, example_arguments, fill, numbers_of, op_name, written
+from evokernel.export.template_text import declared, example_arguments, fill, new_tensor, numbers_of, op_name, written
 from evokernel.export.torch_operator import op_file
 from evokernel.languages.cpp.guide import entry_signature
-from evokernel.records.evaluation import combined_speedup
-from evokernel.task import Role, Task
+from evokernel.records.timing import combined_speedup
+from evokernel.task import Task
 
 Texts = dict[str, str]
 KERNEL = "kernel"
 """Name of the module of the best kernel."""
 
+_OTHER_BITS = """
 
+It is nondeterministic: it adds in an order that differs from run to run, so equal inputs may give other bits. All runs
+were within the tolerance."""
 _KINDS = {
     "triton": ("Triton", "torch and triton"),
     "cuda": ("CUDA C++", "torch, and NVRTC, which comes with torch for CUDA"),
@@ -42,7 +45,8 @@ def export_files(
     best = judgements[KERNEL]
     if reference:
         texts |= {**reference, "op.py": op_file(task, judgements)}
-    if reference and best.candidate.language in _KINDS:
+    # it draws the inputs itself, and those of a generator have to fit each other
+    if reference and best.candidate.language in _KINDS and not task.signature.generators:
         texts["test_kernel.py"] = _gpu_test(task, best)
     readme = _gpu_readme if best.candidate.language in _KINDS else _cpp_readme
     return texts | {"README.md": readme(task, best, config, rows=_rows(task, texts, beside=sorted(reference)))}
@@ -113,7 +117,11 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
             f"| {timing.workload} | {timing.candidate_us:.4g} us | {timing.baseline_us:.4g} us ({timing.baseline}) "
             f"| {one.value:.3g}x | {one.low:.3g} to {one.high:.3g} |"
         )
+    strided = ", ".join(
+        f"`{t.name}` with strides { ({', '.join(map(str, t.strides))}) }" for t in task.signature.inputs if t.strides
+    )
     return {
+        "strided": f" ({strided})" if strided else "",
         "task": task.name,
         "description": task.description or task.name,
         "candidate": judgement.candidate.id,
@@ -124,6 +132,7 @@ def _measured(task: Task, judgement: KernelVerdict) -> dict[str, str]:
         "device": identity.device,
         "environment": identity.environment,
         "mode": evaluation.key.mode.value,
+        "bits": _OTHER_BITS if evaluation.nondeterministic else "",
         "sandbox": identity.sandbox,
     }
 
@@ -161,11 +170,8 @@ def _cpp_example(task: Task) -> str:
 def _gpu_example(task: Task) -> str:
     """Return lines that call the kernel on a workload."""
     workload = next(iter(task.workloads.values())).search[0]
-    lines = []
-    for tensor in task.signature.tensors:
-        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
-        made = "empty" if tensor.role is Role.OUTPUT else "ones" if tensor.dtype.startswith("int") else "randn"
-        lines.append(f'{tensor.name} = torch.{made}({shape}, dtype=torch.{tensor.dtype}, device="cuda")')
+    place = ', device="cuda"'
+    lines = [f"{tensor.name} = {new_tensor(tensor, workload, place)}" for tensor in task.signature.tensors]
     given = [str(workload.dims.get(argument.name, argument.name)) for argument in task.signature.arguments]
     return "\n".join([*lines, f"kernel.run({', '.join(given)})"])
 

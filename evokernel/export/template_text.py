@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from evokernel.task import Role, Task, Tensor
+from evokernel.task import Role, Task, Tensor, Workload
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -21,7 +21,13 @@ def declared(task: Task) -> dict[str, str]:
         "inputs": repr(tuple(_row(tensor) for tensor in signature.inputs)),
         "inouts": repr(tuple(tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT)),
         "outputs": repr(tuple(_row(tensor) for tensor in signature.outputs)),
+        "strides": strides_text(task),
     }
+
+
+def strides_text(task: Task) -> str:
+    """Return the strides of the inputs that are not row-major, as a dict in Python."""
+    return repr({tensor.name: tensor.strides for tensor in task.signature.inputs if tensor.strides is not None})
 
 
 def _row(tensor: Tensor) -> tuple[str, str, tuple[str | int, ...]]:
@@ -44,9 +50,19 @@ def dimensions_in_shapes(task: Task) -> dict[str, tuple[str, int, int]]:
     return found
 
 
+def dimensions_in_strides(task: Task) -> dict[str, tuple[str, int]]:
+    """Return the dimensions that no shape tells and a stride does: tensor and axis of each."""
+    found: dict[str, tuple[str, int]] = {}
+    for tensor in task.signature.inputs:
+        for place, stride in enumerate(tensor.strides or ()):
+            if str(stride).isidentifier():
+                found.setdefault(str(stride), (tensor.name, place))
+    return {name: where for name, where in found.items() if name not in dimensions_in_shapes(task)}
+
+
 def numbers_of(task: Task) -> dict[str, str]:
-    """Return the scalars that are in no shape, with their types in Python."""
-    found = dimensions_in_shapes(task)
+    """Return the scalars that neither shapes nor strides tell, with their types in Python."""
+    found = {*dimensions_in_shapes(task), *dimensions_in_strides(task)}
     return {s.name: "int" if s.dtype == "int64" else "float" for s in task.signature.scalars if s.name not in found}
 
 
@@ -54,12 +70,23 @@ def example_arguments(task: Task, *, device: str) -> str:
     """Return the arguments of a call on new tensors of the first workload."""
     workload = next(iter(task.workloads.values())).search[0]
     place = "" if device == "cpu" else f', device="{device}"'
-    given = []
-    for tensor in task.signature.inputs:
-        shape = ", ".join(map(str, tensor.shape_at(workload.sizes)))
-        made = "ones" if tensor.dtype.startswith("int") else "randn"
-        given.append(f"torch.{made}({shape}, dtype=torch.{tensor.dtype}{place})")
+    given = [new_tensor(tensor, workload, place) for tensor in task.signature.inputs]
     return ", ".join([*given, *(f"{name}={workload.dims[name]}" for name in numbers_of(task))])
+
+
+def new_tensor(tensor: Tensor, workload: Workload, place: str) -> str:
+    """Return a call of torch that makes a tensor for a workload; `place` is its last argument, after a comma."""
+    sizes = workload.sizes
+    shape, strides = ", ".join(map(str, tensor.shape_at(sizes))), tensor.strides_at(sizes)
+    dtype = f"dtype=torch.{tensor.dtype}{place}"
+    # contents of a generator have to fit each other, and zeros do mostly
+    few = tensor.dtype.startswith("float8")  # for which torch draws no random numbers
+    filled = "zero" if tensor.generator is not None else "randn" if "float" in tensor.dtype and not few else "ones"
+    if strides is not None:
+        way = {"zero": "zero_()", "ones": "fill_(1)", "randn": "normal_()"}[filled]
+        return f"torch.empty_strided(({shape},), {strides}, {dtype}).{way}"
+    made = "empty" if tensor.role is Role.OUTPUT else {"zero": "zeros"}.get(filled, filled)
+    return f"torch.{made}({shape}, {dtype})"
 
 
 def op_name(task: Task) -> str:

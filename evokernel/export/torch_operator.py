@@ -5,8 +5,17 @@ from dataclasses import dataclass
 
 from evokernel.config.run import DEVICE_OF
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
-from evokernel.export.template_text import dimensions_in_shapes, example_arguments, fill, numbers_of, op_name, written
-from evokernel.records.evaluation import Speedup
+from evokernel.export.template_text import (
+    dimensions_in_shapes,
+    dimensions_in_strides,
+    example_arguments,
+    fill,
+    numbers_of,
+    op_name,
+    strides_text,
+    written,
+)
+from evokernel.records.timing import Speedup
 from evokernel.task import Role, Task, Tensor, Workload
 
 ALIGNMENTS = {"cpu": 64, "cuda": 256}
@@ -60,6 +69,8 @@ def op_file(task: Task, judgements: Mapping[str, KernelVerdict]) -> str:
         inouts=repr(tuple(changed)),
         outputs=_rows(outputs),
         told=repr(dimensions_in_shapes(task)),
+        strides=strides_text(task),
+        told_by_strides=repr(dimensions_in_strides(task)),
         description=task.description or task.name,
         name=op_name(task),
         namespace=f"evokernel_{candidate.id}",

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
@@ -43,8 +44,7 @@ def make_language(
     """
     if name not in LANGUAGES:
         raise LanguageError(f"unknown language {name!r}: expected one of {', '.join(sorted(LANGUAGES))}")
-    module, _, attribute = LANGUAGES[name].partition(":")
-    factory = getattr(importlib.import_module(module), attribute)
+    factory = _language_class(name)
     offered = {
         "run": run,
         "forge": forge,
@@ -56,3 +56,13 @@ def make_language(
     wanted = inspect.signature(factory).parameters
     language: Language = factory(**{key: value for key, value in offered.items() if key in wanted})
     return language
+
+
+def syntax_of(name: str) -> str:
+    """Return the syntax of a language's files, without a search for its tools; nothing for an unknown language."""
+    return str(_language_class(name).syntax) if name in LANGUAGES else ""
+
+
+def _language_class(name: str) -> Any:
+    module, _, attribute = LANGUAGES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

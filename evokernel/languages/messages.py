@@ -2,7 +2,7 @@
 
 import re
 
-_PATH = re.compile(r"(?<![\w.])/(?:[^\s:'\"`‘’<>]+/)+")
+_PATH = re.compile(r"(?<![\w.])/[^\s:'\"`‘’<>]+/")
 
 
 def without_paths(text: str) -> str:

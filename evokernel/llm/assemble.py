@@ -9,10 +9,10 @@ from evokernel.errors import ConfigError
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.ensemble import EarlierReplies, EnsembleSettings, ModelEnsemble
 from evokernel.llm.ledger import SpendingLimits
-from evokernel.llm.litellm_transport import LitellmTransport, listed_price
+from evokernel.llm.litellm_transport import LitellmTransport, price_of
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording
 from evokernel.llm.redact import Redactor, guard_logs
-from evokernel.llm.transport import FREE, Price
+from evokernel.llm.transport import FREE
 from evokernel.llm.waiting import Clock, SystemClock
 from evokernel.protocols import CallLog
 
@@ -73,16 +73,10 @@ def _configured_model(
         recorded = RecordedTransport(recording, name=f"model {model.name}", notify=notify)
         return ConfiguredModel.of(model, recorded, price=FREE, clock=clock)
     transport = LitellmTransport(model)
-    price = _price(model)
+    price = price_of(model)
     if price is None and config.budget.dollars is not None:
         raise ConfigError(
             f"model {model.name!r}: budget.dollars needs its price, and litellm's list has none for {model.model!r}; "
             "add price: {prompt_usd_per_mtok: ..., completion_usd_per_mtok: ...} to the model (0 where it is free)"
         )
     return ConfiguredModel.of(model, transport, price=price, clock=clock)
-
-
-def _price(model: ModelConfig) -> Price | None:
-    if model.price is None:
-        return listed_price(model.model)
-    return Price(model.price.prompt_usd_per_mtok / 1e6, model.price.completion_usd_per_mtok / 1e6)

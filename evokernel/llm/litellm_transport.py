@@ -93,6 +93,18 @@ def listed_price(model: str) -> Price | None:
     return None if prompt is None or reply is None else Price(prompt, reply)
 
 
+def price_of(model: ModelConfig) -> Price | None:
+    """Return the price of a model: the config's, or else the listed one; None where neither is known."""
+    if model.price is None:
+        return listed_price(model.model)
+    return Price(model.price.prompt_usd_per_mtok / 1e6, model.price.completion_usd_per_mtok / 1e6)
+
+
+def missing_keys(model: str) -> list[str]:
+    """Return the environment variables that a model's provider reads and that are not set."""
+    return [str(name) for name in load_litellm().validate_environment(model).get("missing_keys", ())]
+
+
 class LitellmTransport:
     """One model of any provider that litellm knows.
 
@@ -229,7 +241,8 @@ def _failure(error: Exception, timeout_s: float) -> ModelError:
         return HopelessModel(text)
     if status in (400, 413, 415, 422) and (answered or status == 400):
         return HopelessRequest(text)
-    return TemporaryFailure(text, billed=not answered and not _never_sent(error))
+    unreachable = not answered and _never_sent(error)
+    return TemporaryFailure(text, billed=not answered and not unreachable, unreachable=unreachable)
 
 
 def _whole(error: Exception) -> str:

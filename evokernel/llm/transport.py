@@ -26,14 +26,17 @@ class RateLimited(ModelError):
 
 
 class TemporaryFailure(ModelError):
-    """An attempt failed for a reason that may pass; `billed`: the provider may charge for it."""
+    """An attempt failed for a reason that may pass.
 
-    def __init__(self, message: str, billed: bool = False) -> None:
+    `billed`: the provider may charge for it; `unreachable`: no connection was made.
+    """
+
+    def __init__(self, message: str, billed: bool = False, unreachable: bool = False) -> None:
         super().__init__(message)
-        self.billed = billed
+        self.billed, self.unreachable = billed, unreachable
 
-    def __reduce__(self) -> tuple[type["TemporaryFailure"], tuple[str, bool]]:
-        return (type(self), (str(self), self.billed))
+    def __reduce__(self) -> tuple[type["TemporaryFailure"], tuple[str, bool, bool]]:
+        return (type(self), (str(self), self.billed, self.unreachable))
 
 
 class HopelessModel(ModelError):

@@ -19,9 +19,9 @@ from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, EvokernelError, StoreError
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import combined_speedup
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.step import Selection
+from evokernel.records.timing import combined_speedup
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from operators.llm.prompt import fill, place

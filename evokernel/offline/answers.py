@@ -10,7 +10,7 @@ from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, StoreError
 from evokernel.offline.folder import FolderManifest, PromptFile, read_manifest, read_reply, write_manifest
-from evokernel.records.evaluation import Speedup, combined_speedup
+from evokernel.records.timing import Speedup, combined_speedup
 
 
 @dataclass(frozen=True, slots=True)

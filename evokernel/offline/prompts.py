@@ -13,7 +13,7 @@ from archive.verdict_filter import verdict_filter_of
 from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
 from evokernel.engine.context import SearchSetting, context_for
-from evokernel.engine.fold import FactFold
+from evokernel.engine.state_fold import StateFold
 from evokernel.errors import ConfigError, StoreError, TaskError
 from evokernel.evaluate.client.compile_kernel import TARGETS
 from evokernel.languages.device_limits import DeviceLimits
@@ -34,7 +34,7 @@ class NextPrompts:
     run_id: str
     config: RunConfig
     """Resolved."""
-    fold: FactFold
+    fold: StateFold
     """State after all facts and inbox entries."""
     setting: SearchSetting
     """Task, device and guide that operators see."""
@@ -76,7 +76,7 @@ def read_run(store: Store, config: RunConfig | None = None) -> NextPrompts:
     limits = limits_from(sheet) if config.device == "cuda" else None
     language, operators = make_language_of(config, limits=limits), make_operators(config)
     foreign = foreign_kernels(config, task)
-    fold = FactFold(make_archipelago(config, operators, foreign=bool(foreign)), language)
+    fold = StateFold(make_archipelago(config, operators, foreign=bool(foreign)), language)
     _replay(store, fold, identity)
     return NextPrompts(
         run_id=run_id,
@@ -178,7 +178,7 @@ def _check_names(run: NextPrompts, names: Collection[str]) -> None:
         )
 
 
-def _replay(store: Store, fold: FactFold, identity: RunIdentity) -> None:
+def _replay(store: Store, fold: StateFold, identity: RunIdentity) -> None:
     fold.verdict_filter = verdict_filter_of(store.database, identity)
     fold.replay(store.facts())
     for proposal in store.open_leases():

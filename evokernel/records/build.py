@@ -11,7 +11,7 @@ class Built:
     artifact: bytes
     """Loadable code."""
     hash: str
-    """Hash over what was compiled; equal for compiled duplicates."""
+    """Hash over everything that was compiled; equal for compiled duplicates."""
     descriptor: Mapping[str, float]
     """Behaviour read from the code, by name."""
     metrics: Mapping[str, float]

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Stage, Timing, combined_speedup
+from evokernel.records.evaluation import Evaluation, Fidelity, Stage
+from evokernel.records.timing import Speedup, Timing, combined_speedup
 
 _TIMED = {Fidelity.QUICK: Stage.QUICK, Fidelity.PRECISE: Stage.PRECISE, Fidelity.FINAL: Stage.FINAL}
 _CHECKS = (Stage.STATIC, Stage.COMPILE, Stage.SMOKE, Stage.CORRECTNESS, Stage.SANITIZER)
@@ -52,6 +53,7 @@ def _timing(timing: Timing) -> dict[str, Any]:
 _FIELDS: Mapping[str, Callable[[Evaluation], Any]] = {
     "budget": lambda of: of.key.budget.value,
     "mode": lambda of: of.key.mode.value,
+    "nondeterministic": lambda of: of.nondeterministic,
     "status": lambda of: of.status.value,
     "stage": lambda of: of.stage.value,
     "stages": lambda of: {stage.value: word for stage, word in stages_of(of)},

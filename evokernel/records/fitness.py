@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Status, combined_speedup
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.timing import combined_speedup
 
 _RANK = {Fidelity.QUICK: 0, Fidelity.PRECISE: 1, Fidelity.FINAL: 2}
 
@@ -47,7 +48,7 @@ class Elite:
     seq: int
     """The fact that brought it in."""
     program_hash: str
-    """Hash of its source without comments and layout."""
+    """Hash of its source."""
     skeleton: str
     """Hash of its source with tunables masked."""
     feedback: str = ""

@@ -18,7 +18,7 @@ class LeaderChange:
     candidate: str
     """Its id."""
     program_hash: str
-    """The hash of its source without comments and layout."""
+    """The hash of its source."""
     operator: str
     """The operator that proposed it."""
     island: str

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+NOTHING_LEFT = "every operator has tried everything it can"
+"""The reason for an end where no operator has an idea left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -19,6 +19,10 @@ class Sibling:
     """Values of the tunables, by name."""
     fitness: float | None
     """Value of its fitness; None where it failed."""
+    needs: Mapping[str, float] = field(default_factory=dict)
+    """Amounts of limited resources that it needs, by name, where known; shared memory in bytes for a block."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The device's limits of the resources that it needs too much of, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class StepResult:
     evaluation: Evaluation | None
     """The verdict; None where there was no candidate."""
     program_hash: str = ""
-    """Hash of the candidate's source without comments and layout; empty without a candidate."""
+    """Hash of the candidate's source; empty without a candidate."""
     skeleton: str = ""
     """Hash of the candidate's source with tunables masked; empty without a candidate."""
     elite: Elite | None = None
@@ -93,6 +97,22 @@ class Failure:
     """Ids of its parents."""
     tries: int = 0
     """Repairs so far, those of the candidates it was mended from included."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFix:
+    """A failed candidate beside the right one that was made from it."""
+
+    error: str
+    """The class of its error, which other failures share."""
+    feedback: str
+    """The line of its feedback that the class comes from."""
+    broken: str
+    """Source of the failed candidate."""
+    mended: str
+    """Source of the right one."""
+    program_hash: str
+    """Hash of that source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +175,8 @@ class Context:
     """The failed candidate to mend, or None."""
     failures: tuple[Failure, ...] = ()
     """Recent failures, oldest first, with those of these parents last."""
+    fixes: tuple[ErrorFix, ...] = ()
+    """Fixes of errors such as that of the broken candidate, newest first."""
     attempts: tuple[Attempt, ...] = ()
     """Recent attempts, oldest first, on the first parent and elsewhere."""
     best: Elite | None = None
@@ -167,6 +189,8 @@ class Context:
     """Limits that every kernel must keep, in words."""
     foreign: tuple[Candidate, ...] = ()
     """Correct kernels for this task in other languages."""
+    in_hand: tuple[Mapping[str, int], ...] = ()
+    """Points of the first parent's skeleton that wait for their verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +247,8 @@ class UnusableReply:
     """The fault, in words."""
     usage: Usage = field(default_factory=Usage)
     """Its cost."""
+    text: str = ""
+    """The reply itself, for people; empty where there is none."""
 
 
 Answer = Draft | InsightReply | UnusableReply

@@ -7,7 +7,8 @@ from archive.candidate_tables import measured_finally, seeds
 from archive.store import Store
 from evokernel.errors import StoreError
 from evokernel.records.candidate import SEED, Candidate
-from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup, floor_share
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.timing import Speedup, combined_speedup, floor_share
 from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, over_baselines, quotient
 
 BEST = "best"
@@ -69,8 +70,18 @@ def verdicts_of(store: Store, program_hash: str) -> ProgramVerdicts:
     return ProgramVerdicts.of(evaluations)
 
 
+def best_kernel(store: Store) -> BestKernel:
+    """Return the best kernel. Raises `StoreError` where there is none."""
+    found = find_best(store)
+    if found is None:
+        raise StoreError(f"{store.database.path} holds no correct kernel yet, or none that is not banned")
+    return found
+
+
 def find_best(store: Store) -> BestKernel | None:
     """Return the best kernel: the fittest that passed its final measurement, else the fittest; None without any.
+
+    A banned kernel is not the best one.
 
     Fitness decides and the final numbers are only reported: a choice by them would make them look better than they
     are. A seed that passed counts only where nothing fitter is right.
@@ -91,17 +102,14 @@ def find_best(store: Store) -> BestKernel | None:
         baselines=over_baselines(evaluation),
         over_seed=over_seed(store, chosen.verdicts),
         floor_share=floor_share(evaluation.timings),
-        contender=_contender(chosen, fittest),
+        contender=_contender(store, chosen, fittest),
     )
 
 
 def candidate_id(store: Store, name: str) -> str:
     """Return the id for an id, the beginning of one, `best` or `seed`. Raises `StoreError`."""
     if name == BEST:
-        best = find_best(store)
-        if best is None:
-            raise StoreError(f"{store.database.path} holds no correct kernel yet")
-        return best.candidate.id
+        return best_kernel(store).candidate.id
     if name == SEED:
         known = seeds(store)
         if not known:
@@ -140,11 +148,9 @@ def _fittest(entries: Iterable[_Entry]) -> _Entry | None:
     return max(fit, key=lambda item: item[0])[1] if fit else None
 
 
-def _contender(chosen: _Entry, fittest: _Entry | None) -> str | None:
-    if (
-        fittest is None
-        or fittest.candidate.id == chosen.candidate.id
-        or fittest.verdicts.holdout is not Holdout.PENDING
-    ):
+def _contender(store: Store, chosen: _Entry, fittest: _Entry | None) -> str | None:
+    """Return a fitter candidate that a search will measure anew; it does not do so with an unbeaten seed."""
+    if fittest is None or fittest.verdicts.holdout is not Holdout.PENDING:
         return None
-    return fittest.candidate.id
+    name = fittest.candidate.id
+    return None if name in {chosen.candidate.id, *seeds(store)[:1]} else name

@@ -17,7 +17,8 @@ from archive.setting_changes import edits_of
 from archive.store import Store
 from evokernel.config.run import flat_settings
 from evokernel.errors import StoreError
-from evokernel.records.evaluation import Evaluation, Speedup, combined_speedup
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.best import BestKernel, find_best, verdicts_of
 from evokernel.report.points import Point, leads, points_of
 from evokernel.report.status import RunFacts, run_facts

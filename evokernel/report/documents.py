@@ -5,12 +5,14 @@ from typing import Any
 
 from archive.records import StoredEvaluation
 from evokernel.records.candidate import Proposal
-from evokernel.records.evaluation import Evaluation, Speedup
+from evokernel.records.evaluation import Evaluation
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
+from evokernel.records.timing import Speedup
 from evokernel.report.best import BestKernel, OverSeed
 from evokernel.report.effort import ModelRow, OperatorRow
 from evokernel.report.lineage import CandidateDetails
 from evokernel.report.provenance import Provenance
+from evokernel.report.recent import RecentEvents
 from evokernel.report.status import RunFacts, RunStatus
 
 FORMAT = 1
@@ -29,6 +31,7 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
         "holdout": best.holdout.value,
         "holdout_speedup": _speedup(best.evaluation.holdout_speedup),
         "mode": key.mode.value,
+        "nondeterministic": best.evaluation.nondeterministic,
         "speedup": _speedup(best.speedup),
         "speedup_over_seed": best.over_seed.speedup.value if best.over_seed else None,
         "over_seed": _over_seed(best.over_seed),
@@ -42,8 +45,8 @@ def best_document(best: BestKernel, run: RunFacts) -> dict[str, Any]:
     }
 
 
-def status_document(status: RunStatus) -> dict[str, Any]:
-    """Return the document of `status --json`."""
+def status_document(status: RunStatus, recent: RecentEvents | None = None) -> dict[str, Any]:
+    """Return the document of `status --json`, with the events since a moment where one is asked for."""
     run = status.run
     return {
         "format": FORMAT,
@@ -78,6 +81,25 @@ def status_document(status: RunStatus) -> dict[str, Any]:
             for row in status.islands
         },
         "best": best_document(status.best, run) if status.best else None,
+        "since": _recent(recent) if recent else None,
+    }
+
+
+def _recent(recent: RecentEvents) -> dict[str, Any]:
+    work, spent = recent.work, recent.work.spent
+    return {
+        "at": recent.since,
+        "results": work.results,
+        "correct": work.correct,
+        "calls": spent.calls,
+        "tokens": spent.tokens,
+        "cost_usd": spent.cost_usd,
+        "before": recent.before.speedup if recent.before else None,
+        "improvements": [
+            {"at": each.at, "candidate": each.candidate, "operator": each.operator, "speedup": each.speedup}
+            for each in recent.changes
+        ],
+        "troubles": [{"at": each.at, "kind": each.kind.value, "text": each.text} for each in recent.troubles],
     }
 
 
@@ -185,7 +207,9 @@ def _evaluation(stored: StoredEvaluation) -> dict[str, Any]:
     evaluation = stored.evaluation
     return {
         "seq": stored.seq,
-        **evaluation_document(evaluation, "budget", "mode", "status", "stage", "device", "environment"),
+        **evaluation_document(
+            evaluation, "budget", "mode", "nondeterministic", "status", "stage", "device", "environment"
+        ),
         "workloads": _workloads(evaluation),
         "baselines": _baselines(evaluation.panel),
         **evaluation_document(evaluation, "descriptor", "metrics", "feedback", "stopped_early"),

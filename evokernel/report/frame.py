@@ -10,7 +10,8 @@ from archive.effort import StepEffort, device_s, step_efforts
 from archive.progress_axis import BYS, ProgressAxis
 from archive.store import Store
 from evokernel.errors import StoreError
-from evokernel.records.evaluation import Evaluation, combined_speedup, floor_share
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.timing import combined_speedup, floor_share
 from evokernel.report.rows import CandidateRow, read_judged
 from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts
 

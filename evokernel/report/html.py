@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from archive.store import Store
 from evokernel.errors import EvokernelError
+from evokernel.report.candidate_facts import FactsBlock, fact_blocks
 from evokernel.report.page_data import report_document
 from evokernel.report.safe_text import one_line
 
@@ -23,13 +24,19 @@ GENERATOR = "evokernel report"
 SCRIPTS = (
     "base.js",
     "patch.js",
+    "blocks.js",
+    "sources.js",
     "answer.js",
     "charts.js",
     "curves.js",
+    "candidates.js",
+    "saving.js",
+    "panel.js",
     "story.js",
     "family.js",
     "niches.js",
     "effort.js",
+    "expected.js",
     "main.js",
 )
 """Scripts that draw the page of a run, in order."""
@@ -50,15 +57,20 @@ class PageRefused(EvokernelError):
     """The page cannot be written to the given path."""
 
 
-def report_page(store: Store, *, version: str) -> str:
-    """Return the page of a run as HTML; `version` is that of evokernel."""
-    return page_of(report_document(store, version=version))
+def report_page(store: Store, *, version: str, prompts: bool = False) -> str:
+    """Return the page of a run as HTML; `version` is that of evokernel.
+
+    With `prompts` it holds the prompts and replies of models too.
+    """
+    with store.database.snapshot():
+        return page_of(report_document(store, version=version), tuple(fact_blocks(store, calls=prompts)))
 
 
-def page_of(document: Mapping[str, Any]) -> str:
-    """Return the page that shows a document of `report_document`."""
+def page_of(document: Mapping[str, Any], blocks: Sequence[FactsBlock] = ()) -> str:
+    """Return the page that shows a document of `report_document`, and `blocks` in the panels of its candidates."""
     task = one_line(str(document["status"]["task"]), width=80) or "no run yet"
-    return shell(SCRIPTS, generator=GENERATOR, title=f"{task} · evokernel", data=data_text(document)).text
+    data = data_text(document)
+    return shell(SCRIPTS, generator=GENERATOR, title=f"{task} · evokernel", data=data, blocks=blocks).text
 
 
 def shell(
@@ -68,6 +80,7 @@ def shell(
     title: str,
     charts: bool = True,
     data: str = "",
+    blocks: Sequence[FactsBlock] = (),
     addresses: Mapping[str, str] | None = None,
 ) -> ReportPage:
     """Return a page that draws itself.
@@ -78,6 +91,7 @@ def shell(
         title: title of the tab.
         charts: include the charting library.
         data: the document, as `data_text` returns it; empty where the page fetches it.
+        blocks: facts on candidates, each in an inert element.
         addresses: paths on the page's server by name; without any the page fetches nothing.
     """
     library, style = _text("echarts.min.js") if charts else "", _text("page.css")
@@ -94,6 +108,7 @@ def shell(
         script=Markup(script),
         style=Markup(style),
         data=Markup(data),
+        blocks=blocks,
         addresses=addresses or {},
     )
     return ReportPage(text, policy)

@@ -6,7 +6,7 @@ from archive.lineage import ancestors, main_line
 from archive.records import StoredCandidate, StoredEvaluation
 from archive.store import Store
 from evokernel.records.candidate import Proposal
-from evokernel.records.evaluation import Speedup, combined_speedup
+from evokernel.records.timing import Speedup, combined_speedup
 from evokernel.report.best import OverSeed, over_seed, verdicts_of
 from evokernel.report.provenance import Provenance, making
 from evokernel.report.verdicts import MeasurementKind, ProgramVerdicts

@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from archive.candidate_tables import measured_finally
 from archive.failures import Failures, failures_of, nothing_of
+from archive.lineage import further_parents
 from archive.store import Store
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.evaluation import Evaluation
-from evokernel.report.best import BestKernel
+from evokernel.records.evaluation_document import speedup_document
+from evokernel.records.timing import combined_speedup
+from evokernel.report.best import BestKernel, verdicts_of
 from evokernel.report.documents import status_document
 from evokernel.report.lineage import LineageStep, story
 from evokernel.report.niches import NicheMap, niche_maps
 from evokernel.report.points import Point, lanes, leads, points_of
+from evokernel.report.provenance import Provenance
 from evokernel.report.safe_text import clean, one_line, reason
 from evokernel.report.source_diff import SourceDiff, changes, shown_lines
 from evokernel.report.status import RunStatus, read_status
+from evokernel.report.verdicts import MeasurementKind
 
 ALL_RATIONALES = 2_000_000
 """Limit of the rationales of all candidates together, in characters; each is cut to its part."""
@@ -45,6 +51,8 @@ def _document(store: Store, version: str) -> dict[str, Any]:
         "target": shlex.quote(str(status.run.path)),
         "answer": _answer(store, status.best) if status.best else None,
         "candidates": columns_of(points),
+        "further_parents": _further_parents(store, points),
+        "finals": _finals(store),
         "leads": [{"island": "", "points": leads(points)}]
         + [{"island": name, "points": leads(points, island=name)} for name in islands],
         "story": _story(store, status),
@@ -70,6 +78,24 @@ def harmless(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [harmless(each) for each in value]
     return value
+
+
+def _further_parents(store: Store, points: Sequence[Point]) -> dict[str, list[int]]:
+    """Return the edges but those from first parents, by column; child and parent are positions of points."""
+    place = {point.candidate: position for position, point in enumerate(points)}
+    edges = [edge for edge in further_parents(store) if edge[0] in place and edge[1] in place]
+    return {
+        "child": [place[child] for child, _, _ in edges],
+        "parent": [place[parent] for _, parent, _ in edges],
+        "inspired": [int(kind == "inspiration") for _, _, kind in edges],
+    }
+
+
+def _finals(store: Store) -> dict[str, Any]:
+    """Return the speed-up of each final measurement that holds, by the beginning of the candidate's id."""
+    found = {name: verdicts_of(store, store.candidate(name).program_hash) for name in measured_finally(store)}
+    timed = {name[:10]: verdicts.of_kind(MeasurementKind.FINAL) for name, verdicts in found.items()}
+    return {name: speedup_document(combined_speedup(each.timings)) for name, each in timed.items() if each}
 
 
 def _answer(store: Store, best: BestKernel) -> dict[str, Any]:
@@ -107,6 +133,7 @@ def columns_of(points: Sequence[Point]) -> dict[str, Any]:
         "parent": [place.get(point.parent, -1) for point in points],
         "predicted": [_short(point.predicted) for point in points],
         "speedup": [_short(point.speedup) for point in points],
+        "low": [_short(point.low) for point in points],
         "evaluations": [point.evaluations for point in points],
         "hours": [round(point.hours, 5) for point in points],
         "dollars": [round(point.dollars, 4) for point in points],
@@ -178,15 +205,7 @@ def _chapter(step: LineageStep, changed: SourceDiff | None) -> dict[str, Any]:
         "predicted": step.predicted,
         "status": step.status,
         "holdout": step.holdout,
-        "model": one_line(made.model, width=NAME),
-        "calls": made.calls,
-        "tokens": made.tokens,
-        "cost_usd": made.cost_usd,
-        "insights": [
-            {"kind": insight.kind.value, "title": one_line(insight.title, width=RATIONALE), "text": insight.text[:TEXT]}
-            for _, insight in made.insights
-        ],
-        "hints": [one_line(hint.text, width=RATIONALE) for hint in made.hints],
+        **provenance_data(made),
         "diff": None
         if changed is None
         else {
@@ -220,4 +239,19 @@ def _failures(found: Failures) -> dict[str, Any]:
             }
             for example in found.examples
         ],
+    }
+
+
+def provenance_data(made: Provenance) -> dict[str, Any]:
+    """Return the part that models and people had in a proposal, as the page shows it."""
+    return {
+        "model": one_line(made.model, width=NAME),
+        "calls": made.calls,
+        "tokens": made.tokens,
+        "cost_usd": made.cost_usd,
+        "insights": [
+            {"kind": insight.kind.value, "title": one_line(insight.title, width=RATIONALE), "text": insight.text[:TEXT]}
+            for _, insight in made.insights
+        ],
+        "hints": [one_line(hint.text, width=RATIONALE) for hint in made.hints],
     }

@@ -82,7 +82,7 @@ def leads(points: Sequence[Point], *, island: str | None = None) -> list[int]:
     return found
 
 
-def lanes(points: Sequence[Point]) -> list[float]:
+def lanes(points: Sequence[Point | CandidateLine]) -> list[float]:
     """Return a height for each point so that families stand together: a parent at the mean of its children.
 
     Children follow their first parents; the order of steps decides among siblings.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import yaml
+
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
 from archive.follower import read_account
@@ -95,6 +97,13 @@ class RunStatus:
     """Latest changes of the leader, oldest first."""
     edits: tuple[SettingChange, ...] = ()
     """Changes of the config between sessions."""
+
+    @property
+    def priced(self) -> bool:
+        """True where each model of the config has a price of its own, or is a recording: a cost of 0 is 0."""
+        config = yaml.safe_load(self.run.config) if self.run.config else {}
+        models = config.get("models", ()) if isinstance(config, dict) else ()
+        return bool(models) and all(model.get("price") or model.get("replay") for model in models)
 
 
 def run_facts(store: Store) -> RunFacts:

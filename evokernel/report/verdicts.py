@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evokernel.records.evaluation import Z95, Evaluation, Fidelity, Speedup, Status, Timing, combined_speedup
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
 from evokernel.records.fitness import Fitness, fitness_of
+from evokernel.records.timing import Z95, Speedup, Timing, combined_speedup
 
 
 class Holdout(StrEnum):

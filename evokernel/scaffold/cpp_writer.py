@@ -20,6 +20,7 @@ from evokernel.scaffold.sizes import SymbolicSizes
 
 _LOOPS = ("i", "j", "k", "l", "m", "n", "p", "q", "u", "v")
 _STARTS = {"sum": "0.0f", "matmul": "0.0f", "prod": "1.0f", "amax": "-INFINITY", "amin": "INFINITY"}
+_WHOLE_STARTS = {"sum": "0", "matmul": "0", "prod": "1", "amax": "INT64_MIN", "amin": "INT64_MAX"}
 _TOTALS = {"sum": "sum", "matmul": "acc", "prod": "product", "amax": "top", "amin": "low"}
 
 
@@ -78,8 +79,14 @@ class CppWriter:
         total, reduced = self._totals[node.op], loop_extents(reduced_shape(node), self._sizes)
         inner = self._loops[len(outer) : len(outer) + len(reduced)]
         across = loop_index(reduced_shape(node), inner, self._sizes)
-        step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)])
-        lines = [f"float {total} = {_STARTS[node.op]};", *self._around(inner, reduced, [step]), f"{place} = {total};"]
+        whole = node.kind != "float"
+        step = _accumulate(node.op, total, [self._text(*use) for use in summands(node, index, across)], whole=whole)
+        start = _WHOLE_STARTS[node.op] if whole else _STARTS[node.op]
+        lines = [
+            f"{'int64_t' if whole else 'float'} {total} = {start};",
+            *self._around(inner, reduced, [step]),
+            f"{place} = {total};",
+        ]
         return self._around(outer, extents, lines) if outer else ["{", *("    " + line for line in lines), "}"]
 
     def _around(self, variables: Sequence[str], extents: Sequence[int], lines: list[str]) -> list[str]:
@@ -127,8 +134,10 @@ def kept_values(outputs: Iterable[Node]) -> list[Node]:
     ]
 
 
-def _accumulate(op: str, total: str, texts: list[ExpressionText]) -> str:
+def _accumulate(op: str, total: str, texts: list[ExpressionText], *, whole: bool) -> str:
     if op in ("amax", "amin"):
+        if whole:
+            return f"{total} = std::{op[1:]}<int64_t>({total}, {texts[0].text});"
         return f"{total} = std::{'fmax' if op == 'amax' else 'fmin'}({total}, {texts[0].text});"
     if op == "prod":
         return f"{total} *= {texts[0].text};"

@@ -1,17 +1,15 @@
 """Dimensions of a reference, found by trial: sizes that may vary get names, all others are constants."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 from typing import Any
-
-import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
+from evokernel.scaffold.trial import dtype_name, outputs_of, runs
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.source.expressions import evaluate
 
@@ -44,6 +42,10 @@ class Layout:
     """Shapes by name."""
     outputs: tuple[tuple[str | int, ...], ...]
     """Shapes in the order of the outputs."""
+    output_dtypes: tuple[str, ...]
+    """Dtypes in the order of the outputs."""
+    strides: Mapping[str, tuple[str | int, ...]]
+    """Steps in elements of the inputs that are not row-major, by name."""
     sizes: SymbolicSizes
     """Made from two traces."""
 
@@ -51,37 +53,6 @@ class Layout:
     def example(self) -> dict[str, int]:
         """Dimensions of the example, by name."""
         return {dimension.name: dimension.example for dimension in self.dimensions}
-
-
-def outputs_of(subject: UserOperation, shapes: Shapes) -> list[Any]:
-    """Return the outputs for inputs of these shapes, without data.
-
-    Raises:
-        TaskError: the reference raises an error, or returns anything but float32 tensors.
-    """
-    try:
-        with _fake_tensor_log_off(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-            result = subject.call({name: torch.empty(shape) for name, shape in shapes.items()})
-    except Exception as error:
-        raise TaskError(f"{subject.name} raised {type(error).__name__}: {_first_line(error)}") from error
-    flat = list(result) if isinstance(result, (tuple, list)) else [result]
-    for item in flat:
-        if not isinstance(item, torch.Tensor):
-            raise TaskError(f"{subject.name} returns a {type(item).__name__}; expected a tensor or a tuple of tensors")
-        if item.dtype is not torch.float32:
-            raise TaskError(f"{subject.name} returns a tensor of {item.dtype}; init writes tasks for torch.float32")
-    return flat
-
-
-@contextmanager
-def _fake_tensor_log_off() -> Iterator[None]:
-    """Keep torch from logging sizes that do not fit: they are tried on purpose."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def derive_layout(subject: UserOperation) -> Layout:
@@ -95,12 +66,12 @@ def derive_layout(subject: UserOperation) -> Layout:
     found: list[tuple[tuple[Axis, ...], int]] = []
     for extent, axes in _classes(example).items():
         for group, unit in _groups(subject, example, axes, extent):
-            if _runs(subject, _with(example, [*found, (group, unit)], FIRST)):
+            if runs(subject, _with(example, [*found, (group, unit)], FIRST)):
                 found.append((group, unit))
     for removed in range(len(found) + 1):  # a size without a simple rule for the outputs stays constant
         for kept in combinations(found, len(found) - removed):
             with suppress(NotGeneral):
-                return _layout(subject, example, _named(kept, example, result, subject))
+                return _layout(subject, example, _named(kept, example, result, subject), result)
     raise TaskError(f"the outputs of {subject.name} do not follow from the shapes of its inputs")
 
 
@@ -132,14 +103,14 @@ def _groups(
 
 def _unit(subject: UserOperation, example: Shapes, group: tuple[Axis, ...], extent: int) -> int:
     """Return the smallest divisor of the extent that the axes can grow by, or 0 where they must stay."""
-    if not _runs(subject, _changed(example, group, 2 * extent)) and not _runs(
+    if not runs(subject, _changed(example, group, 2 * extent)) and not runs(
         subject, _changed(example, group, extent + 1)
     ):
         return 0
     divisors = [number for number in range(1, extent + 1) if extent % number == 0]
     for unit in divisors:
         grown = (extent // unit + 1, extent // unit + 2)
-        if all(_runs(subject, _changed(example, group, unit * count)) for count in grown):
+        if all(runs(subject, _changed(example, group, unit * count)) for count in grown):
             return unit
     return 0
 
@@ -156,14 +127,6 @@ def _with(example: Shapes, found: Sequence[tuple[tuple[Axis, ...], int]], values
     for (group, unit), value in zip(found, values, strict=False):
         shapes = _changed(shapes, group, unit * value)
     return shapes
-
-
-def _runs(subject: UserOperation, shapes: Shapes) -> bool:
-    try:
-        outputs_of(subject, shapes)
-    except TaskError:
-        return False
-    return True
 
 
 def _named(
@@ -193,7 +156,9 @@ def shapes_at(layout: Layout, dims: Mapping[str, int]) -> dict[str, tuple[int, .
     return {name: tuple(evaluate(extent, dims) for extent in shape) for name, shape in layout.inputs.items()}
 
 
-def _layout(subject: UserOperation, example: Shapes, dimensions: tuple[Dimension, ...]) -> Layout:
+def _layout(
+    subject: UserOperation, example: Shapes, dimensions: tuple[Dimension, ...], result: Sequence[Any]
+) -> Layout:
     sizes = SymbolicSizes(tuple(dimension.name for dimension in dimensions))
     found = [(dimension.axes, dimension.unit) for dimension in dimensions]
     one, other = (_with(example, found, values) for values in (FIRST, SECOND))
@@ -206,13 +171,18 @@ def _layout(subject: UserOperation, example: Shapes, dimensions: tuple[Dimension
         dimensions=dimensions,
         inputs={name: _symbolic(shape, sizes) for name, shape in one.items()},
         outputs=tuple(_symbolic(shape, sizes) for shape in shapes_1),
+        output_dtypes=tuple(map(dtype_name, result)),
+        strides={name: _strides(one[name], order, sizes) for name, order in subject.orders.items()},
         sizes=sizes,
     )
 
 
+def _strides(shape: tuple[int, ...], order: Sequence[int], sizes: SymbolicSizes) -> tuple[str | int, ...]:
+    """Return the steps of a dense tensor whose axes lie in memory in this order, the outermost first."""
+    steps = {axis: [shape[inner] for inner in order[place + 1 :]] for place, axis in enumerate(order)}
+    inner = (steps[axis] for axis in range(len(shape)))
+    return tuple(sizes.product(extents) if any(map(sizes.depends, extents)) else prod(extents) for extents in inner)
+
+
 def _symbolic(shape: tuple[int, ...], sizes: SymbolicSizes) -> tuple[str | int, ...]:
     return tuple(sizes.text(extent) if sizes.depends(extent) else extent for extent in shape)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else ""

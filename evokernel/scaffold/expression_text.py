@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evokernel.scaffold.operation_graph import Node
+from evokernel.scaffold.operation_graph import NARROW, Node
 
 ATOM = 9
 _UNARY = 8
@@ -19,7 +19,9 @@ _BINARY = {
     "ne": ("!=", 3),
     "bitwise_and": ("&&", 2),
     "bitwise_or": ("||", 1),
+    "bitwise_xor": ("!=", 3),
 }
+_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
 
 
@@ -39,7 +41,15 @@ def wrapped(value: ExpressionText, least: int) -> str:
 
 def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     """Return a pointwise operation on the texts of its arguments."""
+    if node.kind in NARROW and node.op not in ("cast", "where"):
+        return ExpressionText(f"static_cast<{node.kind}>({_combined(node, args).text})", ATOM)
+    return _combined(node, args)
+
+
+def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
     op = node.op
+    if op in _BITWISE and node.kind != "bool":
+        return ExpressionText(f"({wrapped(args[0], ATOM)} {_BITWISE[op]} {wrapped(args[1], ATOM)})", ATOM)
     if op in _BINARY:
         sign, binds = _BINARY[op]
         return ExpressionText(f"{wrapped(args[0], binds)} {sign} {wrapped(args[1], binds + 1)}", binds)
@@ -47,7 +57,7 @@ def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
         case "neg":
             return ExpressionText(f"-{wrapped(args[0], ATOM)}", _UNARY)
         case "bitwise_not":
-            return ExpressionText(f"!{wrapped(args[0], ATOM)}", _UNARY)
+            return ExpressionText(f"{'!' if node.kind == 'bool' else '~'}{wrapped(args[0], ATOM)}", _UNARY)
         case "where":
             return ExpressionText(f"{wrapped(args[0], 1)} ? {wrapped(args[1], 1)} : {wrapped(args[2], 1)}", 0)
         case "relu":

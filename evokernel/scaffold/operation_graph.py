@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["float", "int64_t", "bool"]
+Kind = Literal["float", "int64_t", "int8_t", "uint8_t", "bool"]
+INTEGERS: frozenset[Kind] = frozenset({"int64_t", "int8_t", "uint8_t"})
+NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
+"""Integers whose arithmetic wraps, while C++ widens their operands."""
 Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 

@@ -1,35 +1,42 @@
-"""Files of a new project: the task, its plain kernel and a config that runs as it is."""
+"""Files of a new project: the task, kernels to start from and a config that runs as it is."""
 
-import importlib.resources
-import math
-import os
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 
-from evokernel.errors import HarnessError, LanguageError, TaskError
+from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
-from evokernel.languages.cpp.guide import entry_signature
-from evokernel.scaffold.dimensions import Layout, derive_layout
-from evokernel.scaffold.seed import check_seed, write_seed
+from evokernel.evaluate.bench.admission_conversions import undefined_conversion
+from evokernel.evaluate.numerics.arrays import is_float
+from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
+from evokernel.evaluate.numerics.inputs import draw
+from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
+from evokernel.scaffold.example_text import parse_inputs
+from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
-from evokernel.scaffold.trace import Traced, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.user_file import digest
+from evokernel.scaffold.task_text import TaskDraft, output_names, task_text, template
+from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
+from evokernel.scaffold.trial import dtype_name, outputs_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
-from evokernel.scaffold.workloads import Dims, WorkloadDraft, plan_workloads
+from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
-from evokernel.task import Task, Workload
+from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
-_DEVICE_CLASS = "cpu"
-_LINE = 110
+_WIDE = "float32"
+"""Dtype of low-precision numbers on a processor."""
+_LANGUAGES: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
+_ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py"}
+_TRIED_WITHOUT_GPU_BYTES = 1 << 19
+"""Size of the tensors that GPU workloads are tried with on a processor."""
 
 
 @dataclass(frozen=True)
@@ -37,68 +44,141 @@ class Project:
     """Files that were written, and the findings on the task."""
 
     files: tuple[Path, ...]
-    """In the order task, kernel, config."""
+    """In the order task, kernels, config."""
     task: Task
     layout: Layout
-    entry: str
-    """C++ signature of the kernel."""
-    seedless: str = ""
-    """Reason why there is no plain kernel; empty where there is one."""
+    seeds: tuple[Seed, ...]
+    """Kernels to start from, one for each device class."""
+    remarks: tuple[str, ...]
+    """Choices that were made for the user."""
     admission: str = ""
     """Result of the admission; empty where it failed."""
     unfit: str = ""
     """Reason why the admission failed; else empty."""
-    cut: bool = False
-    """True where workloads are smaller than the example."""
+
+    @property
+    def seedless(self) -> str:
+        """Reason why there is no right plain kernel in C++; empty where there is one."""
+        return next((seed.why for seed in self.seeds if seed.language == "cpp"), "")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """Choices that a user may leave to `init`."""
+
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    """Device classes of the workloads."""
+    cpu_dtype: str = ""
+    """Dtype of floating-point numbers on a processor; empty for float32 in place of shorter ones."""
+    shapes: tuple[str, ...] = ()
+    """Further sizes that matter, each as example inputs are given."""
+
+
+_DEFAULT = ProjectSettings()
 
 
 @dataclass
 class _Analysis:
     flops: str
     reduction: str
+    largest: tuple[tuple[int, ...], ...] = ()
+    """Shapes of the trace."""
     exact: bool = False
     traced: Traced | None = None
     why: str = ""
 
 
-def init_project(path: Path, *, name: str = "", inputs: str = "", out: Path, force: bool = False) -> Project:
-    """Write task, kernel and config for the PyTorch operation in a file.
+@dataclass(frozen=True)
+class _Floats:
+    """Floating-point dtypes of a task."""
+
+    signature: str
+    """Replaces that of the example in the signature; empty to keep it."""
+    on: Mapping[str, str]
+    """By device class, that of its workloads; empty for that of the signature."""
+    remark: str = ""
+
+
+def init_project(
+    path: Path,
+    *,
+    name: str = "",
+    inputs: str = "",
+    out: Path,
+    force: bool = False,
+    example_inputs: Sequence[Any] | None = None,
+    settings: ProjectSettings = _DEFAULT,
+) -> Project:
+    """Write task, kernels and config for the PyTorch operation in a file.
 
     Args:
         path: the Python file.
         name: the function or module in it, where there are several.
-        inputs: example inputs as text, see `user_operation.parse_inputs`.
+        inputs: example inputs as text, see `example_text.parse_inputs`.
         out: the folder to write to.
         force: replace files that are there.
+        example_inputs: tensors and numbers by position, in place of those of `get_inputs()`.
+        settings: devices, sizes and dtypes.
 
     Raises:
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
-    subject = find_subject(path, name=name, inputs=inputs)
-    layout = derive_layout(subject)
-    analysis = _analyse(subject, layout)
+    subject = state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs))
+    layout, devices = derive_layout(subject), settings.devices
+    ranges = find_bounds(subject, layout)
+    own = [layout.example, *(dims_of(layout, _shapes(text)) for text in settings.shapes)]
+    floats = _floats(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
+    plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if _changed(floats) else subject
+    analysis = _analyse(plain, layout)
     stem = _stem(subject)
-    task_file, seed_file, config_file = (out / f"{stem}{end}" for end in ("_task.py", ".cpp", ".yaml"))
-    _refuse_to_replace((task_file, seed_file, config_file), force=force)
-    plan = plan_workloads(subject, layout, lambda dims: evaluate(analysis.flops, dims))
-    out.mkdir(parents=True, exist_ok=True)
-    task_file.write_text(_task_text(subject, layout, analysis, plan, stem=stem, out=out), encoding="utf-8")
-    task = load_task(str(task_file))
-    seedless = _make_seed(task, analysis, seed_file, layout)
-    config_file.write_text(
-        _template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), encoding="utf-8"
+    files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
+    task_file, config_file = out / f"{stem}_task.py", out / f"{stem}.yaml"
+    _refuse_to_replace((task_file, *files.values(), config_file), force=force)
+    plans = {
+        device: replace(
+            plan_workloads(plain, layout, _cost(subject, layout, analysis), limits=LIMITS[device], own=own),
+            dtype=floats.on.get(device, ""),
+        )
+        for device in devices
+    }
+    draft = TaskDraft(
+        subject=subject,
+        layout=layout,
+        dtypes=_dtypes(subject, layout, floats.signature),
+        ranges=ranges,
+        workloads=plans,
+        seeds={language: file.name for language, file in files.items()},
+        flops=analysis.flops,
+        reduction=analysis.reduction,
+        exact=analysis.exact,
     )
-    admission, unfit = _admission(task)
+    text = task_text(draft, stem=stem, out=out)
+    out.mkdir(parents=True, exist_ok=True)
+    with whole_or_nothing((task_file, *files.values(), config_file)):
+        task_file.write_text(text, encoding="utf-8")
+        task = load_task(str(task_file))
+        draft = replace(draft, distributions=_restricted(task))
+        if draft.distributions:
+            task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
+            task = load_task(str(task_file))
+        seeds = make_seeds(
+            OperationTask(subject, task, task_file, layout.example), files, traced=analysis.traced, why=analysis.why
+        )
+        config_file.write_text(template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), "utf-8")
+        admission, unfit = _admission(task)
     return Project(
-        files=(task_file, *((seed_file,) if not seedless else ()), config_file),
+        files=(task_file, *files.values(), config_file),
         task=task,
         layout=layout,
-        entry=entry_signature(task.signature),
-        seedless=seedless,
+        seeds=seeds,
+        remarks=tuple(filter(None, (floats.remark, *_remarks(subject, plans)))),
         admission=admission,
         unfit=unfit,
-        cut=plan.cut,
     )
+
+
+def _shapes(text: str) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in parse_inputs(text).items() if hasattr(value, "shape")}
 
 
 def _refuse_to_replace(files: Iterable[Path], *, force: bool) -> None:
@@ -107,9 +187,62 @@ def _refuse_to_replace(files: Iterable[Path], *, force: bool) -> None:
         raise TaskError(f"{', '.join(there)} exist; pass --force to replace them, or --out for another folder")
 
 
+@contextmanager
+def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
+    """Remove the new ones of these files where the block fails or is interrupted."""
+    new = [file for file in files if not file.exists()]
+    try:
+        yield
+    except BaseException:
+        for file in new:
+            file.unlink(missing_ok=True)
+        raise
+
+
 def _stem(subject: UserOperation) -> str:
     name = subject.path.stem if subject.name in ("Model", "forward", "run") else subject.name
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
+
+
+# ---------------------------------------------------------------------------------------------------- dtypes
+
+
+def _floats(subject: UserOperation, layout: Layout, devices: Sequence[str], *, cpu_dtype: str) -> _Floats:
+    """Decide the floating-point dtypes: low precision is for a GPU, as processors are slow at it."""
+    given = [*map(dtype_name, subject.inputs.values()), *layout.output_dtypes]
+    found = list(dict.fromkeys(filter(is_float, given)))
+    low = [dtype for dtype in found if DTYPES[dtype] < DTYPES[_WIDE]]
+    chosen = cpu_dtype or (_WIDE if low else "")
+    if "cpu" not in devices or not found or not chosen or found == [chosen]:
+        return _Floats("", {})
+    if not cpu_dtype and not _follows(subject, layout, chosen):
+        fixed = f"the function casts to {low[0]}, so the cpu workloads are {', '.join(low)}, too"
+        return _Floats("", {}, fixed)
+    theirs = [dtype for dtype in found if dtype != chosen]
+    keep = f"(--cpu-dtype {theirs[0]} to keep it)"
+    if "cuda" not in devices:
+        return _Floats(chosen, {}, f"{chosen} in place of {', '.join(theirs)} {keep}")
+    remark = f"{', '.join(theirs)} on a GPU, {chosen} on a processor {keep}"
+    return _Floats(chosen, {"cuda": found[0]}, remark) if len(found) == 1 else _Floats("", {"cpu": chosen}, remark)
+
+
+def _changed(floats: _Floats) -> bool:
+    return bool(floats.signature or floats.on.get("cpu"))
+
+
+def _follows(subject: UserOperation, layout: Layout, dtype: str) -> bool:
+    """Say whether floating-point outputs take this dtype where the inputs have it."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
+    with suppress(TaskError):
+        wanted = [dtype if is_float(was) else was for was in layout.output_dtypes]
+        return wanted == [dtype_name(each) for each in outputs_of(subject.with_floats(dtype), shapes)]
+    return False
+
+
+def _dtypes(subject: UserOperation, layout: Layout, floats: str) -> dict[str, str]:
+    given = {name: dtype_name(tensor) for name, tensor in subject.inputs.items()}
+    given |= dict(zip(output_names(subject, layout), layout.output_dtypes, strict=True))
+    return {name: floats if floats and is_float(dtype) else dtype for name, dtype in given.items()}
 
 
 # ---------------------------------------------------------------------------------------------------- what it computes
@@ -117,20 +250,31 @@ def _stem(subject: UserOperation) -> str:
 
 def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
     units = {dimension.axes: dimension.unit for dimension in layout.dimensions}
-    example = {name: list(tensor.shape) for name, tensor in subject.inputs.items()}
-    pairs = {name: (list(shape), list(shape)) for name, shape in example.items()}
+    pairs = {name: (list(tensor.shape), list(tensor.shape)) for name, tensor in subject.inputs.items()}
     for place, dimension in enumerate(layout.dimensions):
         for name, axis in dimension.axes:
             pairs[name][0][axis] = units[dimension.axes] * FIRST[place]
             pairs[name][1][axis] = units[dimension.axes] * SECOND[place]
-    shapes = {name: (tuple(first), tuple(second)) for name, (first, second) in pairs.items()}
+    # traced as the inputs lie in memory, so that a plain kernel finds every element
+    orders = {name: subject.orders.get(name, tuple(range(tensor.ndim))) for name, tensor in subject.inputs.items()}
+
+    def lying(name: str, shape: list[int]) -> tuple[int, ...]:
+        return tuple(shape[axis] for axis in orders[name])
+
+    shapes = {name: (lying(name, first), lying(name, second)) for name, (first, second) in pairs.items()}
+
+    def call(inputs: dict[str, Any]) -> Any:
+        back = {name: [order.index(axis) for axis in range(len(order))] for name, order in subject.orders.items()}
+        return subject.call({name: each.permute(back[name]) if name in back else each for name, each in inputs.items()})
+
     try:
-        first, second = trace(subject.call, shapes, layout.sizes)
+        dtypes = {name: tensor.dtype for name, tensor in subject.inputs.items()}
+        first, second = trace(call, shapes, layout.sizes, dtypes=dtypes)
     except NotGeneral as error:
         whole = max(layout.inputs.values(), key=len)
         text = " * ".join(f"({extent})" for extent in whole)
         return _Analysis(flops=text, reduction=str(whole[-1]), why=str(error))
-    made = _Analysis(_sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout))
+    made = _Analysis(_sum(flop_terms(first), layout.sizes), _longest(reduction_terms(first), layout), extents(first))
     try:
         made.traced = to_graph(first, second, layout.sizes)
         made.exact = made.traced.exact_on_integers
@@ -142,8 +286,8 @@ def _analyse(subject: UserOperation, layout: Layout) -> _Analysis:
 def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> str:
     """Return the sum of products as an expression, the longest first."""
     total: Counter[tuple[str, ...]] = Counter()
-    for count, extents in terms:
-        number, names = sizes.terms(extents)
+    for count, each in terms:
+        number, names = sizes.terms(each)
         total[names] += count * number
     ordered = sorted(total.items(), key=lambda item: (-len(item[0]), item[0]))
     parts = [" * ".join([*([str(number)] if number != 1 or not names else []), *names]) for names, number in ordered]
@@ -151,154 +295,69 @@ def _sum(terms: Iterable[tuple[int, tuple[int, ...]]], sizes: SymbolicSizes) -> 
 
 
 def _longest(sums: Iterable[tuple[int, ...]], layout: Layout) -> str:
-    def length(extents: tuple[int, ...]) -> int:
-        return prod(layout.sizes.at(extent, layout.example) for extent in extents)
+    def length(shape: tuple[int, ...]) -> int:
+        return prod(layout.sizes.at(extent, layout.example) for extent in shape)
 
     longest: tuple[int, ...] = max(sums, key=length, default=())
     return layout.sizes.product(longest)
 
 
-def _make_seed(task: Task, analysis: _Analysis, file: Path, layout: Layout) -> str:
-    """Write the plain kernel if it is right; return the reason where there is none."""
-    if analysis.traced is None:
-        return analysis.why
-    source = write_seed(analysis.traced, task.signature)
-    workloads = task.workloads[_DEVICE_CLASS]
-    small = min(workloads.search, key=task.flops_at)
-    try:
-        check_seed(task, source, [small, workloads.holdout[0], Workload("example", layout.example)][: _trials(layout)])
-    except (HarnessError, LanguageError) as error:
-        return str(error)
-    file.write_text(source, encoding="utf-8")
-    return ""
+def _cost(subject: UserOperation, layout: Layout, analysis: _Analysis) -> WorkloadCosts:
+    widths = [tensor.element_size() for tensor in subject.inputs.values()]
+    widths += [DTYPES[dtype] for dtype in layout.output_dtypes]
+
+    def counts(dims: Mapping[str, int]) -> list[int]:
+        shapes = [*shapes_at(layout, dims).values()]
+        shapes += [tuple(evaluate(extent, dims) for extent in shape) for shape in layout.outputs]
+        return [prod(shape) for shape in shapes]
+
+    def inner(dims: Mapping[str, int]) -> int:
+        return max((prod(layout.sizes.at(each, dims) for each in shape) for shape in analysis.largest), default=0)
+
+    return WorkloadCosts(
+        flops=lambda dims: evaluate(analysis.flops, dims),
+        moved=lambda dims: sum(count * width for count, width in zip(counts(dims), widths, strict=True)),
+        elements=lambda dims: max(sum(counts(dims)[: len(subject.inputs)]), inner(dims)),
+    )
 
 
-def _trials(layout: Layout) -> int:
-    """Return the number of trials: an example too large for a plain kernel is left out."""
-    large = prod(layout.example.values()) > 1_000_000_000
-    return 2 if large else 3
+def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list[str]:
+    cut = [device for device, plan in plans.items() if plan.cut]
+    made = [f"{' and '.join(cut)} workloads are smaller than your sizes, which would take long"] * bool(cut)
+    if subject.construct and subject.target.training and subject.kept:
+        made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
+    return made
+
+
+def _restricted(task: Task) -> tuple[str, ...]:
+    """Return the distributions on which the reference has one result; nothing where these are all or none."""
+    device, rng = next(iter(task.workloads)), np.random.default_rng()
+    tried, workload = task.on(device), probe_workloads(task.workloads[device], rng)[1]
+    with suppress(TaskError):  # the admission says it
+        given = {name: draw(tried, workload, name, rng) for name in task.distributions}
+        kept = tuple(name for name, inputs in given.items() if not undefined_conversion(tried, workload, inputs))
+        return kept if kept != task.distributions else ()
+    return ()
 
 
 def _admission(task: Task) -> tuple[str, str]:
+    """Return the result of the admission on each device class and nothing, or nothing and the reason against it."""
+    found = []
     try:
-        return admit(task, _DEVICE_CLASS, rng=np.random.default_rng()).message, ""
+        for device in task.workloads:
+            tried = task.on(device)
+            tried = _shrunk(tried) if device == "cuda" else tried
+            found.append(f"{device}: {admit(tried, device, rng=np.random.default_rng()).message}")
     except TaskError as error:
         return "", str(error)
+    return "; ".join(found), ""
 
 
-# ---------------------------------------------------------------------------------------------------- the text
-
-
-def _template(template: str, /, **values: str) -> str:
-    text = importlib.resources.files("evokernel.scaffold").joinpath("templates", template).read_text(encoding="utf-8")
-    return Template(text).substitute(values)
-
-
-def _task_text(
-    subject: UserOperation, layout: Layout, analysis: _Analysis, plan: WorkloadDraft, *, stem: str, out: Path
-) -> str:
-    outputs = _output_names(subject, layout)
-    module = bool(subject.construct)
-    tensor = "torch.Tensor"
-    returns = tensor if len(outputs) == 1 else f"tuple[{', '.join([tensor] * len(outputs))}]"
-    given = ", ".join(f"{name}: {tensor}" for name in subject.inputs)
-    where = os.path.relpath(subject.path, out.resolve())
-    precision = [f'reduction="{analysis.reduction}"'] if not analysis.reduction.isdecimal() else [
-        f"reduction={analysis.reduction}"
-    ]  # fmt: skip
-    precision += ["exact_on_integers=True"] * analysis.exact
-    return _template(
-        "task.py.txt",
-        name=subject.name,
-        stem=stem,
-        file=subject.path.name,
-        functional="from torch.func import functional_call\n" * module,
-        where=where,
-        digest=digest(subject.path),
-        model=f"model = {subject.construct}.eval()\n\n" if module else "\n",
-        given=given,
-        returns=returns,
-        call=_call_text(subject),
-        description=_description(subject, layout, outputs),
-        inputs="".join(f"            {_tensor_text(name, shape)},\n" for name, shape in layout.inputs.items()),
-        scalars="".join(f'Scalar("{name}"), ' for name in layout.sizes.names).rstrip(" "),
-        outputs="".join(
-            f"            {_tensor_text(name, shape, role=True)},\n"
-            for name, shape in zip(outputs, layout.outputs, strict=True)
-        ),
-        size_arguments=", ".join(f"{name}: int" for name in layout.sizes.names),
-        size_comma=", " if layout.sizes.names else "",
-        size_name="x".join(f"{{{name}}}" for name in layout.sizes.names) or "fixed",
-        size_dims=", ".join(f'"{name}": {name}' for name in layout.sizes.names),
-        scale_note=_scale_note(layout, plan),
-        search=_workloads_text(plan.search, weigh_first=len(plan.search) > 1),
-        holdout=_workloads_text(plan.holdout),
-        probe=", ".join(f'"{name}": {bounds}' for name, bounds in plan.probe.items()),
-        flops=analysis.flops,
-        precision=", ".join(precision),
-    )
-
-
-def _output_names(subject: UserOperation, layout: Layout) -> list[str]:
-    taken = {*subject.inputs, *layout.sizes.names}
-    base = "out"
-    while base in taken or f"{base}0" in taken:
-        base += "_"
-    return [base] if len(layout.outputs) == 1 else [f"{base}{place}" for place in range(len(layout.outputs))]
-
-
-def _call_text(subject: UserOperation) -> str:
-    given = [
-        name if name in subject.inputs else _constant_text(name, subject.constants[name]) for name in subject.call_names
-    ]
-    if not subject.construct:
-        return f"return source.{subject.name}({', '.join(given)})"
-    pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
-    weights = f"weights = {{\n{pairs}    }}\n    " if pairs else "weights: dict[str, torch.Tensor] = {}\n    "
-    return f"{weights}return functional_call(model, weights, ({', '.join(given)},))"
-
-
-def _constant_text(name: str, value: Any) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if (
-        value is None
-        or isinstance(value, (bool, int, float, str))
-        or (isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value))
-    ):
-        return repr(value)
-    raise TaskError(
-        f"the argument {name!r} is a {type(value).__name__}, which a task file cannot spell; wrap the operation in a "
-        "function that takes tensors and numbers"
-    )
-
-
-def _tensor_text(name: str, shape: tuple[str | int, ...], *, role: bool = False) -> str:
-    extents = ", ".join(f'"{extent}"' if isinstance(extent, str) else str(extent) for extent in shape)
-    comma = "," if len(shape) == 1 else ""
-    return f'Tensor("{name}", ({extents}{comma}){", role=Role.OUTPUT" if role else ""})'
-
-
-def _description(subject: UserOperation, layout: Layout, outputs: list[str]) -> str:
-    def listed(pairs: Iterable[tuple[str, tuple[str | int, ...]]]) -> str:
-        return ", ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in pairs)
-
-    made = listed(zip(outputs, layout.outputs, strict=True))
-    text = f"{made} = {subject.name}({listed(layout.inputs.items())}), fp32"
-    return text if len(text) < _LINE else f"{subject.name}, fp32"
-
-
-def _scale_note(layout: Layout, plan: WorkloadDraft) -> str:
-    if not plan.cut:
-        return ""
-    example = ", ".join(f"{name}={value}" for name, value in layout.example.items())
-    return f"            # Smaller than your example ({example}), so that a search can try many kernels.\n"
-
-
-def _workloads_text(all_dims: tuple[Dims, ...], *, weigh_first: bool = False) -> str:
-    made = []
-    for place, dims in enumerate(all_dims):
-        values = ", ".join(str(value) for value in dims.values())
-        weight = "weight=2.0" if weigh_first and place == 0 else ""
-        made.append(f"_size({', '.join(filter(None, (values, weight)))})")
-    return f"({', '.join(made)},)" if len(made) == 1 else f"({', '.join(made)})"
+def _shrunk(task: Task) -> Task:
+    """Return a task for GPUs with a search workload that a processor can try."""
+    ((device, workloads),) = task.workloads.items()
+    sizes = dict(workloads.search[0].sizes)
+    while task.bytes_at(Workload("small", sizes)) > _TRIED_WITHOUT_GPU_BYTES and max(sizes.values(), default=0) > 1:
+        sizes[max(sizes, key=lambda name: sizes[name])] //= 2
+    small = replace(workloads, search=(Workload("small", sizes),))
+    return replace(task, workloads={device: small})

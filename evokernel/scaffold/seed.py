@@ -1,15 +1,20 @@
 """Plain kernel of a traced reference, and its comparison with that reference."""
 
 import ctypes
+import inspect
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from evokernel.errors import HarnessError
+from evokernel.errors import HarnessError, LanguageError
+from evokernel.evaluate.numerics.arrays import is_float, torch_dtype
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import judge_output
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import expect
@@ -18,21 +23,138 @@ from evokernel.languages.cpp.guide import entry_signature
 from evokernel.languages.toolchain import run_plain
 from evokernel.records.build import BuildFailure
 from evokernel.scaffold.cpp_writer import CppWriter
+from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, inductor_seed
+from evokernel.scaffold.sizes import NotGeneral
 from evokernel.scaffold.trace import Traced
-from evokernel.task import Scalar, Signature, Task, Workload
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.task import DTYPES, Scalar, Signature, Task, Tensor, Workload
 
 _C_SCALARS: dict[str, Any] = {"int64": ctypes.c_int64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _ALIGNMENT = 64
+_LARGE_BYTES = 1 << 25
+"""Size of the tensors above which an example is no trial of a plain kernel."""
+_HEAD_LINES = 4
+"""Lines of a program's docstring."""
+_COMPARE_S = 30.0
+"""The longest that Triton's interpreter may compare a program with its reference, in s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The kernel that a search starts from, in one language."""
+
+    language: str
+    file: Path
+    entry: str
+    """Signature of the kernel."""
+    why: str = ""
+    """Reason why it only shows where to begin; empty where it is right."""
+    remark: str = ""
+    """Reason why nobody knows whether it is right; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationTask:
+    """The operation and the task made of it."""
+
+    subject: UserOperation
+    task: Task
+    file: Path
+    """The task file."""
+    example: Mapping[str, int]
+    """Dimensions of the example."""
+
+
+def make_seeds(
+    origin: OperationTask, files: Mapping[str, Path], *, traced: Traced | None, why: str
+) -> tuple[Seed, ...]:
+    """Write a kernel in each language: a right one, or one that is built and fails, with all that its author needs."""
+    made = []
+    for language, file in files.items():
+        if language == "cpp":
+            task = origin.task.on("cpu")
+            entry = entry_signature(task.signature)
+            source, reason = _plain(task, traced, why, example=origin.example)
+        else:
+            entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
+            source, reason = _triton(origin.file)
+        file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
+        made.append(Seed(language, file, entry, reason, remark=_uncompared(source)))
+    return tuple(made)
+
+
+def _uncompared(source: str) -> str:
+    """Return the remark of a program that was not compared with the reference, or nothing."""
+    head = source.splitlines()[:_HEAD_LINES]
+    return next((line[line.index(NOT_COMPARED) :] for line in head if NOT_COMPARED in line), "")
+
+
+def _plain(task: Task, traced: Traced | None, why: str, *, example: Mapping[str, int]) -> tuple[str, str]:
+    """Return plain C++ and nothing, or nothing and the reason."""
+    if traced is None:
+        return "", why
+    workloads = task.workloads["cpu"]
+    tried = [min(workloads.search, key=task.flops_at), workloads.holdout[0]]
+    shown = Workload("example", example)
+    tried += [shown] * (task.bytes_at(shown) <= _LARGE_BYTES and task.flops_at(shown) <= max(map(task.flops_at, tried)))
+    try:
+        source = write_seed(traced, task.signature)
+        check_seed(task, source, tried)
+    except (HarnessError, LanguageError, NotGeneral) as error:
+        return "", str(error)
+    return source, ""
+
+
+def _triton(task_file: Path) -> tuple[str, str]:
+    """Return Inductor's own program and nothing, or nothing and the reason."""
+    try:
+        return inductor_seed(str(task_file), compare_s=_COMPARE_S), ""
+    except NoInductorSeed as error:
+        return "", str(error)
+
+
+def _stub(origin: OperationTask, file: Path, *, entry: str, language: str) -> str:
+    """Return a kernel that is built and writes nothing."""
+    subject = origin.subject
+    lines = [
+        origin.task.description,
+        "",
+        "Fill in `run`; as it is, it writes nothing and is rejected. Judge it with",
+        f"    evokernel evaluate {file.name} --task {origin.file.name}",
+        f"It computes what `{subject.name}` of {subject.path.name} does:",
+        *("    " + line for line in _source_of(subject).splitlines()),
+        "",
+    ]
+    if language == "cpp":
+        comment = "".join(f"// {line}".rstrip() + "\n" for line in lines)
+        return f"{comment}#include <cstdint>\n\n{entry} {{\n}}\n"
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    written = origin.task.signature.outputs[0].name
+    kernel = f"@triton.jit\ndef fill({written}):\n    pass\n\n\n"
+    return f"{comment}import triton\nimport triton.language as tl\n\n\n{kernel}{entry}:\n    fill[(1,)]({written})\n"
+
+
+def _source_of(subject: UserOperation) -> str:
+    try:
+        return inspect.getsource(type(subject.target) if subject.construct else subject.target).rstrip()
+    except (OSError, TypeError):
+        return ""
 
 
 def write_seed(traced: Traced, signature: Signature) -> str:
-    """Return a C++ kernel with one plain loop nest for each step."""
+    """Return a C++ kernel with one plain loop nest for each step. It computes in double where a tensor is float64."""
+    short = [tensor.dtype for tensor in signature.tensors if is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4]
+    if short:
+        raise NotGeneral(f"{short[0]} has no plain loops yet")
     outputs = [tensor.name for tensor in signature.outputs]
     arguments = [tensor.name for tensor in signature.inputs]
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
     made = dict(zip(outputs, traced.outputs, strict=True))
     body = "\n".join(CppWriter(made, traced.sizes, arguments=arguments, taken=taken).body())
-    headers = ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
+    if any(tensor.dtype == "float64" for tensor in signature.tensors):
+        body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
+    headers = ["algorithm"] * bool(re.search(r"std::(max|min)<", body))
+    headers += ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
     headers += ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)
     return f"{includes}\n{entry_signature(signature)} {{\n{body}\n}}\n"
@@ -61,10 +183,10 @@ def check_seed(task: Task, source: str, workloads: Sequence[Workload]) -> None:
 def _compare(task: Task, run: Any, workload: Workload) -> None:
     inputs = draw(task, workload, "normal", np.random.default_rng(0))
     expected = expect(task, workload, inputs, distribution="normal")
-    aligned = {name: _aligned(array.numpy()) for name, array in inputs.items()}
-    outputs = [
-        _aligned(np.full(tensor.shape_at(workload.sizes), np.nan, np.float32)) for tensor in result_tensors(task)
-    ]
+    aligned = {
+        tensor.name: _aligned(_as_it_lies(tensor, inputs[tensor.name], workload)) for tensor in task.signature.inputs
+    }
+    outputs = [_aligned(_unwritten(tensor, workload)) for tensor in result_tensors(task)]
     values: list[Any] = []
     given = iter(outputs)
     for argument in task.signature.arguments:
@@ -77,6 +199,20 @@ def _compare(task: Task, run: Any, workload: Workload) -> None:
     finding = judge_output(expected, tuple(map(torch.from_numpy, outputs)))
     if finding is not None:
         raise HarnessError(f"the generated kernel is wrong on {dict(workload.dims)}: {finding.feedback}")
+
+
+def _as_it_lies(tensor: Tensor, values: torch.Tensor, workload: Workload) -> np.ndarray[Any, Any]:
+    """Return the contents of an input in the order of memory."""
+    strides = tensor.strides_at(workload.sizes)
+    order = sorted(range(values.ndim), key=lambda axis: -strides[axis]) if strides else range(values.ndim)
+    contents: np.ndarray[Any, Any] = values.permute(*order).contiguous().numpy()
+    return contents
+
+
+def _unwritten(tensor: Tensor, workload: Workload) -> np.ndarray[Any, Any]:
+    empty = torch.empty(tensor.shape_at(workload.sizes), dtype=torch_dtype(tensor.dtype))
+    made: np.ndarray[Any, Any] = poison_like(empty, draw_poison(np.random.default_rng())).numpy()
+    return made
 
 
 def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

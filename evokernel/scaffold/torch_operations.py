@@ -7,15 +7,23 @@ from typing import Any
 
 import torch
 
-from evokernel.scaffold.operation_graph import TRANSCENDENTAL, Kind, Node, OperationGraph
+from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 
-_KINDS: dict[Any, Kind] = {torch.float32: "float", torch.int64: "int64_t", torch.bool: "bool"}
+_KINDS: dict[Any, Kind] = {
+    torch.float32: "float",
+    torch.float64: "float",  # written as double, see `seed.write_seed`
+    torch.int32: "int64_t",
+    torch.int64: "int64_t",
+    torch.int8: "int8_t",
+    torch.uint8: "uint8_t",
+    torch.bool: "bool",
+}
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 _FUNCTIONS = TRANSCENDENTAL | {
     "abs", "atan2", "ceil", "floor", "fmod", "maximum", "minimum", "reciprocal", "round", "trunc"
 }  # fmt: skip
-_LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_not"})
+_LOGIC = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"})
 _INTEGER_SAFE = frozenset({"add", "sub", "mul", "neg", "relu", "maximum", "minimum", "abs", "where"}) | _LOGIC
 
 
@@ -50,7 +58,7 @@ class OperationConverter:
         if node.op == "placeholder":
             shape = tuple(node.meta["val"].shape)
             name = f"input {len(self._values)}"
-            self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind="float")
+            self._values[node] = self._graph.node("input", (), attrs=(name,), shape=shape, kind=self._kind(node))
             return
         if node.op != "call_function":
             raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
@@ -90,7 +98,7 @@ class OperationConverter:
             return None
         kind = self._kind(node)
         args = [self._operand(item, node.args) for item in node.args]
-        if name == "div" and kind == "int64_t":
+        if name == "div" and kind in INTEGERS:
             raise NotGeneral("the division of integers has no naive loop yet")
         self.exact = self.exact and name in _INTEGER_SAFE
         return self._graph.pointwise(name, *args, kind=kind)
@@ -98,7 +106,7 @@ class OperationConverter:
     def _operand(self, item: Any, beside: Any) -> Node:
         """Return an operand; a number beside integers becomes an integer."""
         kinds = {self._values[other].kind for other in beside if isinstance(other, torch.fx.Node)}
-        if isinstance(item, (int, float)) and not isinstance(item, bool) and kinds == {"int64_t"}:
+        if isinstance(item, (int, float)) and not isinstance(item, bool) and kinds and kinds <= INTEGERS:
             return self._graph.number(self._sizes.text(int(item)), "int64_t")
         return self.value(item)
 
@@ -168,14 +176,14 @@ class OperationConverter:
         position = 0 if "scalar_tensor" in name else 1
         kind, item = self._kind(node), node.args[position]
         text = (
-            self._literal(item) if kind == "float" else str(int(item)) if kind == "int64_t" else str(bool(item)).lower()
+            self._literal(item) if kind == "float" else str(int(item)) if kind in INTEGERS else str(bool(item)).lower()
         )
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
 
     def _empty(self, node: Any) -> Node:
         """Return zeros: an empty tensor is used for its shape only, or filled."""
         kind = self._kind(node)
-        text = {"float": "0.0f", "int64_t": "0", "bool": "false"}[kind]
+        text = {"float": "0.0f", "bool": "false"}.get(kind, "0")
         return self._graph.broadcast(self._graph.number(text, kind), tuple(node.meta["val"].shape), ())
 
     def _iota(self, node: Any) -> Node:
@@ -184,8 +192,8 @@ class OperationConverter:
 
     def _reduce(self, node: Any) -> Node:
         name = str(node.target).split(".")[1]
-        if self._kind(node) != "float":
-            raise NotGeneral(f"{name} over integers has no naive loop yet")
+        if self._kind(node) == "bool":
+            raise NotGeneral(f"{name} over {node.meta['val'].dtype} has no naive loop yet")
         self.exact = self.exact and name != "prod"
         return self._graph.reduce(name, self.value(node.args[0]), tuple(node.args[1]))
 
@@ -208,17 +216,17 @@ class OperationConverter:
 
     def _matmul(self, node: Any) -> Node:
         left, right = (self.value(item) for item in node.args)
-        shape = tuple(node.meta["val"].shape)
+        shape, kind = tuple(node.meta["val"].shape), self._kind(node)
         apart = _batch(left)
         if apart and (len(right.shape) == 2 or _batch(right) == apart):
             # Loops over the dimensions that torch merged, since a merged index would need divisions.
             right = right if len(right.shape) == 2 else right.args[0]
             inner = left.args[0].shape[-2] if len(shape) > 2 else None
             whole = (*left.args[0].shape[:-1], shape[-1])
-            made = self._graph.node("matmul", (left.args[0], right), shape=whole, kind="float")
+            made = self._graph.node("matmul", (left.args[0], right), shape=whole, kind=kind)
             last = len(apart) - 1 if inner is not None else len(whole) - 2
-            return self._graph.node("collapse", (made,), attrs=(0, last), shape=shape, kind="float")
-        return self._graph.node("matmul", (left, right), shape=shape, kind="float")
+            return self._graph.node("collapse", (made,), attrs=(0, last), shape=shape, kind=kind)
+        return self._graph.node("matmul", (left, right), shape=shape, kind=kind)
 
     def _clamp(self, node: Any) -> Node:
         name = str(node.target).split(".")[1]
@@ -259,6 +267,7 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "prims.prod": OperationConverter._reduce,
     "prims.var": OperationConverter._var,
     "aten.mm": OperationConverter._matmul,
+    "aten._int_mm": OperationConverter._matmul,
     "aten.bmm": OperationConverter._matmul,
     "aten.clamp": OperationConverter._clamp,
     "aten.clamp_min": OperationConverter._clamp,

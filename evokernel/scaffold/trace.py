@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.torch_operations import OperationConverter
+from evokernel.scaffold.trial import without_data
 
 Call = Callable[[dict[str, Any]], Any]
 _aten = torch.ops.aten
@@ -47,15 +47,26 @@ class Traced:
 
 
 def trace(
-    call: Call, shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]], sizes: SymbolicSizes
+    call: Call,
+    shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
+    sizes: SymbolicSizes,
+    *,
+    dtypes: Mapping[str, torch.dtype] | None = None,
 ) -> tuple[Any, Any]:
     """Return the primitive operations of a reference at the first and at the second sizes.
+
+    Args:
+        call: the reference, called with tensors by name.
+        shapes: first and second shape of each input.
+        sizes: the dimensions; it learns the sizes that follow from them.
+        dtypes: of the inputs, by name; float32 where left out.
 
     Raises:
         NotGeneral: the traces differ in more than sizes, or the reference cannot be traced without data.
     """
-    first = _graph(call, {name: pair[0] for name, pair in shapes.items()})
-    second = _graph(call, {name: pair[1] for name, pair in shapes.items()})
+    first, second = (
+        _graph(call, {name: pair[place] for name, pair in shapes.items()}, dtypes or {}) for place in (0, 1)
+    )
     if [str(node.target) for node in first] != [str(node.target) for node in second]:
         raise NotGeneral("the reference computes differently at different sizes")
     for one, other in zip(first, second, strict=True):
@@ -90,7 +101,7 @@ def flop_terms(first: Any) -> Iterator[tuple[int, tuple[int, ...]]]:
             continue
         inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
-        if name in ("aten.mm.default", "aten.bmm.default"):
+        if name in _PRODUCTS:
             yield 2, (*out[0], inputs[0][-1])
         elif name == "aten.convolution.default":
             yield 2, (*out[0], *inputs[1][1:])
@@ -103,12 +114,17 @@ def reduction_terms(first: Any) -> Iterator[tuple[int, ...]]:
     for node in first:
         inputs = [shape for item in node.all_input_nodes for shape in _shapes(item)]
         name = str(node.target)
-        if name in ("aten.mm.default", "aten.bmm.default"):
+        if name in _PRODUCTS:
             yield inputs[0][-1:]
         elif name == "aten.convolution.default":
             yield inputs[1][1:]
         elif name in ("prims.sum.default", "prims.var.default"):
             yield tuple(inputs[0][dim] for dim in node.args[1])
+
+
+def extents(first: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of all values, those left out that only show another one in full."""
+    return tuple(dict.fromkeys(shape for node in first if str(node.target) not in _FREE for shape in _shapes(node)))
 
 
 def _by_one(node: Any) -> bool:
@@ -122,6 +138,7 @@ def _is_float(node: Any) -> bool:
     return any(isinstance(item, torch.Tensor) and item.is_floating_point() for item in values)
 
 
+_PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten._int_mm.default")
 _FREE = frozenset(
     f"prims.{name}.default"
     for name in [
@@ -134,10 +151,10 @@ _FREE = frozenset(
         "convert_element_type",
         "where",
     ]
-) | {"aten.slice.Tensor", "aten.select.int", "aten.full_like.default"}
+) | {"aten.slice.Tensor", "aten.select.int", "aten.full_like.default", "aten.index.Tensor", "aten.gather.default"}
 
 
-def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
+def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
@@ -146,8 +163,8 @@ def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
         return call(dict(zip(names, tensors, strict=True)))
 
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-            empty = [torch.empty(shape) for shape in shapes.values()]
+        with without_data():
+            empty = [torch.empty(shape, dtype=dtypes.get(name, torch.float32)) for name, shape in shapes.items()]
             module = make_fx(functionalize(positional), decomposition_table=table)(*empty)
     except Exception as error:
         raise NotGeneral(f"the reference cannot be traced ({type(error).__name__}: {error})") from error

@@ -2,9 +2,8 @@
 
 import inspect
 import keyword
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +12,10 @@ import torch
 from torch.func import functional_call
 
 from evokernel.errors import TaskError
+from evokernel.evaluate.numerics.arrays import torch_dtype
+from evokernel.scaffold.example_text import parse_inputs, parse_tensor
 from evokernel.scaffold.user_file import load_source
+from evokernel.task import DTYPES
 
 _HELPERS = ("get_inputs", "get_init_inputs", "main")
 _RESERVED = frozenset({
@@ -39,29 +41,79 @@ class UserOperation:
     """Tensors of a kernel: arguments first, then parameters and buffers."""
     call_names: tuple[str, ...]
     """Names of the arguments by position."""
+    keywords: Mapping[str, str]
+    """Names of the arguments that are passed by keyword, by the operation's own names."""
     constants: Mapping[str, Any]
     """Arguments that are no tensors."""
     parameters: Mapping[str, str]
     """Names in `inputs`, by the module's own names."""
+    kept: tuple[str, ...]
+    """Buffers that are no inputs, by the module's own names: integers, and those that a call changes."""
     construct: str
     """Python text over `source` that makes the module; empty for a function."""
 
+    @property
+    def orders(self) -> dict[str, tuple[int, ...]]:
+        """Axes of the inputs that are not row-major, the outermost in memory first, by name."""
+        return {name: axis_order(each) for name, each in self.inputs.items() if not each.is_contiguous()}
+
+    def empty(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+        """Return inputs of these shapes, with the dtypes and the order of axes of the example, and no contents."""
+        made = {}
+        for name, shape in shapes.items():
+            order = self.orders.get(name, tuple(range(len(shape))))
+            dense = torch.empty([shape[axis] for axis in order], dtype=self.inputs[name].dtype)
+            made[name] = dense.permute([order.index(axis) for axis in range(len(shape))])
+        return made
+
+    def with_floats(self, dtype: str) -> "UserOperation":
+        """Return the operation with another dtype for its floating-point inputs."""
+        changed = {
+            name: each.to(torch_dtype(dtype)) if each.is_floating_point() else each
+            for name, each in self.inputs.items()
+        }
+        return replace(self, inputs=changed)
+
     def call(self, inputs: Mapping[str, Any]) -> Any:
         """Compute the outputs for tensors by name."""
-        given = [inputs[name] if name in inputs else self.constants[name] for name in self.call_names]
+        values = {**self.constants, **inputs}
+        given = tuple(values[name] for name in self.call_names)
+        named = {theirs: values[ours] for theirs, ours in self.keywords.items()}
         if not self.construct:
-            return self.target(*given)
+            return self.target(*given, **named)
         weights = {theirs: inputs[ours] for theirs, ours in self.parameters.items()}
-        return functional_call(self.target, weights, tuple(given))
+        like = inputs[self.pattern]
+        for name in self.kept:
+            value = self.target.get_buffer(name)
+            weights[name] = value.to(like if value.is_floating_point() else like.device, copy=True)
+        return functional_call(self.target, weights, given, named)
+
+    @property
+    def pattern(self) -> str:
+        """The input whose device and dtype kept buffers take."""
+        return next((name for name, each in self.inputs.items() if each.is_floating_point()), next(iter(self.inputs)))
+
+    def keeping(self, changed: Collection[str]) -> "UserOperation":
+        """Return the operation with some parameters, named as in `inputs`, as buffers that are no inputs."""
+        apart = {theirs: ours for theirs, ours in self.parameters.items() if ours in changed}
+        return replace(
+            self,
+            inputs={name: each for name, each in self.inputs.items() if name not in changed},
+            parameters={theirs: ours for theirs, ours in self.parameters.items() if theirs not in apart},
+            kept=(*apart, *self.kept),
+        )
 
 
-def find_subject(path: Path, *, name: str = "", inputs: str = "") -> UserOperation:
+def find_subject(
+    path: Path, *, name: str = "", inputs: str = "", example_inputs: Sequence[Any] | None = None
+) -> UserOperation:
     """Import a file; return its operation with example inputs.
 
     Args:
         path: the Python file.
         name: the function or class; needed where the file has several.
         inputs: example inputs as text, for example `x: 1024x1024, eps: 1e-6`; they precede all others.
+        example_inputs: tensors and numbers by position, in place of those of `get_inputs()`.
 
     Raises:
         TaskError: the file cannot be imported, or holds several operations; the message says what to pass.
@@ -70,8 +122,9 @@ def find_subject(path: Path, *, name: str = "", inputs: str = "") -> UserOperati
     chosen = _choose(source, path, name)
     target, construct = _module(source, chosen) if _is_module(chosen[1]) else (chosen[1], "")
     forward = target.forward if construct else target
-    values = _example(source, forward, chosen[0], inputs)
-    call_names = tuple(values)
+    values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
+    kinds = inspect.signature(forward).parameters
+    named = [key for key in values if kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
     tensors = {_argument(key): value for key, value in values.items() if isinstance(value, torch.Tensor)}
     constants = {key: value for key, value in values.items() if not isinstance(value, torch.Tensor)}
     weights = _weights(target, taken=set(tensors)) if construct else {}
@@ -85,42 +138,13 @@ def find_subject(path: Path, *, name: str = "", inputs: str = "") -> UserOperati
         name=chosen[0],
         target=target,
         inputs=tensors,
-        call_names=tuple(_argument(key) if key not in constants else key for key in call_names),
+        call_names=tuple(_argument(key) if key not in constants else key for key in values if key not in named),
+        keywords={key: _argument(key) if key not in constants else key for key in named},
         constants=constants,
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
+        kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
         construct=construct,
     )
-
-
-def parse_inputs(text: str) -> dict[str, Any]:
-    """Return example inputs by name: `x: 64x32` is a tensor, `eps: 1e-6`, `causal: True` and `mode: 'a'` are not.
-
-    Raises:
-        TaskError: an item is not of that form.
-    """
-    made: dict[str, Any] = {}
-    generator = torch.Generator().manual_seed(0)
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, value = (part.strip() for part in item.partition(":"))
-        if not colon or not name.isidentifier():
-            raise TaskError(f'--inputs: expected "name: 1024x1024" or "name: 0.5" between commas, got {item!r}')
-        if re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", value):
-            made[name] = torch.randn(*(int(extent) for extent in value.split("x")), generator=generator)
-        else:
-            made[name] = _constant(name, value)
-    return made
-
-
-def _constant(name: str, value: str) -> Any:
-    words = {"True": True, "False": False, "None": None}
-    if value in words:
-        return words[value]
-    if re.fullmatch(r"'[^']*'|\"[^\"]*\"", value):
-        return value[1:-1]
-    try:
-        return int(value) if re.fullmatch(r"[+-]\d+", value) else float(value)
-    except ValueError:
-        raise TaskError(f"--inputs {name}: {value!r} is neither a shape such as 64x32 nor a number") from None
 
 
 def _is_module(value: Any) -> bool:
@@ -154,29 +178,29 @@ def _choose(source: ModuleType, path: Path, name: str) -> tuple[str, Any]:
 def _module(source: ModuleType, chosen: tuple[str, Any]) -> tuple[torch.nn.Module, str]:
     name, value = chosen
     if isinstance(value, torch.nn.Module):
-        return value.eval(), f"source.{name}"
+        return value, f"source.{name}"
     given = hasattr(source, "get_init_inputs")
     try:
         module = value(*source.get_init_inputs()) if given else value()
     except Exception as error:
         hint = "check get_init_inputs()" if given else "define get_init_inputs() that returns its arguments as a list"
         raise TaskError(f"{name} cannot be made ({type(error).__name__}: {error}); {hint}") from error
-    module = module.eval()
     return module, f"source.{name}({'*source.get_init_inputs()' if given else ''})"
 
 
-def _example(source: ModuleType, forward: Any, name: str, text: str) -> dict[str, Any]:
+def _example(
+    source: ModuleType, forward: Any, name: str, *, text: str, given_inputs: Sequence[Any] | None
+) -> dict[str, Any]:
     """Return example values by name of argument, in calling order."""
     parameters = inspect.signature(forward).parameters
-    odd = [key for key, parameter in parameters.items() if parameter.kind not in (1, 0)]
+    odd = [f"*{key}" for key, each in parameters.items() if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     if odd:
-        raise TaskError(f"{name} takes {', '.join(map(repr, odd))} by keyword or as *args; wrap it in a function that "
-                        "takes each tensor by position")  # fmt: skip
+        raise TaskError(f"{name} takes {', '.join(odd)}; wrap it in a function that names each argument")
     given = parse_inputs(text)
     unknown = given.keys() - parameters.keys()
     if unknown:
         raise TaskError(f"--inputs names {sorted(unknown)}, but {name} takes: {', '.join(parameters)}")
-    listed = _listed(source, parameters, name)
+    listed = _listed(source, parameters, name, given=given_inputs)
     values: dict[str, Any] = {}
     missing = []
     for key, parameter in parameters.items():
@@ -194,15 +218,18 @@ def _example(source: ModuleType, forward: Any, name: str, text: str) -> dict[str
     return values
 
 
-def _listed(source: ModuleType, parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    if not hasattr(source, "get_inputs"):
+def _listed(
+    source: ModuleType, parameters: Mapping[str, Any], name: str, *, given: Sequence[Any] | None
+) -> dict[str, Any]:
+    if given is None and not hasattr(source, "get_inputs"):
         return {}
     try:
-        listed = list(source.get_inputs())
+        listed = list(source.get_inputs() if given is None else given)
     except Exception as error:
         raise TaskError(f"get_inputs() raised {type(error).__name__}: {error}") from error
     if len(listed) > len(parameters):
-        raise TaskError(f"get_inputs() returns {len(listed)} values, but {name} takes {', '.join(parameters)}")
+        come = "get_inputs() returns" if given is None else "example_inputs holds"
+        raise TaskError(f"{come} {len(listed)} values, but {name} takes {', '.join(parameters)}")
     return dict(zip(parameters, listed, strict=False))
 
 
@@ -211,9 +238,12 @@ def _annotated(name: str, parameter: inspect.Parameter) -> Any:
     if parameter.default is not inspect.Parameter.empty:
         return parameter.default
     note = parameter.annotation
-    if isinstance(note, str) and re.fullmatch(r"'?[1-9]\d*(x[1-9]\d*)+'?", note):
-        return parse_inputs(f"{name}: {note.strip(chr(39))}")[name]
-    return inspect.Parameter.empty
+    tensor = (
+        parse_tensor(name, note.strip("'"), generator=torch.Generator().manual_seed(0))
+        if isinstance(note, str)
+        else None
+    )
+    return inspect.Parameter.empty if tensor is None else tensor
 
 
 def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str, torch.Tensor]]:
@@ -221,7 +251,7 @@ def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
         if value.is_floating_point():
-            ours = _argument(theirs.replace(".", "_"))
+            ours = _argument(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
             while ours in taken:
                 ours += "_"
             taken.add(ours)
@@ -234,11 +264,21 @@ def _argument(name: str) -> str:
     return f"{name}_" if name in _RESERVED or keyword.iskeyword(name) else name
 
 
+def axis_order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return the axes of a tensor by their steps in memory, the outermost first."""
+    return tuple(sorted(range(tensor.ndim), key=lambda axis: (-tensor.stride(axis), -tensor.shape[axis], axis)))
+
+
 def _check_tensor(value: torch.Tensor, what: str) -> None:
-    if value.dtype is not torch.float32:
+    if str(value.dtype).removeprefix("torch.") not in DTYPES:
         raise TaskError(
-            f"{what} is {value.dtype}; init writes tasks for torch.float32 tensors. For other types copy a task file "
-            "it wrote and set the dtype of that Tensor by hand"
+            f"{what} is {value.dtype}; expected one of {', '.join(DTYPES)}: take another type, and cast it in the "
+            "function"
         )
     if value.ndim == 0 or value.numel() == 0:
         raise TaskError(f"{what} has shape {tuple(value.shape)}; expected at least one element and one dimension")
+    if not value.permute(axis_order(value)).is_contiguous():
+        raise TaskError(
+            f"{what} has steps {value.stride()} for the shape {tuple(value.shape)}: it is padded, or its elements "
+            "overlap. Pass it with .contiguous(), or set `strides` in the task file that init writes (docs/tasks.md)"
+        )

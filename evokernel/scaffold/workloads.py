@@ -1,29 +1,82 @@
-"""Workloads around an example: search, holdout, and the range of hidden probes."""
+"""Workloads around the user's sizes: search, holdout, and the range of hidden probes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from itertools import cycle
 
 import torch
 
-from evokernel.scaffold.dimensions import Layout, outputs_of, shapes_at
+from evokernel.errors import TaskError
+from evokernel.scaffold.dimensions import Layout, shapes_at
+from evokernel.scaffold.trial import outputs_of
 from evokernel.scaffold.user_operation import UserOperation
 
-FLOPS_CAP = 400_000_000
-"""Limit that keeps a plain kernel well under a second, so that a search tries many candidates."""
-ELEMENTS_CAP = 8_000_000
-_PROBE_FLOPS = 20_000_000
-_PROBE_HIGHEST = 131
 _LEAST = (1, 2, 3, 4, 8, 16, 32)
 _SEARCH = ((1.0, 1.0), (2.0, 0.5), (0.5, 2.0))
-_HOLDOUT = ((0.76, 0.77), (1.3, 0.6), (0.4, 1.45))
+_NEAR = ((0.76, 0.77), (1.3, 0.6), (0.4, 1.45))
+_FAR = (3.1, 0.24)
+_MOST_DOUBLINGS = 40
+_PROBE_ELEMENTS = 1_000_000
+"""Elements of a hidden workload: each is computed in fp64, and several times."""
 
 Dims = dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadLimits:
+    """Limits of the workloads of a device class, so that a search tries many candidates."""
+
+    most_flops: int
+    """Of one call."""
+    most_elements: int
+    """Of all tensors together, those of the fp64 reference included."""
+    least_us: float
+    """Time below which planned sizes grow, in microseconds by `bytes_per_us` and `flops_per_us`; 0 for any."""
+    most_us: float
+    """Time above which planned sizes shrink, in microseconds."""
+    own_us: float
+    """Time up to which the user's own sizes stay as they are, in microseconds."""
+    bytes_per_us: float
+    """Memory traffic that a good kernel reaches."""
+    flops_per_us: float
+    """Operations that a good kernel reaches."""
+    probe_flops: int
+    """Operations of a hidden workload."""
+    probe_highest: int
+    """Highest size of a hidden workload."""
+    holdout: tuple[tuple[float, float], ...]
+    """Factors on the sizes of held-out workloads."""
+
+
+_ANY = float("inf")
+LIMITS: Mapping[str, WorkloadLimits] = {
+    "cpu": WorkloadLimits(400_000_000, 8_000_000, 0.0, _ANY, _ANY, 1.0, 1.0, 20_000_000, 131, _NEAR),
+    # the rates are those of an H100 in bf16; other GPUs are within a small factor, and so is fp32 on tensor cores
+    "cuda": WorkloadLimits(
+        10**15, 400_000_000, 50.0, 500.0, 5_000.0, 2.5e6, 4e8, 200_000_000, 263, (*_NEAR, _FAR)
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCosts:
+    """Costs of one call at given dimensions."""
+
+    flops: Callable[[Mapping[str, int]], int]
+    """Floating-point operations."""
+    moved: Callable[[Mapping[str, int]], int]
+    """Least traffic in bytes."""
+    elements: Callable[[Mapping[str, int]], int]
+    """Elements of all tensors that are held at once."""
+
+    def us(self, dims: Mapping[str, int], limits: WorkloadLimits) -> float:
+        """Return the time of a good kernel, in microseconds."""
+        return max(self.moved(dims) / limits.bytes_per_us, self.flops(dims) / limits.flops_per_us)
+
+
 @dataclass(frozen=True)
 class WorkloadDraft:
-    """Workloads of a new task."""
+    """Workloads of a new task on one device class."""
 
     search: tuple[Dims, ...]
     """Dimensions of each."""
@@ -32,34 +85,78 @@ class WorkloadDraft:
     probe: Mapping[str, tuple[int, int]]
     """Lowest and highest value by dimension."""
     cut: bool
-    """True where the example was too large."""
+    """True where one of the user's own sizes was too large."""
+    dtype: str = ""
+    """Replaces that of the signature's floating-point tensors; empty to keep it."""
 
 
-def plan_workloads(subject: UserOperation, layout: Layout, flops: Callable[[Mapping[str, int]], int]) -> WorkloadDraft:
-    """Return workloads that the reference runs on, scaled around the example.
+def plan_workloads(
+    subject: UserOperation, layout: Layout, cost: WorkloadCosts, *, limits: WorkloadLimits, own: Sequence[Dims]
+) -> WorkloadDraft:
+    """Return workloads that the reference runs on: the user's own sizes, then some around the first of them.
 
-    An example above the limits is halved until it fits.
+    Own sizes above the limits are halved until they fit.
     """
     least = _least(subject, layout)
-    base = _cut(layout, flops, least)
-    search = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
-    holdout = [dims for dims in _scaled(subject, layout, base, _HOLDOUT, odd=True, least=least) if dims not in search]
-    probe = {name: (least, max(least, _probe_high(layout, flops, value))) for name, value in base.items()}
-    return WorkloadDraft(tuple(search), tuple(holdout) or (base,), probe, cut=base != layout.example)
+    kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
+    base = _grown(_cut(kept[0], cost, limits, least=least, most_us=limits.most_us), cost, limits)
+    planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
+    search = _distinct([*kept, *planned])[: max(3, len(kept) + 1)]
+    holdout = [
+        dims
+        for dims in _scaled(subject, layout, base, limits.holdout, odd=True, least=least)
+        if dims not in search and cost.elements(dims) <= 2 * limits.most_elements
+    ]
+    high = _probe_high(layout, cost, limits)
+    probe = {name: (least, max(least, min(high, 2 * value + 1) | 1)) for name, value in base.items()}
+    return WorkloadDraft(tuple(search), tuple(holdout) or (base,), probe, cut=kept != list(own))
 
 
-def elements(layout: Layout, dims: Mapping[str, int]) -> int:
-    """Return the number of elements of all inputs together."""
-    return sum(prod(shape) for shape in shapes_at(layout, dims).values())
+def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:
+    """Return the dimensions for which inputs have these shapes; those that no shape decides are the example's.
+
+    Raises:
+        TaskError: no dimensions give these shapes.
+    """
+    found = dict(layout.example)
+    for dimension in layout.dimensions:
+        extents = {shapes[name][axis] for name, axis in dimension.axes if name in shapes and axis < len(shapes[name])}
+        if extents:
+            found[dimension.name] = extents.pop() // dimension.unit
+    for name, shape in shapes.items():
+        if name not in layout.inputs:
+            raise TaskError(f"--shapes names {name!r}; the tensors are {', '.join(layout.inputs)}")
+        made = shapes_at(layout, found)[name]
+        if tuple(shape) != made:
+            rule = "x".join(map(str, layout.inputs[name]))
+            raise TaskError(f"--shapes: {name} is {'x'.join(map(str, shape))}, which does not fit {rule} with {found}")
+    return found
 
 
-def _cut(layout: Layout, flops: Callable[[Mapping[str, int]], int], least: int) -> Dims:
-    dims = layout.example
-    while flops(dims) > FLOPS_CAP or elements(layout, dims) > ELEMENTS_CAP:
-        largest = max(dims, key=lambda name: dims[name])
-        if dims[largest] <= 2 * least:
+def _distinct(all_dims: Sequence[Dims]) -> list[Dims]:
+    return [dims for place, dims in enumerate(all_dims) if dims not in all_dims[:place]]
+
+
+def _cut(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits, *, least: int, most_us: float) -> Dims:
+    while (
+        cost.flops(dims) > limits.most_flops
+        or cost.elements(dims) > limits.most_elements
+        or cost.us(dims, limits) > most_us
+    ):
+        largest = max(dims, key=lambda name: dims[name], default="")
+        if not largest or dims[largest] <= 2 * least:
             break
         dims = {**dims, largest: dims[largest] // 2}
+    return dims
+
+
+def _grown(dims: Dims, cost: WorkloadCosts, limits: WorkloadLimits) -> Dims:
+    """Return the sizes with the first two doubled in turn until a call takes long enough."""
+    for _, name in zip(range(_MOST_DOUBLINGS), cycle(list(dims)[:2]), strict=False):
+        larger = {**dims, name: 2 * dims[name]}
+        if cost.us(dims, limits) >= limits.least_us or cost.elements(larger) > limits.most_elements:
+            break
+        dims = larger
     return dims
 
 
@@ -94,16 +191,25 @@ def _finite(subject: UserOperation, layout: Layout, dims: Mapping[str, int], *, 
             return all(item.numel() > 0 for item in outputs_of(subject, shapes))
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
-            result = subject.call({name: torch.randn(shape, generator=generator) for name, shape in shapes.items()})
+            inputs = subject.empty(shapes)
+            for tensor in inputs.values():
+                numbers = torch.randn(tensor.shape, generator=generator) if tensor.is_floating_point() else 0
+                tensor.copy_(torch.as_tensor(numbers))
+            result = subject.call(inputs)
     except Exception:  # noqa: BLE001 - a user's function may raise anything; then it does not run at this size
         return False
     flat = result if isinstance(result, (tuple, list)) else (result,)
-    return all(item.numel() > 0 and bool(torch.isfinite(item).all()) for item in flat)
+    return all(item.numel() > 0 and bool(torch.isfinite(item.double()).all()) for item in flat)
 
 
-def _probe_high(layout: Layout, flops: Callable[[Mapping[str, int]], int], value: int) -> int:
-    """Return the highest probe of a dimension: odd, at most about twice the example, cheap at all dimensions."""
-    high = _PROBE_HIGHEST
-    while high > 2 and flops(dict.fromkeys(layout.example, high)) > _PROBE_FLOPS:
+def _probe_high(layout: Layout, cost: WorkloadCosts, limits: WorkloadLimits) -> int:
+    """Return the highest probe of a dimension: cheap where all dimensions are as high."""
+
+    def is_cheap(high: int) -> bool:
+        dims = dict.fromkeys(layout.example, high)
+        return cost.flops(dims) <= limits.probe_flops and cost.elements(dims) <= _PROBE_ELEMENTS
+
+    high = limits.probe_highest
+    while high > 2 and not is_cheap(high):
         high = high * 3 // 4
-    return min(high, 2 * value + 1) | 1
+    return high

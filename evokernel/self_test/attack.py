@@ -7,29 +7,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from evokernel.config.run import DEVICE_OF, EvaluationConfig
+from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig
 from evokernel.errors import ConfigError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import read_candidate
 from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.evaluate.device.device_class import this_machine
 from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    Status,
-    combined_speedup,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
+from evokernel.records.timing import combined_speedup
 from evokernel.self_test.exhibits import Exhibit, all_exhibits
-from evokernel.self_test.knowledge import look
-from evokernel.self_test.wrapping import wrap
+from evokernel.self_test.knowledge import look, look_on_gpu
+from evokernel.self_test.wrapping import wrap, wrap_python
 from evokernel.task import Task
 from evokernel.tasks import load_task
 
-LANGUAGE = "cpp"
-"""Language of the cheats."""
+_TITLES = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA C++"}
 GAIN = 1.05
 """Least speed-up over the original kernel at which a cheat with right results counts as accepted."""
 _NOT_MADE = frozenset({Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT})
@@ -100,30 +95,37 @@ class SelfTest:
         return tuple(trial for trial in self.trials if trial.ending in endings)
 
 
-def choose_kernel(task_spec: str, kernel: Path | None = None) -> Candidate:
+def choose_kernel(task_spec: str, kernel: Path | None = None, *, language: str | None = None) -> Candidate:
     """Return the right kernel to make cheats from: the one in a file, or the task's seed.
 
+    Args:
+        task_spec: a built-in task or the path of a task file.
+        kernel: a file; the task's seed if left out.
+        language: the language of the cheats; that of the file, or C++ where the task has a seed in it, if left out.
+
     Raises:
-        TaskError: the task cannot be loaded, is not for processors, or has no seed in C++.
+        TaskError: the task cannot be loaded, has no workloads for the language's devices, or no seed in it.
         LanguageError: the kernel is in another language, or cannot be read.
     """
     task = load_task(task_spec)
-    if DEVICE_OF[LANGUAGE] not in task.workloads:
+    given = None if kernel is None else read_candidate(kernel)
+    if given is not None and language not in (None, given.language):
+        raise LanguageError(f"{kernel}: --language says {language}, and this is a kernel in {given.language}")
+    seeded = next((each for each in _TITLES if each in task.seeds and DEVICE_OF[each] in task.workloads), "cpp")
+    chosen = language or (given.language if given else seeded)
+    title = _TITLES.get(chosen, chosen)
+    if DEVICE_OF[chosen] not in task.workloads:
         known = ", ".join(sorted(task.workloads)) or "none"
+        place = "processors" if DEVICE_OF[chosen] == "cpu" else "GPUs"
         raise TaskError(
-            f"the self-test makes cheats in C++, for processors; task {task.name!r} has workloads for: {known}"
+            f"the self-test makes cheats in {title}, for {place}; task {task.name!r} has workloads for: {known}"
         )
-    seed = task.seeds.get(LANGUAGE)
-    if kernel is None and seed is None:
+    if given is None and chosen not in task.seeds:
+        suffix = next(suffix for suffix, each in SUFFIXES.items() if each == chosen)
         raise TaskError(
-            f"task {task.name!r} has no seed in C++ to make cheats from; name a right kernel: --kernel FILE.cpp"
+            f"task {task.name!r} has no seed in {title} to make cheats from; name a right kernel: --kernel FILE{suffix}"
         )
-    chosen = read_candidate(kernel or Path(str(seed)))
-    if chosen.language != LANGUAGE:
-        raise LanguageError(
-            f"{kernel}: the self-test makes cheats in C++, for processors, and this is a kernel in {chosen.language}"
-        )
-    return chosen
+    return given or read_candidate(Path(task.seeds[chosen]))
 
 
 def attack(
@@ -138,7 +140,7 @@ def attack(
 
     Args:
         task_spec: a built-in task or the path of a task file.
-        kernel: a right kernel in C++.
+        kernel: a right kernel.
         settings: how to judge.
         only: names of exhibits; all if empty.
         on_judged: called with the number of judged kernels and the number of all.
@@ -149,18 +151,24 @@ def attack(
         LanguageError: the kernel is not right, or the tools to build it are missing.
         HarnessError: the evaluator failed.
     """
-    exhibits = _chosen(only)
-    settings = settings.on(DEVICE_OF[LANGUAGE])
-    language = local_language(LANGUAGE, settings)
-    task = load_task(task_spec).on(DEVICE_OF[LANGUAGE])
-    evaluator = open_evaluator(task_spec, language, settings=settings)
+    exhibits = _chosen(only, kernel.language)
+    device, machine = DEVICE_OF[kernel.language], this_machine()
+    if device == "cuda" and machine.gpu is None:
+        raise HarnessError(
+            f"cheats in {_TITLES[kernel.language]} run on an NVIDIA GPU, and none is visible here; --language cpp "
+            "attacks the judge on this processor"
+        )
+    settings = settings.on(device)
+    language = local_language(kernel.language, settings, device=machine.limits(device))
+    task = confine_generators(load_task(task_spec).on(device), task_spec)
+    evaluator = open_evaluator(task_spec, language, settings=settings, machine=machine)
     return asyncio.run(
         _attack(evaluator, language, kernel, task=task, spec=task_spec, exhibits=exhibits, on_judged=on_judged)
     )
 
 
-def _chosen(only: Sequence[str]) -> tuple[Exhibit, ...]:
-    every = all_exhibits()
+def _chosen(only: Sequence[str], language: str) -> tuple[Exhibit, ...]:
+    every = all_exhibits(language)
     unknown = sorted(set(only) - {exhibit.name for exhibit in every})
     if unknown:
         raise ConfigError(f"no such kernel in the self-test: {', '.join(unknown)}; there are: {_names(every)}")
@@ -191,8 +199,11 @@ async def _attack(
     trials: list[Trial] = []
 
     async def attempt(exhibit: Exhibit) -> None:
-        source = wrap(kernel.source, exhibit, task=task, paces=known.paces, bias=known.bias)
-        candidate = Candidate(source, LANGUAGE)
+        if kernel.language == "cpp":
+            source = wrap(kernel.source, exhibit, task=task, paces=known.paces, bias=known.bias)
+        else:
+            source = wrap_python(kernel.source, exhibit, task=task)
+        candidate = Candidate(source, kernel.language)
         evaluation = await judge(candidate)
         trials.append(Trial(exhibit, candidate, evaluation, _ending(exhibit, evaluation, judged)))
         on_judged(len(trials), len(possible))
@@ -204,7 +215,7 @@ async def _attack(
                 f"the kernel that cheats are to be made from is not right: {judged.status.value} at "
                 f"{judged.stage.value}: {judged.feedback}"
             )
-        known = await asyncio.to_thread(look, task, judged)
+        known = await asyncio.to_thread(look, task, judged) if kernel.language == "cpp" else look_on_gpu(task)
         lacking = {exhibit.name: _lack(exhibit, known.lacks) for exhibit in exhibits}
         possible = [exhibit for exhibit in exhibits if not lacking[exhibit.name]]
         ended = await asyncio.gather(*map(attempt, possible), return_exceptions=True)

@@ -1,7 +1,8 @@
 """Exhibits: kernels that cheat and harmless ones, each with a head that names the due verdict.
 
 A head is the comment at the top of a file, one `// field: text` a line; a line that begins with `//   ` continues
-the field before it. Fields of a cheat are
+the field before it. A file in Python begins its comments with `#`; it is for Triton and CUDA C++, unless its name says
+for which of them. Fields of a cheat are
 
     title, class, tries
     stops   the stages that must stop it, with ` or ` between
@@ -27,6 +28,12 @@ CLASSES: Mapping[str, str] = {
 }
 """Classes of cheats, with the common trait of each."""
 _HERE = Path(__file__).parent
+_SUFFIXES: Mapping[str, tuple[str, ...]] = {
+    "cpp": (".cpp",),
+    "triton": (".py", ".triton.py"),
+    "cuda": (".py", ".cu.py"),
+}
+"""Suffixes of the files, by language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,15 @@ def read_head(source: str, *, mark: str = "//") -> dict[str, str]:
     return head
 
 
-def all_exhibits() -> tuple[Exhibit, ...]:
-    """Return the harmless kernels and then the cheats, by class, each in the order of their names."""
-    harmless = [_read(path) for path in sorted((_HERE / "honest").glob("*.cpp"))]
-    cheats = [_read(path) for path in sorted((_HERE / "cheats").glob("*.cpp"))]
+def all_exhibits(language: str = "cpp") -> tuple[Exhibit, ...]:
+    """Return a language's harmless kernels and then its cheats, by class, each in the order of their names."""
     order = list(CLASSES)
-    return (*harmless, *sorted(cheats, key=lambda cheat: order.index(cheat.family)))
+    return (*_wing("honest", language), *sorted(_wing("cheats", language), key=lambda cheat: order.index(cheat.family)))
+
+
+def _wing(folder: str, language: str) -> list[Exhibit]:
+    paths = sorted((_HERE / folder).iterdir())
+    return [_read(path) for path in paths if "".join(path.suffixes) in _SUFFIXES[language]]
 
 
 def prelude() -> str:
@@ -92,9 +102,9 @@ def prelude() -> str:
 
 def _read(path: Path) -> Exhibit:
     source = path.read_text(encoding="utf-8")
-    head = read_head(source)
+    head = read_head(source, mark="//" if path.suffix == ".cpp" else "#")
     return Exhibit(
-        name=path.stem,
+        name=path.name.partition(".")[0],
         title=head["title"],
         family=head.get("class", ""),
         tries=head.get("tries", ""),

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evokernel.evaluate.numerics.arrays import identical, store
-from evokernel.evaluate.numerics.inputs import draw
+from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, ExpectedOutput, expect
-from evokernel.records.evaluation import Evaluation, Timing
+from evokernel.records.evaluation import Evaluation
+from evokernel.records.timing import Timing
 from evokernel.self_test.wrapping import CallCounts
 from evokernel.task import Role, Scalar, Task
 
-_SLOW_US = 20_000.0
-"""Time above which a kernel may be left early, and is called twice before it is timed."""
 _WARMED_US = 10_000.0
 _BATCH_US = 3000.0
 _ROOM_BYTES = 32 << 20
@@ -55,8 +54,13 @@ def look(task: Task, judged: Evaluation) -> TaskKnowledge:
     return TaskKnowledge(task, paces, tuple(map(_bias, expected.outputs)), lacks)
 
 
+def look_on_gpu(task: Task) -> TaskKnowledge:
+    """Return the knowledge that a task gives an attacker on a GPU, where cheats need no more than its signature."""
+    return TaskKnowledge(task, (), (), {need: reason for need, (has, reason) in _GPU_NEEDS.items() if not has(task)})
+
+
 def _pace(task: Task, timing: Timing, moved_bytes: int) -> CallCounts:
-    checks = 2 if timing.candidate_us > _SLOW_US else len(task.distributions) + 1
+    checks = len(task.declared) + 2  # the judge adds a distribution, and repeats the first
     in_time = _BATCH_US / max(timing.baseline_us, timing.candidate_us / 4)
     batch = min(in_time, _ROOM_BYTES / max(moved_bytes, 1), _MOST_CALLS)
     # there are at least five batches: with four rare calls in each, some are not warm-up calls
@@ -107,5 +111,24 @@ _NEEDS: Mapping[str, tuple[_Has, str]] = {
         "the kernel is too slow to be warmed up",
     ),
 }
-NEEDS = tuple(_NEEDS)
+_GPU_NEEDS: Mapping[str, tuple[Callable[[Task], bool], str]] = {
+    "an input": (lambda task: _reads(task) > 0, _NEEDS["an input"][1]),
+    "an input like a result": (
+        lambda task: any(
+            (each.shape, each.dtype) == (output.shape, output.dtype) and each.role is Role.INPUT
+            for each in task.signature.inputs
+            for output in task.signature.outputs
+        ),
+        "no input has the shape and dtype of a result",
+    ),
+    "a result of floating-point numbers": (
+        lambda task: any("float" in output.dtype for output in result_tensors(task)),
+        _NEEDS["a result of floating-point numbers"][1],
+    ),
+    "results that are outputs only": (
+        lambda task: all(each.role is Role.INPUT for each in task.signature.inputs),
+        "a result is updated in place",
+    ),
+}
+NEEDS = (*_NEEDS, *_GPU_NEEDS)
 """Means that a cheat may need of a task."""

@@ -1,7 +1,8 @@
 """Wrapping of a right kernel into an exhibit, for any signature: the kernel is called by another name.
 
-The source is the kernel with `run` renamed by the preprocessor, the task's signature as macros, the helpers of
-`prelude.h`, and an exhibit.
+In C++ the source is the kernel with `run` renamed by the preprocessor, the task's signature as macros, the helpers of
+`prelude.h`, and an exhibit. In Python, which launches kernels for a GPU, it is the kernel, an exhibit, and a `run` that
+hands both over.
 """
 
 import ast
@@ -21,6 +22,8 @@ _OPERATORS: Mapping[type[ast.operator], str] = {
     ast.FloorDiv: "/",
     ast.Mod: "%",
 }
+_CUDA_IMPORT = "from evokernel.cuda import Module\n"
+"""Line that a source in CUDA C++ has once; the kernel has it."""
 _HEADERS = ("cstdint", "cstdlib", "cstring", "initializer_list", "type_traits")
 
 
@@ -59,6 +62,26 @@ def wrap(kernel: str, exhibit: Exhibit, *, task: Task, paces: Sequence[CallCount
         prelude(),
         *body,
         "}  // namespace self_test\n",
+    ]
+    return "\n".join(parts)
+
+
+def wrap_python(kernel: str, exhibit: Exhibit, *, task: Task) -> str:
+    """Return an exhibit made from a right kernel in Triton or CUDA C++."""
+    signature = task.signature
+    names = [argument.name for argument in signature.arguments]
+    written, read = (
+        "".join(f"{tensor.name}, " for tensor in signature.tensors if (tensor.role is Role.INPUT) is only_read)
+        for only_read in (False, True)
+    )
+    parts = [
+        kernel,
+        "_honest_run = run\n",
+        exhibit.body.replace(_CUDA_IMPORT, ""),
+        f"\ndef run({', '.join(names)}):",
+        f"    def honest({written.removesuffix(', ')}):",
+        f"        _honest_run({', '.join(names)})\n",
+        f"    _answer(honest, ({written}), ({read}))\n",
     ]
     return "\n".join(parts)
 
@@ -134,7 +157,11 @@ class _Scope:
         }
 
     def count(self, tensor: Tensor) -> str:
-        """Return the number of elements."""
+        """Return the number of elements, with what lies between them where a tensor has strides."""
+        if tensor.strides is not None:
+            pairs = zip(tensor.shape, tensor.strides, strict=True)
+            steps = (f"({self._expression(extent)} - 1) * {self._expression(stride)}" for extent, stride in pairs)
+            return f"({' + '.join(['(int64_t)1', *steps])})"
         return " * ".join(["(int64_t)1", *(self._expression(extent) for extent in tensor.shape)])
 
     def row(self, tensor: Tensor) -> str:

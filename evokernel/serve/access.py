@@ -47,7 +47,9 @@ class AccessPolicy:
         return not self.token or hmac.compare_digest(_bytes(given or ""), _bytes(self.token))
 
 
-def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.environ) -> AccessPolicy:
+def access_for(
+    host: str, address: str, *, environment: Mapping[str, str] = os.environ, variable: str = TOKEN_VARIABLE
+) -> AccessPolicy:
     """Return the policy of a server for a host and the address that it resolves to.
 
     Beyond loopback a token is needed: that of the environment, or a random one.
@@ -55,10 +57,10 @@ def access_for(host: str, address: str, *, environment: Mapping[str, str] = os.e
     Raises:
         ConfigError: the token of the environment is too short, or does not fit into a URL.
     """
-    token = environment.get(TOKEN_VARIABLE, "")
+    token = environment.get(variable, "")
     if token and not _TOKEN.fullmatch(token):
         raise ConfigError(
-            f"{TOKEN_VARIABLE} must have 16 to 200 letters, digits or _ . ~ -; "
+            f"{variable} must have 16 to 200 letters, digits or _ . ~ -; "
             'make one with: python3 -c "import secrets; print(secrets.token_urlsafe())"'
         )
     if ipaddress.ip_address(address.partition("%")[0]).is_loopback:

@@ -23,7 +23,7 @@ _WORDS = {
     HTTPStatus.NOT_FOUND: "there is nothing here, or nothing yet",
     HTTPStatus.MISDIRECTED_REQUEST: "this server is not known by that name; use the address that it has printed",
     HTTPStatus.METHOD_NOT_ALLOWED: "this server only answers GET and HEAD",
-    HTTPStatus.SERVICE_UNAVAILABLE: "too many pages are open",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many pages are open, or the store is busy",
 }
 _MORE = {
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -14,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from evokernel.serve.access import AccessPolicy
-from evokernel.serve.answers import METHODS, moved, readable, refusal, safe_headers
+from evokernel.serve.answers import METHODS, moved, packed, readable, refusal, safe_headers
 from evokernel.serve.site import ServedStores
 
 _LOOK_S = 0.1
@@ -33,6 +34,8 @@ class ServerLimits:
     """Size of a request."""
     head_s: float = 10.0
     """Time for a whole request."""
+    answer_s: float = 30.0
+    """Time for a store to answer a question."""
     send_s: float = 60.0
     """Time for a client to take a response or an event."""
     keepalive_s: float = 15.0
@@ -55,10 +58,10 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
         with ExitStack() as stack:
-            answer = self._answer(Request(scope), stack)
+            answer = await self._answer(Request(scope), stack)
             await answer(scope, receive, send)
 
-    def _answer(self, request: Request, stack: ExitStack) -> Response:
+    async def _answer(self, request: Request, stack: ExitStack) -> Response:
         path = request.scope["raw_path"].decode("latin-1")  # raw: each path has one spelling here
         query = request.scope["query_string"].decode("latin-1")
         if not self._access.addresses_us(request.headers.getlist("host")):
@@ -71,9 +74,20 @@ class Application:
             return refusal(HTTPStatus.UNAUTHORIZED)
         if not query and (answer := self._site.answer(path)) is not None:
             return readable(answer, request)
+        # A foreign page cannot read an answer, but the time of a search could tell it what a source holds.
+        foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if not query and not foreign and (coming := self._site.asked(path)) is not None:
+            return readable(await self._panel(coming), request)
         if query or not self._site.feeds_of(path):
             return refusal(HTTPStatus.NOT_FOUND)
         return self._stream(path, request.method, stack)
+
+    async def _panel(self, coming: Future[bytes | None]) -> Response:
+        try:
+            body = await asyncio.wait_for(asyncio.wrap_future(coming), self._limits.answer_s)
+        except TimeoutError:
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE)
+        return refusal(HTTPStatus.NOT_FOUND) if body is None else packed(body, kind="application/json")
 
     def _is_authorized(self, request: Request) -> bool:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")

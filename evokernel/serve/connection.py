@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evokernel.serve.answers import refusal
@@ -16,9 +18,12 @@ SEND_BYTES = 262_144
 class Connection(H11Protocol):
     """A connection of uvicorn that aborts where a client sends too much or waits too long."""
 
-    def __init__(self, limits: ServerLimits, **uvicorn: Any) -> None:
+    def __init__(
+        self, limits: ServerLimits, *, refuse: Callable[[HTTPStatus], Response] = refusal, **uvicorn: Any
+    ) -> None:
         super().__init__(**uvicorn)
         self._limits = limits
+        self._refusal = refuse
         self._head_bytes = 0
         self._hang_up: asyncio.TimerHandle | None = None
 
@@ -73,7 +78,7 @@ class Connection(H11Protocol):
 
     def _refuse(self, code: HTTPStatus) -> None:
         if self.cycle is None:
-            answer = refusal(code)
+            answer = self._refusal(code)
             lines = [f"HTTP/1.1 {code.value} {code.phrase}".encode(), *map(b": ".join, answer.raw_headers), b"", b""]
             self.transport.write(b"\r\n".join(lines) + bytes(answer.body))
         self.transport.close()

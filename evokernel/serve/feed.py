@@ -6,7 +6,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,6 +88,7 @@ class Feed:
         self._state = FeedState()
         self._page: PublishedPage | None = None
         self._watchers = 0
+        self._questions: list[tuple[Callable[[Store], Any], Future[Any]]] = []
         self._page_problem = ""
         self._woken = False
         self._closed = False
@@ -116,6 +118,17 @@ class Feed:
         """The newest document; None until the first is made."""
         return self._page
 
+    def ask(self, question: Callable[[Store], bytes]) -> Future[bytes | None]:
+        """Return the coming answer of the feed's thread to a question; None where the store has none."""
+        answer: Future[bytes | None] = Future()
+        with self._changed:
+            if self._closed:
+                answer.set_result(None)
+            else:
+                self._questions.append((question, answer))
+            self._changed.notify_all()
+        return answer
+
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Keep `state` and `page` up to date while the block runs."""
@@ -134,13 +147,32 @@ class Feed:
         while True:
             with self._changed:
                 self._changed.wait_for(
-                    lambda: self._closed or self._woken, self._pace.poll_s if self._watchers else None
+                    lambda: self._closed or self._woken or self._questions,
+                    self._pace.poll_s if self._watchers else None,
                 )
+                look = self._woken or self._watchers > 0
                 self._woken = False
-                if self._closed:
-                    break
-            self._look()
+                questions, self._questions = self._questions, []
+                closed = self._closed
+            for question, answer in questions:
+                self._answer(question, answer)
+            if closed:
+                break
+            if look:
+                self._look()
         self._reader.close()
+
+    def _answer(self, question: Callable[[Store], bytes], answer: Future[bytes | None]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return  # who asked has gone
+        try:
+            store = self._reader.store()
+            answer.set_result(None if store is None else question(store))
+        except StoreError:  # unknown, damaged or gone: there is nothing to give
+            answer.set_result(None)
+        except Exception as error:  # noqa: BLE001  the edge of the thread, as in `_look`
+            self._describe(error)
+            answer.set_result(None)
 
     def _look(self) -> None:
         try:
@@ -202,6 +234,10 @@ class _Reader:
         if store is None:
             return None
         return mark(store), run_state(store).value, int(seconds_used(store))
+
+    def store(self) -> Store | None:
+        """Return the open store; None while opening is not due. Raises `StoreError`."""
+        return self._current()
 
     def page_if_due(self, now: tuple[Mark, str]) -> PublishedPage | None:
         """Return a new document where the store has changed and one is due.
@@ -283,4 +319,5 @@ def _summary(document: Mapping[str, Any]) -> dict[str, Any]:
         "results": status["results"],
         "cost_usd": status["cost_usd"],
         "speedup": best["speedup"] if best else None,
+        "kind": best["kind"] if best else None,
     }

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+_WORDS = r"[^ \t\n](?:[^\n]*[^ \t\n])?"
 _MARK = re.compile(
     r"^(?P<indent>[ \t]*)(?://|\#)[ \t]*"
-    r"(?:region:[ \t]*(?P<name>[^\n]*?)|endregion(?::?[ \t]+(?P<closed>[^\n]*?))?)[ \t]*$",
+    rf"(?:region:[ \t]*(?:(?P<name>{_WORDS})[ \t]*)?|(?P<end>endregion)(?::?[ \t]+(?:(?P<closed>{_WORDS})[ \t]*)?)?)$",
     re.MULTILINE,
 )
 _PAIRS = (("{", "}"), ("(", ")"), ("[", "]"))
@@ -50,29 +51,27 @@ def read_regions(source: str) -> tuple[Region, ...]:
     found: dict[str, Region] = {}
     opened: re.Match[str] | None = None
     for mark in _MARK.finditer(source):
-        line = source.count("\n", 0, mark.start()) + 1
-        name = mark["name"]
+        name = _begun(mark)
         if name is None:
             if opened is None:
                 continue  # an editor's folding mark that ends in the same word
             region = _between(source, opened, mark)
             if mark["closed"] not in (None, "", region.name):
-                raise ValueError(f"line {line}: endregion {mark['closed']} closes the region {region.name!r}")
+                raise ValueError(f"{_line(mark)}: endregion {mark['closed']} closes the region {region.name!r}")
             found[region.name] = region
             opened = None
         elif opened is not None:
             raise ValueError(
-                f"line {line}: region {name!r} begins inside region {opened['name']!r}; regions do not nest"
+                f"{_line(mark)}: region {name!r} begins inside region {opened['name']!r}; regions do not nest"
             )
         elif not _NAME.fullmatch(name):
-            raise ValueError(f"line {line}: {name!r} is no name for a region: letters, digits, _, - and blanks")
+            raise ValueError(f"{_line(mark)}: {name!r} is no name for a region: letters, digits, _, - and blanks")
         elif name in found:
-            raise ValueError(f"line {line}: there is a region {name!r} already")
+            raise ValueError(f"{_line(mark)}: there is a region {name!r} already")
         else:
             opened = mark
     if opened is not None:
-        line = source.count("\n", 0, opened.start()) + 1
-        raise ValueError(f"line {line}: region {opened['name']!r} is never closed by `endregion`")
+        raise ValueError(f"{_line(opened)}: region {opened['name']!r} is never closed by `endregion`")
     return tuple(found.values())
 
 
@@ -87,17 +86,18 @@ def with_regions(source: str, taken: Mapping[str, Region]) -> str:
     missing = taken.keys() - own.keys()
     if missing:
         raise KeyError(f"no region named {sorted(missing)}")
-    for name, region in sorted(taken.items(), key=lambda item: -own[item[0]].start):
+    pieces, at = [], 0
+    for name, region in sorted(taken.items(), key=lambda item: own[item[0]].start):
         place = own[name]
-        source = source[: place.start] + _indented(region, place.indent) + source[place.end :]
-    return source
+        pieces += [source[at : place.start], _indented(region, place.indent)]
+        at = place.end
+    return "".join(pieces) + source[at:]
 
 
 def outside(source: str) -> str:
     """Return the text outside all regions, marks included. Raises `ValueError` as `read_regions` does."""
-    for region in reversed(read_regions(source)):
-        source = source[: region.start] + source[region.end :]
-    return source
+    ends = [0, *(place for region in read_regions(source) for place in (region.start, region.end)), len(source)]
+    return "".join(source[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
 
 
 def only_whole(source: str) -> str:
@@ -110,7 +110,7 @@ def only_whole(source: str) -> str:
     seen: set[str] = set()
     opened: re.Match[str] | None = None
     for mark in _MARK.finditer(source):
-        name = mark["name"]
+        name = _begun(mark)
         if name is not None:
             opened = mark if _NAME.fullmatch(name) and name not in seen else None
         elif opened is not None:
@@ -126,6 +126,15 @@ def only_whole(source: str) -> str:
             pieces.append(source[at : mark.start()])
             at = min(mark.end() + 1, len(source))
     return "".join(pieces) + source[at:]
+
+
+def _begun(mark: re.Match[str]) -> str | None:
+    """Return the name of the region that a mark begins; None where it ends one."""
+    return None if mark["end"] else mark["name"] or ""
+
+
+def _line(mark: re.Match[str]) -> str:
+    return f"line {mark.string.count(chr(10), 0, mark.start()) + 1}"
 
 
 def _between(source: str, opened: re.Match[str], closed: re.Match[str]) -> Region:

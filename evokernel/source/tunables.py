@@ -1,7 +1,8 @@
-"""Tunables: named numbers in a source with the values they may take, the same lines in every language.
+"""Tunables: named numbers and switches in a source with the values they may take, the same lines in every language.
 
 constexpr int MR = 8;  // tune: 4 6 8          (C++)
 BLOCK_M = 64  # tune: 16 32 64 128             (Python)
+FAST = True  # tune: False True                (a switch; in C++ `false` and `true`)
 // tune-where: MR * NR <= 256                  (an optional constraint)
 """
 
@@ -14,17 +15,20 @@ from dataclasses import dataclass
 from evokernel.source import SIZE_LIMIT_BYTES
 from evokernel.source.expressions import evaluate, names_in
 
+_NUMBER, _SWITCH, _GAP = r"-?\d{1,18}", "(?:[Tt]rue|[Ff]alse)", r"[ \t,]+"
 _LINE = re.compile(
-    r"^(?P<head>[^\n#/=]*?\b(?P<name>[A-Za-z_]\w*)\s*=\s*)(?P<value>-?\d+)"
-    r"(?P<tail>\s*;?\s*(?://|\#)\s*tune:\s*(?P<choices>-?\d+(?:[ \t,]+-?\d+)*)[ \t]*)$",
+    rf"^(?P<head>[^\n#/=]*?\b(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*)(?P<value>(?P<switch>{_SWITCH})|{_NUMBER})"
+    r"(?P<tail>[ \t]*(?:;[ \t]*)?(?://|\#)[^\S\n]*tune:[^\S\n]*"
+    rf"(?P<choices>(?(switch){_SWITCH}(?:{_GAP}{_SWITCH})*|{_NUMBER}(?:{_GAP}{_NUMBER})*))[^\S\n]*)$",
     re.MULTILINE,
 )
-_WHERE = re.compile(r"^\s*(?://|\#)\s*tune-where:\s*(?P<text>.+?)\s*$", re.MULTILINE)
+_SWITCHES = {"false": 0, "true": 1}
+_WHERE = re.compile(r"^[^\S\n]*(?://|\#)[^\S\n]*tune-where:[^\S\n]*(?P<text>\S(?:[^\n]*\S)?)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """One named number of a source."""
+    """One named number or switch of a source; a switch is 0 or 1."""
 
     name: str
     """Its name, unique in the source."""
@@ -78,10 +82,10 @@ def read_tunables(source: str) -> TunableSpace:
         return _NOTHING
     tunables: dict[str, Tunable] = {}
     for match in _LINE.finditer(source):
-        name, value = match["name"], int(match["value"])
+        name, value = match["name"], _number(match["value"])
         if name in tunables:
             raise ValueError(f"tunable {name!r} is declared twice")
-        choices = {int(choice) for choice in re.split(r"[ \t,]+", match["choices"])}
+        choices = {_number(choice) for choice in re.split(_GAP, match["choices"])}
         tunables[name] = Tunable(name, value, tuple(sorted(choices | {value})))
     constraints = tuple(match["text"] for match in _WHERE.finditer(source))
     for text in constraints:
@@ -98,10 +102,25 @@ def with_values(source: str, values: Mapping[str, int]) -> str:
         raise KeyError(f"no tunable named {sorted(missing)}")
 
     def replace(match: re.Match[str]) -> str:
-        value = values.get(match["name"], int(match["value"]))
-        return f"{match['head']}{value}{match['tail']}"
+        text = match["value"]
+        if match["name"] in values:
+            text = _written(values[match["name"]], like=text)
+        return f"{match['head']}{text}{match['tail']}"
 
     return _LINE.sub(replace, source)
+
+
+def _number(text: str) -> int:
+    switch = _SWITCHES.get(text.lower())
+    return int(text) if switch is None else switch
+
+
+def _written(value: int, *, like: str) -> str:
+    """Return a value as the source writes it: `True` in Python, `true` in C++."""
+    if like.lower() not in _SWITCHES:
+        return str(value)
+    text = "true" if value else "false"
+    return text.capitalize() if like[0].isupper() else text
 
 
 def skeleton_of(source: str) -> str:

@@ -113,6 +113,8 @@ def load_task(spec: str) -> Task:
     except TaskError:
         raise
     except Exception as error:  # a user's file may raise anything; it becomes one clear message
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+            raise  # not the file's fault; the command says what to install
         line = _line_in(error, path)
         raise TaskError(f"task file {path}{line} raised {type(error).__name__}: {error}") from error
     finally:

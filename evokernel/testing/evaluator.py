@@ -11,16 +11,8 @@ import pytest
 from evokernel.config.run import EvaluationConfig
 from evokernel.protocols import Evaluator, Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    Mode,
-    Stage,
-    Status,
-    Verdict,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Verdict
 
 TASK = """
 import torch
@@ -59,7 +51,12 @@ extern "C" void run(const float* a, const float* b, int64_t M, int64_t N, int64_
     AFTER
 }
 """
-REMEMBER = "static int n = 0; if (n++ / 2 % 2 && c[0] != std::rint(c[0])) c[0] = std::nextafter(c[0], 1e9f);"
+REMEMBER = """
+static int n = 0;
+++n;
+if (c[0] != std::rint(c[0]))
+    for (int i = n % 13; i > 0; --i) c[0] = std::nextafter(c[0], 1e9f);
+"""
 SETTINGS = EvaluationConfig(quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2)
 
 
@@ -168,10 +165,10 @@ class EvaluatorContract:
     def test_a_crash_names_its_signal(self, verdicts: dict[str, Evaluation]) -> None:
         assert "SIGSEGV" in verdicts["crashing"].feedback
 
-    def test_equal_programs_have_equal_keys(self, driver: EvaluatorDriver) -> None:
-        one, two = driver.evaluate(kernel(), kernel("// a comment"))
-        assert one.key == two.key
-        assert one.candidate_id != two.candidate_id
+    def test_only_equal_texts_have_equal_keys(self, driver: EvaluatorDriver) -> None:
+        one, two, again = driver.evaluate(kernel(), kernel("// a comment"), kernel())
+        assert one.key == again.key != two.key
+        assert one.candidate_id == again.candidate_id != two.candidate_id
         identity = driver.identity
         assert one.key == identity.key(one.key.program_hash, Fidelity.QUICK)
         assert identity.mode in Mode

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from evokernel.languages import LANGUAGES
+from evokernel.languages import LANGUAGES, syntax_of
 from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -59,6 +59,7 @@ class LanguageContract:
     def test_says_what_it_is(self, language: Language) -> None:
         assert language.name in LANGUAGES
         assert language.suffix.startswith(".")
+        assert language.syntax == syntax_of(language.name)
         assert 8 < len(language.environment) < 200
         assert "\n" not in language.environment
 
@@ -70,9 +71,9 @@ class LanguageContract:
         assert language.static_check(samples.good + "\0")
         assert language.static_check(samples.good + "\ud800")
 
-    def test_comments_and_layout_are_not_the_program(self, language: Language, samples: LanguageSamples) -> None:
-        assert language.program_hash(samples.good) == language.program_hash(samples.commented)
-        assert language.program_hash(samples.good) != language.program_hash(samples.retuned)
+    def test_comments_and_layout_may_decide_and_so_count(self, language: Language, samples: LanguageSamples) -> None:
+        texts = (samples.good, samples.commented, samples.retuned)
+        assert len({language.program_hash(text) for text in texts}) == len(texts)
 
     def test_build_is_repeatable_and_ignores_comments(
         self, language: Language, samples: LanguageSamples, built: Built

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from archive.store import Store
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, combined_speedup
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity
+from evokernel.records.timing import combined_speedup
 from evokernel.report.rows import CandidateRow, ProgramMeasurements
 from evokernel.training.turns import DISCOUNT, TrainingTurn, discounted, read_turns
 

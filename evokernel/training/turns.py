@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from archive.calls import Calls
 from archive.store import Store
-from evokernel.records.evaluation import Evaluation, Status, combined_speedup
+from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.llm import CallStatus, StoredCall
+from evokernel.records.timing import combined_speedup
 from evokernel.report.rows import CandidateRow, read_judged
 
 CORRECT_SCORE = 0.3

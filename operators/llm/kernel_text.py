@@ -1,19 +1,22 @@
 """Portraits of kernels in a prompt: name, speed, compiler facts, and the source in a fence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from difflib import unified_diff
+from itertools import islice
 
+from evokernel.languages import syntax_of
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Limit, Timing, combined_speedup, floor_share
+from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
-from evokernel.records.step import Failure, Sibling
+from evokernel.records.step import ErrorFix, Failure, Sibling
+from evokernel.records.timing import Limit, Timing, combined_speedup, floor_share
 from evokernel.source.tunables import read_tunables
 from operators.llm.compiler_text import compiled
 from operators.quoting import fence, middle_cut, one_line, time_us
 
-TAGS: Mapping[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "python"}
-"""Words at the opening of a fence, by language."""
 FEEDBACK_CHARACTERS = 4000
+FIX_CHARACTERS, FIX_LINES = 3000, 2000
 
 
 def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: str = "") -> str:
@@ -52,6 +55,14 @@ def broken_portrait(failure: Failure, evaluation: Evaluation) -> str:
     return "\n\n".join(parts)
 
 
+def fix_portrait(fix: ErrorFix) -> str:
+    """Return a fix: the error, and the difference that mended it."""
+    before, after = (text.splitlines()[:FIX_LINES] for text in (fix.broken, fix.mended))
+    difference = unified_diff(before, after, n=2, lineterm="")
+    text = "\n".join(islice(difference, 2, None))
+    return f"{fence(one_line(fix.feedback))}\n\nwas mended by\n\n{fence(middle_cut(text, FIX_CHARACTERS), 'diff')}"
+
+
 def foreign_portrait(candidate: Candidate) -> str:
     """Return a correct kernel in another language."""
     return f"### In {candidate.language} (`{candidate.id}`)\n\n{quoted(candidate)}"
@@ -59,7 +70,7 @@ def foreign_portrait(candidate: Candidate) -> str:
 
 def quoted(candidate: Candidate) -> str:
     """Return the source in a fence that it cannot close."""
-    return fence(candidate.source, TAGS.get(candidate.language, ""))
+    return fence(candidate.source, syntax_of(candidate.language))
 
 
 def tuned(elite: Elite, siblings: Sequence[Sibling]) -> str:

@@ -19,6 +19,7 @@ from evokernel.records.step import (
     Prompt,
     UnusableReply,
 )
+from evokernel.source.protected import protected_change
 from evokernel.source.tunables import read_tunables
 from operators.llm.prompt import PromptSection, fill, keep, tokens_of
 from operators.llm.replies import (
@@ -94,7 +95,7 @@ class TemplateOperator(ModelOperator):
                 return self._read_kernel(text, prompt)
             return InsightReply(self._read_insight(text, prompt))
         except UnreadableReply as unread:
-            return UnusableReply(str(unread))
+            return UnusableReply(str(unread), text=reply)
 
     async def propose(self, context: Context) -> Answer | None:
         """Return the answer in the model's reply, or None where the context lacks an input of this operator.
@@ -129,7 +130,7 @@ class TemplateOperator(ModelOperator):
 
     def _judge(self, last: Reply, text: str, prompt: Prompt) -> Answer:
         if last.status is CallStatus.REFUSED:
-            return UnusableReply(f"the model declines: {one_line(text) or 'it gives no reason'}")
+            return UnusableReply(f"the model declines: {one_line(text) or 'it gives no reason'}", text=text)
         if last.truncated and ends_open(text):
             return UnusableReply("the reply was cut off twice in the middle of the code: a larger max_tokens may help")
         return self.read(text, prompt)
@@ -201,6 +202,8 @@ class TemplateOperator(ModelOperator):
         source = read_kernel(text, wanted)
         self._check_new(Candidate(source, context.language), context)
         if base is not None:
+            if changed := protected_change(base.source, source):
+                raise UnreadableReply(f"it changes text outside of the EVOLVE blocks: {one_line(changed)}")
             _check_demand(settings.demand, source, base.source)
         _, outside = split(text)
         return Draft(

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from evokernel.records.evaluation import Evaluation, combined_speedup
+from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import InsightKind, KnownInsight
 from evokernel.records.step import Attempt, Context, ContextNeed, Failure
+from evokernel.records.timing import combined_speedup
+from evokernel.source.protected import END, START, protected_text
 from evokernel.task import Task, Tensor, Workload
-from operators.llm.kernel_text import broken_portrait, foreign_portrait, portrait, speed_of, tuned
+from operators.llm.kernel_text import broken_portrait, fix_portrait, foreign_portrait, portrait, speed_of, tuned
 from operators.llm.prompt import PromptSection, SectionGroup
 from operators.llm.reference_text import reference_source
 from operators.quoting import fence, middle_cut, one_line, quantities
@@ -20,6 +22,7 @@ GROUPS: Mapping[str, SectionGroup] = {
     "constraints": SectionGroup("## Every kernel must keep to", "rule"),
     "parents": SectionGroup("## Kernels to work on", "kernel"),
     "broken": SectionGroup("## What is to be mended", "kernel"),
+    "fixes": SectionGroup("## How errors of this kind were mended in this run", "mended error"),
     "foreign": SectionGroup("## Correct kernels for this task in other languages", "kernel"),
     "tried": SectionGroup("## Already tried, so do something else", "other change", listed=True),
     "strategies": SectionGroup("## Strategies", "strategy"),
@@ -32,7 +35,11 @@ GROUPS: Mapping[str, SectionGroup] = {
 SHORT: Mapping[str, str] = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
 
 # Worth of sections: a cap drops the lowest number first.
-INSPIRATION, FOREIGN, FAILURE, TRIED, LESSON, DETAIL = 0, 50, 100, 200, 300, 400
+INSPIRATION, FOREIGN, FAILURE, TRIED, FIX, LESSON, DETAIL = 0, 50, 100, 200, 250, 300, 400
+PROTECTED = (
+    f"Only lines between {START} and {END} of the kernel to change may differ; keep all other lines as they are, the "
+    "marks among them."
+)
 TRIED_LINES = 24
 NOTE_CHARACTERS = 12000
 _VALUES: Mapping[str, str] = {
@@ -59,9 +66,10 @@ def sections_of(context: Context, needs: frozenset[ContextNeed]) -> list[PromptS
         PromptSection("guide", f"## How a kernel is written in {context.language}\n\n{context.guide.strip()}")
         if context.guide.strip()
         else None,
-        *(PromptSection("constraints", _bullets(context.constraints)) for _ in context.constraints[:1]),
+        *_rules(context, needs),
         *_parents(context, ladder=ContextNeed.LADDER in needs),
         *_broken(context),
+        *(PromptSection("fixes", fix_portrait(fix), worth=FIX) for fix in context.fixes),
         *_foreign(context),
         *_tried(context),
         *_insights(context),
@@ -133,6 +141,15 @@ def _device(context: Context) -> Iterator[PromptSection]:
     rest = {name: value for name, value in sheet.items() if name not in first and value}
     if rest:
         yield PromptSection("device", f"Also: {quantities(rest)}.", worth=DETAIL)
+
+
+def _rules(context: Context, needs: frozenset[ContextNeed]) -> Iterator[PromptSection]:
+    """Yield the limits that every kernel must keep, protected text of the kernel to change among them."""
+    broken = context.broken if ContextNeed.BROKEN in needs else None
+    bases = [broken.candidate] if broken else [elite.candidate for elite in in_order(context, needs)]
+    protected = [PROTECTED] if bases and protected_text(bases[0].source) else []
+    if rules := [*context.constraints, *protected]:
+        yield PromptSection("constraints", _bullets(rules))
 
 
 def _kinds(task: Task) -> tuple[str, ...]:

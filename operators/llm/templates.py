@@ -31,6 +31,7 @@ SECTIONS = (
     "constraints",
     "parents",
     "broken",
+    "fixes",
     "foreign",
     "tried",
     "strategies",

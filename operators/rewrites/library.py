@@ -4,8 +4,6 @@ A language declares its reader, its writer and its rewrites. Order matters to a 
 often, so the strong rewrites come first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

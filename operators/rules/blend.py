@@ -4,6 +4,7 @@ from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
+from evokernel.source.protected import protected_change
 from evokernel.source.tunables import read_tunables, with_values
 from operators.rules.tune import describe_change
 
@@ -27,6 +28,8 @@ class Blend(Operator):
         for _ in range(ATTEMPTS):
             mixed = {name: other[name] if rng.random() < 0.5 else value for name, value in space.values.items()}
             source = with_values(first.candidate.source, mixed)
+            if protected_change(first.candidate.source, source):
+                continue
             if space.allows(mixed) and Candidate(source, context.language).id not in context.known:
                 return Draft(
                     source=source,

@@ -1,7 +1,5 @@
 """Name check of a C++ source, scope by scope: undeclared names, duplicate declarations, wrong calls."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

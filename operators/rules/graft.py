@@ -6,6 +6,7 @@ from evokernel.protocols import Crossover
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
+from evokernel.source.protected import protected_change
 from operators.rules.grafting import GraftedSource as Splice
 from operators.rules.grafting import grafts
 
@@ -43,4 +44,8 @@ class Graft(Crossover):
 
 def _new(first: Elite, second: Elite, known: Collection[str]) -> list[Splice]:
     one, other = first.candidate, second.candidate
-    return [graft for graft in grafts(one.source, other.source, one.language) if graft.id not in known]
+    return [
+        graft
+        for graft in grafts(one.source, other.source, one.language)
+        if graft.id not in known and not protected_change(one.source, graft.source)
+    ]

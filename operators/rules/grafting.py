@@ -1,7 +1,5 @@
 """Grafting: regions of one source in the place of another's, where all names they need are present."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A graft is compared with both of its sources: a fault that neither of them has c
 check overlooks is found by the compiler, so it never gives a wrong verdict.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import symtable
@@ -13,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
+from evokernel.languages import syntax_of
 from operators.rules.cpp_names import read_cpp
 
 Fault = tuple[str, ...]
@@ -42,7 +41,7 @@ class NameCheck:
 def check_names(source: str, language: str) -> NameCheck:
     """Return the name check of a source."""
     headers = frozenset(_INCLUDE.findall(source))
-    faults, breaks = read_cpp(source) if language == "cpp" else _read_python(source)
+    faults, breaks = read_cpp(source) if syntax_of(language) == "cpp" else _read_python(source)
     return NameCheck(frozenset(faults), headers, breaks)
 
 

@@ -9,6 +9,7 @@ from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.step import Context, Draft, OperatorKind
 from evokernel.rng import stream
+from evokernel.source.protected import protected_change
 from evokernel.source.regions import only_whole
 from operators.rewrites.cpp import CPP_REWRITES
 from operators.rewrites.library import AnyRewriteLibrary, RewriteMove
@@ -56,6 +57,8 @@ class Rewrite(Operator):
             if not by_kind[kind]:
                 del by_kind[kind]
             source = only_whole(library.apply(parent.candidate.source, move))
+            if protected_change(parent.candidate.source, source):
+                continue
             if Candidate(source, context.language).id not in context.known:
                 return Draft(source=source, parents=(parent.candidate.id,), rationale=rationale_of(move))
         return None

@@ -1,28 +1,37 @@
 """`tune`: the next point of a skeleton's tunables, chosen by a model of its siblings' measurements.
 
-A Gaussian process over the positions of the values, with an upper confidence bound (Srinivas et al. 2010), weighs
-unknown points against good ones. Failed points count as worse than every measured one.
+The first points lie in the middle and spread out; then a surrogate says where an improvement is to be expected. Points
+in hand count as measured where it expects them. What a point needs of a limited resource is learnt of every sibling
+that says so, also of one that needed too much: what cannot fit is not proposed. Other failures count as the slowest.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evokernel.protocols import Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.step import Context, Draft, OperatorKind, Sibling
 from evokernel.rng import stream
-from evokernel.source.tunables import TunableSpace, read_tunables, with_values
+from evokernel.source.protected import protected_change
+from evokernel.source.tunables import Tunable, TunableSpace, read_tunables, with_values
+from operators.rules.surrogate import Floats, Places, Surrogate, apart, central, chance_to_fit, levels
 
-Floats = NDArray[np.float64]
-Order = NDArray[np.intp]
+Values = Mapping[str, int]
 
 LONGEST_LIST = 1024
-LENGTH_SCALE = 0.3
-NOISE = 0.01
-BOLDNESS = 0.3
+FIRST = 3
+"""Points that are spread out before a model is asked."""
+MODELLED = 128
+"""The most siblings that a model sees: the best and the latest."""
+WORSE = 0.5
+"""A failure counts as slower than every success by so much, as a natural logarithm."""
+UNLIKELY = 0.01
+"""A point with a smaller chance to fit is not proposed."""
 
 
 class Tune(Operator):
@@ -33,95 +42,147 @@ class Tune(Operator):
     kind = OperatorKind.TUNER
 
     async def propose(self, context: Context) -> Draft | None:
-        """Return the most promising unmeasured point, or None when all are measured."""
+        """Return the most promising unmeasured point that may fit, or None when there is none."""
         parent = context.parents[0]
         space = read_tunables(parent.candidate.source)
         rng = stream(context.seed, context.step, "tune")
-        points = _unmeasured(sample_points(space, _best_of(context.siblings, space.values), rng), context.siblings)
-        if sum(sibling.fitness is not None for sibling in context.siblings) < 3:
-            order, mean = _nearest_first(points, space.values, rng), None
-        else:
-            mean, deviation = predict(space, context.siblings, points)
-            order = np.argsort(-(mean + BOLDNESS * deviation + 1e-9 * rng.random(len(points))))
-        for index in order:
-            source = with_values(parent.candidate.source, points[index])
+        weighed = _weigh(_Known(space, context.siblings, context.in_hand), rng)
+        for index in np.argsort(-weighed.scores, kind="stable"):
+            values = values_at(space, weighed.points[index])
+            source = with_values(parent.candidate.source, values)
+            if protected_change(parent.candidate.source, source):
+                continue
             if Candidate(source, context.language).id not in context.known:
+                gain = None if weighed.fitness is None else weighed.fitness[index] - parent.fitness.value
                 return Draft(
                     source=source,
                     parents=(parent.candidate.id,),
-                    rationale=f"tune: {describe_change(space.values, points[index])}",
-                    predicted_speedup=None if mean is None else float(np.exp(mean[index] - parent.fitness.value)),
+                    rationale=f"tune: {describe_change(space.values, values)}",
+                    predicted_speedup=None if gain is None else float(np.exp(gain)),
                 )
         return None
 
 
-def describe_change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+def describe_change(before: Values, after: Values) -> str:
     """Return `NAME old -> new` for every value that differs."""
     return ", ".join(f"{name} {before[name]} -> {value}" for name, value in after.items() if before[name] != value)
 
 
-def sample_points(space: TunableSpace, best: Mapping[str, int], rng: np.random.Generator) -> list[dict[str, int]]:
-    """Return every allowed point; of a large space, a random sample and the points one or two steps from the best."""
-    if math.prod(len(tunable.choices) for tunable in space.tunables) <= LONGEST_LIST:
-        return list(space.points())
-    drawn = [{t.name: int(rng.choice(t.choices)) for t in space.tunables} for _ in range(LONGEST_LIST // 4)]
-    one = [{**best, t.name: choice} for t in space.tunables for choice in t.choices]
-    two = [{**point, t.name: choice} for point in one for t in space.tunables for choice in t.choices]
-    rng.shuffle(two)
-    unique = {tuple(sorted(point.items())): point for point in one + two[: LONGEST_LIST // 2] + drawn}
-    return [point for point in unique.values() if space.allows(point)]
+def values_at(space: TunableSpace, point: Places) -> dict[str, int]:
+    """Return the values at the places of a point."""
+    return {t.name: t.choices[place] for t, place in zip(space.tunables, point.tolist(), strict=True)}
 
 
-def _best_of(siblings: Sequence[Sibling], here: Mapping[str, int]) -> Mapping[str, int]:
-    measured = [(s.fitness, s.values) for s in siblings if s.fitness is not None and s.values.keys() == here.keys()]
-    return max(measured, key=lambda item: item[0], default=(0.0, here))[1]
+@dataclass(frozen=True)
+class _Weighed:
+    """Points to propose."""
+
+    points: Places
+    """Places of their values, shape (points, tunables)."""
+    scores: Floats
+    """The higher the better."""
+    fitness: Floats | None = None
+    """The fitness that is expected; None before a model is asked."""
 
 
-def predict(
-    space: TunableSpace, siblings: Sequence[Sibling], points: Sequence[Mapping[str, int]]
-) -> tuple[Floats, Floats]:
-    """Return the expected fitness and its standard deviation at each point, both of shape (len(points),)."""
-    if not points:
-        return np.empty(0), np.empty(0)
-    names = [tunable.name for tunable in space.tunables]
-    seen = [sibling for sibling in siblings if all(name in sibling.values for name in names)]
-    measured = [sibling.fitness for sibling in seen if sibling.fitness is not None]
-    low, high = min(measured), max(measured)
-    spread = max(high - low, 0.05)
-    fitness = np.array([low - 0.5 * spread if s.fitness is None else s.fitness for s in seen])
-    centre = float(fitness.mean())
-    known, unknown = _positions(space, [s.values for s in seen]), _positions(space, points)
-    covariance = _kernel(known, known) + NOISE * np.eye(len(seen))
-    cross = _kernel(unknown, known)
-    solved = np.linalg.solve(covariance, np.column_stack([(fitness - centre) / spread, cross.T]))
-    mean = cross @ solved[:, 0]
-    variance = np.clip(1.0 - np.einsum("ij,ji->i", cross, solved[:, 1:]), 0.0, None)
-    return centre + spread * mean, spread * np.sqrt(variance)
+class _Known:
+    """The points of a space that are measured or wait, by the places of their values."""
+
+    def __init__(self, space: TunableSpace, siblings: Sequence[Sibling], in_hand: Sequence[Values]) -> None:
+        self.space = space
+        self.positions = [levels(tunable.choices) for tunable in space.tunables]
+        self._places = [{choice: place for place, choice in enumerate(t.choices)} for t in space.tunables]
+        self.siblings = [sibling for sibling in siblings if self._lists(sibling.values)]
+        self.in_hand = self.places([values for values in in_hand if self._lists(values)])
+        self.seen = self.places([sibling.values for sibling in self.siblings])
+        fitting = {name for sibling in self.siblings if not sibling.limits for name in sibling.needs}
+        named = [item for sibling in self.siblings for item in sibling.limits.items()]
+        # failures alone do not say where they end, so a resource is modelled once something that fits names its need
+        self._limits = {name: limit for name, limit in named if name in fitting}
+
+    def _lists(self, values: Values) -> bool:
+        return values.keys() == self.space.values.keys() and all(
+            values[t.name] in places for t, places in zip(self.space.tunables, self._places, strict=True)
+        )
+
+    def places(self, points: Sequence[Values]) -> Places:
+        """Return the place of every value among its choices, shape (len(points), tunables)."""
+        named = list(zip([t.name for t in self.space.tunables], self._places, strict=True))
+        rows = [[places[values[name]] for name, places in named] for values in points]
+        return np.array(rows, dtype=np.intp).reshape(len(points), len(named))
+
+    def at(self, points: Places) -> Floats:
+        """Return the positions of points, 0 to 1, shape (len(points), tunables)."""
+        columns = [positions[points[:, index]] for index, positions in enumerate(self.positions)]
+        return np.column_stack(columns) if columns else np.zeros(points.shape)
+
+    def free(self, rng: np.random.Generator) -> Places:
+        """Return the points that are neither measured nor in hand."""
+        measured = [index for index, sibling in enumerate(self.siblings) if sibling.fitness is not None]
+        best = max(measured, key=lambda index: self.siblings[index].fitness or 0.0, default=None)
+        here = self.places([self.space.values])[0] if best is None else self.seen[best]
+        points = sample_points(self.space, here, rng)
+        taken = {*map(tuple, self.seen.tolist()), *map(tuple, self.in_hand.tolist())}
+        return points[[tuple(point) not in taken for point in points.tolist()]]
+
+    def chance(self, points: Places) -> Floats:
+        """Return the chance of each point to fit, by the resources that a sibling had too little of."""
+        chance, x = np.ones(len(points)), self.at(points)
+        for name, limit in self._limits.items():
+            told = [index for index, sibling in enumerate(self.siblings) if sibling.needs.get(name, 0.0) > 0]
+            needs = np.array([self.siblings[index].needs[name] for index in told])
+            chance *= chance_to_fit(self.at(self.seen[told]), needs, x, limit=limit)
+        return chance
+
+    def results(self) -> tuple[Places, Floats]:
+        """Return places and fitness of the best and the latest siblings; a failure is worse than every success.
+
+        One that a modelled resource explains is left out: its neighbours may be good.
+        """
+        told = [i for i, sibling in enumerate(self.siblings) if not sibling.limits.keys() & self._limits.keys()]
+        fitness = np.array([self.siblings[index].fitness for index in told], dtype=float)  # None becomes nan
+        fitness[np.isnan(fitness)] = np.nanmin(fitness) - WORSE
+        if len(told) > MODELLED:
+            best = np.argsort(-fitness[: -MODELLED // 2], kind="stable")[: MODELLED // 2]
+            kept = [*np.sort(best), *range(len(told) - MODELLED // 2, len(told))]
+            told, fitness = [told[index] for index in kept], fitness[kept]
+        return self.seen[told], fitness
 
 
-def _positions(space: TunableSpace, points: Sequence[Mapping[str, int]]) -> Floats:
-    """Return each value's place among its choices, 0 to 1; shape (len(points), tunables)."""
-    columns = []
-    for tunable in space.tunables:
-        places = {choice: index / max(1, len(tunable.choices) - 1) for index, choice in enumerate(tunable.choices)}
-        columns.append([places.get(point[tunable.name], 0.5) for point in points])
-    return np.array(columns, dtype=float).T
+def _weigh(known: _Known, rng: np.random.Generator) -> _Weighed:
+    """Return the points that may fit with their scores."""
+    points = known.free(rng)
+    chance = known.chance(points)
+    points, chance = points[chance >= UNLIKELY], chance[chance >= UNLIKELY]
+    begun = len(known.siblings) + len(known.in_hand)
+    measured = sum(sibling.fitness is not None for sibling in known.siblings)
+    if begun <= 1:
+        return _Weighed(points, central(known.at(points), rng))
+    if begun < FIRST or measured < 2 or not len(points):
+        taken = known.at(np.concatenate([known.seen, known.in_hand]))
+        return _Weighed(points, chance * apart(known.at(points), taken, rng))
+    seen, fitness = known.results()
+    surrogate = Surrogate(known.positions, rng)
+    gain, log_time = surrogate.improvement(seen, -fitness, known.in_hand, points)
+    return _Weighed(points, chance * gain, -log_time)
 
 
-def _kernel(a: Floats, b: Floats) -> Floats:
-    """Return half an additive kernel (each tunable by itself) and half a product kernel (all of them together)."""
-    distance = (a[:, None, :] - b[None, :, :]) ** 2
-    single = np.exp(-0.5 * distance / LENGTH_SCALE**2)
-    kernel: Floats = 0.5 * single.mean(axis=2) + 0.5 * np.exp(-0.5 * distance.sum(axis=2) / LENGTH_SCALE**2)
-    return kernel
+def sample_points(space: TunableSpace, best: Places, rng: np.random.Generator) -> Places:
+    """Return the places of every allowed point; of a large space, of some near the best and of a random sample."""
+    sizes = np.array([len(tunable.choices) for tunable in space.tunables])
+    if math.prod(sizes.tolist()) <= LONGEST_LIST:
+        return _all_points(tuple(t.choices for t in space.tunables), tuple(space.values), space.constraints)
+    near = np.tile(best, (LONGEST_LIST // 2, 1))
+    for _ in range(2):
+        rows, columns = np.arange(len(near)), rng.integers(len(sizes), size=len(near))
+        near[rows, columns] = rng.integers(sizes[columns])
+    drawn = rng.integers(sizes, size=(LONGEST_LIST // 4, len(sizes)))
+    points = np.unique(np.concatenate([near, drawn]), axis=0)
+    return points[[space.allows(values_at(space, point)) for point in points]]
 
 
-def _nearest_first(points: Sequence[Mapping[str, int]], here: Mapping[str, int], rng: np.random.Generator) -> Order:
-    """Return the order of the points by how many values differ from here, at random among equals."""
-    changes = [sum(here[name] != value for name, value in point.items()) for point in points]
-    return np.argsort(np.array(changes) + rng.random(len(points)))
-
-
-def _unmeasured(points: Sequence[dict[str, int]], siblings: Sequence[Sibling]) -> list[dict[str, int]]:
-    measured = {tuple(sorted(sibling.values.items())) for sibling in siblings}
-    return [point for point in points if tuple(sorted(point.items())) not in measured]
+@lru_cache(maxsize=16)
+def _all_points(choices: tuple[tuple[int, ...], ...], names: tuple[str, ...], constraints: tuple[str, ...]) -> Places:
+    space = TunableSpace(tuple(map(Tunable, names, (each[0] for each in choices), choices)), constraints)
+    points = np.array(list(itertools.product(*map(range, map(len, choices)))), dtype=np.intp)
+    return points[[space.allows(values_at(space, point)) for point in points]]

@@ -4,8 +4,9 @@ from typing import Any
 
 from archive.store import RunIdentity, Store
 from evokernel.records.candidate import Candidate, Proposal, Usage
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin
+from evokernel.records.timing import Timing, Verdict
 
 IDENTITY = RunIdentity(
     task="gemm",

@@ -176,6 +176,7 @@ def test_calls_stay_behind_in_a_fork(path, tmp_path):
         assert new.verify() == []
 
 
+@pytest.mark.heavy
 def test_no_acknowledged_call_is_lost_when_the_writer_is_killed(path):
     rng = random.Random(5)
     begun, told = set[int](), set[int]()

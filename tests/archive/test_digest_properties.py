@@ -73,6 +73,7 @@ def others(value: object) -> st.SearchStrategy[object]:
     return (found | st.none()).filter(lambda other: other != value)
 
 
+@pytest.mark.heavy
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_changed_cell_is_found(whole: bytes, data: st.DataObject) -> None:

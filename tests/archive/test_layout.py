@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import archive
 
 ROOT = Path(archive.__file__).parents[1]
@@ -23,6 +25,7 @@ def texts(file: Path) -> Iterator[str]:
                 yield " x ".join(str(each.value) for each in parts if isinstance(each, ast.Constant))
 
 
+@pytest.mark.heavy
 def test_no_sql_stands_outside_the_archive() -> None:
     files = [file for package in ("evokernel", "islands", "operators") for file in (ROOT / package).rglob("*.py")]
     assert len(files) > 300

@@ -16,6 +16,8 @@ from archive.store import Store, set_aside
 from evokernel.errors import StoreLocked
 from tests.archive.records import good, propose, result
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 
 

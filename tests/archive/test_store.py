@@ -8,8 +8,9 @@ from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry,
 from archive.store import NoCandidate, Store, set_aside
 from evokernel.errors import RunMismatch, StoreCorrupt, StoreError
 from evokernel.records.candidate import Usage
-from evokernel.records.evaluation import Fidelity, Speedup, Status
+from evokernel.records.evaluation import Fidelity, Status
 from evokernel.records.fitness import fitness_of
+from evokernel.records.timing import Speedup
 from tests.archive import records as making
 from tests.archive.records import IDENTITY, bad, good, key, proposal, propose, result
 

@@ -11,19 +11,9 @@ from hypothesis import strategies as st
 from archive.journal import ConfigEntry, EmptyStep, EvaluationEntry, InboxEntry, InsightEntry, ResultEntry, StopEntry
 from archive.store import NoCandidate, Store
 from evokernel.records.candidate import Candidate, Proposal, Usage
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationKey,
-    Fidelity,
-    Limit,
-    Mode,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.llm import CallStatus, Insight, InsightKind, Message, ModelCall, ModelCallResult, Origin
+from evokernel.records.timing import Limit, Speedup, Timing, Verdict
 
 words = st.text(max_size=20)
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates too

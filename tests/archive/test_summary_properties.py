@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from archive.store import Store
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import fitness_of
+from evokernel.records.timing import Timing, Verdict
 
 measured = st.tuples(
     st.integers(0, 5),

@@ -11,17 +11,8 @@ import pytest
 from evokernel.cli.evaluate import _show
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationKey,
-    EvaluatorIdentity,
-    Fidelity,
-    Mode,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationKey, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Timing, Verdict
 from tests.cli.conftest import Call
 from tests.cli.tools_task import place_task
 
@@ -29,7 +20,7 @@ FIELDS = {
     "format", "file", "task", "candidate", "language", "ok", "mode", "device", "environment", "sandbox", "evaluations",
 }  # fmt: skip
 EVALUATION = {
-    "budget", "mode", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads",
+    "budget", "mode", "nondeterministic", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads",
     "descriptor", "metrics", "duration_s",
 }  # fmt: skip
 

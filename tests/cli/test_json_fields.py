@@ -17,12 +17,13 @@ FIELDS = {
     "best": {
         "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",
         "speedup_over_seed", "over_seed", "baselines", "workloads", "floor_share", "device", "environment", "sandbox",
-        "contender",
+        "contender", "nondeterministic",
     },
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models", "islands", "best",
+        "since",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -82,7 +83,7 @@ def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
     }  # fmt: skip
     assert set(show["evaluations"][0]) == {
         "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",
-        "metrics", "feedback", "stopped_early", "origin",
+        "metrics", "feedback", "stopped_early", "origin", "nondeterministic",
     }  # fmt: skip
 
 

@@ -141,12 +141,13 @@ def test_what_cannot_be_tried_says_why(project: Path, call: Call):
     for arguments, words in (
         ((), "say --self-test"),
         (("--self-test",), "no seed in C++ to make cheats from"),
-        (("--self-test", "--kernel", other), "this is a kernel in triton"),
+        (("--self-test", "--kernel", other, "--language", "cpp"), "this is a kernel in triton"),
+        (("--self-test", "--kernel", other), "the self-test makes cheats in Triton, for GPUs; task"),
         (("--self-test", "--kernel", kernel, "--only", "nothing"), "no such kernel in the self-test: nothing"),
     ):
         result = call("judge", "--task", task, *arguments)
         assert result.exit_code == 2, result.output
         assert words in " ".join(result.stderr.split())
-    result = call("judge", "--task", "cross_entropy", "--self-test")
+    result = call("judge", "--task", "cross_entropy", "--self-test", "--language", "cpp")
     assert result.exit_code == 2
     assert "for processors; task 'cross_entropy' has workloads for: cuda" in " ".join(result.stderr.split())

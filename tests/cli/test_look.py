@@ -3,13 +3,14 @@
 import contextlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from archive.store import Store
 from evokernel.records.candidate import Usage
-from evokernel.records.evaluation import Mode, Status
+from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Status
 from evokernel.records.llm import CallStatus, Insight, InsightKind
 from tests.cli.conftest import Call
 from tests.support.stores import StoreBuilder, fill_store
@@ -134,6 +135,9 @@ def test_a_config_names_its_store(ids: dict[str, str], call: Call, project: Path
     assert json.loads(call("best", "mine.yaml", "--json").output)["candidate"] == ids["best"]
 
 
+FREE_MODEL = "model: m, price: {prompt_usd_per_mtok: 0, completion_usd_per_mtok: 0}"
+
+
 @pytest.fixture
 def asked(project: Path) -> str:
     """A store in which a model was asked; return the id of what it made."""
@@ -171,6 +175,21 @@ def test_status_tells_what_models_gave_and_cost(asked: str, call: Call, monkeypa
     assert "mutate 1 50% 3.00x 1 0 1 0 $0.26" in text
     assert "3 1 900 $0.26 1 50% 1" in text
     assert "plan 0 - - 0 0 0 1 -" in text
+
+
+@pytest.mark.parametrize(("model", "said"), [("model: m", "unknown"), ("replay: r", "$0.00"), (FREE_MODEL, "$0.00")])
+def test_a_cost_that_nobody_knows_is_not_zero(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch, model: str, said: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    with StoreBuilder(project / "runs" / "free.db") as builder:
+        builder.seed(speedup=1.0)
+        builder.call(cost_usd=0.0)
+        builder.nothing("unusable: no code", exhausted=False)
+        builder.store.edit_config([], config=f"models: [{{name: main, {model}}}]")
+    text = words(call("status").output)
+    assert f"small 1 0 300 {said}" in text
+    assert ("models 1 call, 300 tokens, cost unknown" in text) == (said == "unknown")
 
 
 def test_status_counts_calls_without_an_answer(project: Path, call: Call) -> None:
@@ -262,6 +281,18 @@ def test_a_mode_that_is_not_the_usual_one_stands_beside_its_speedup(project: Pat
     assert "artifact mode unless said" in lineage
     assert "1.00x (worker mode)" in lineage
     assert f"seed {seed[:8]} (worker mode)" in best
+
+
+def test_that_bits_differ_from_run_to_run_stands_beside_the_mode(project: Path, call: Call) -> None:
+    with StoreBuilder(project / "runs" / "marked.db") as builder:
+        builder.seed(speedup=1.0)
+        proposal = builder.propose("// sums in any order\n")
+        evaluation = builder.evaluation(proposal.candidate, speedup=2.0)
+        builder.store.commit(proposal.step, replace(evaluation, metrics={NONDETERMINISTIC: 1.0}))
+        shown = [call(*words).output for words in (["status"], ["best"], ["show", "best"])]
+        documents = [json.loads(call(*words, "--json").output) for words in (["best"], ["show", "best"])]
+    assert all("nondeterministic" in text for text in shown)
+    assert documents[0]["nondeterministic"] is documents[1]["evaluations"][0]["nondeterministic"] is True
 
 
 def test_status_shows_what_was_edited(ids: dict[str, str], project: Path, call: Call) -> None:

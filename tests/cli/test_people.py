@@ -53,6 +53,21 @@ def test_what_people_say_reaches_the_engine(store: Path, call: Call, monkeypatch
     assert taken == ["hint", "pin", "unpin", "ban"]
 
 
+def test_a_banned_kernel_is_not_the_best(store: Path, call: Call) -> None:
+    first = json.loads(call("best", store, "--json").output)["candidate"]
+    call("ban", store, "best")
+    engage(store, asking_config(budget={"evaluations": 4}), handed_in_only=True)
+    with Store.open(store, write=False) as opened:
+        others = [ranked.candidate.candidate.id for ranked in opened.best(20)]
+    assert others
+    assert first not in others
+    assert json.loads(call("best", store, "--json").output)["candidate"] == others[0]
+    for name in others:
+        call("ban", store, name)
+    engage(store, asking_config(budget={"evaluations": 4}), handed_in_only=True)
+    assert "or none that is not banned" in call("best", store).stderr
+
+
 def test_a_kernel_of_ones_own_is_judged(store: Path, call: Call, project: Path) -> None:
     (project / "mine.cpp").write_text(OWN)
     name = Candidate(OWN, "cpp").id

@@ -18,6 +18,13 @@ def test_report_lies_beside_its_store(ids: dict[str, str], call: Call, project: 
     assert sorted(each.name for each in (project / "runs").iterdir() if each.suffix == ".html") == ["gemm.html"]
 
 
+def test_report_holds_prompts_only_where_it_is_told_to(ids: dict[str, str], call: Call, project: Path) -> None:
+    for options, held in (((), False), (("--with-prompts",), True)):
+        result = call("report", *options)
+        assert result.output.rstrip().endswith(" MB")
+        assert ('data-kind="calls"' in (project / "runs" / "gemm.html").read_text()) is held
+
+
 def test_report_goes_where_it_is_told_and_replaces_no_stranger(ids: dict[str, str], call: Call, project: Path) -> None:
     assert call("report", "runs/gemm.db", "--out", "a/b.html").exit_code == 0
     assert (project / "a" / "b.html").exists()

@@ -8,7 +8,7 @@ from archive.store import Store
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import SnapshotTaker
 from evokernel.cli.display.text import stdout
-from evokernel.cli.evolve import show_end
+from evokernel.cli.evolve import how_to_go_on, show_end
 from evokernel.cli.group import Refused
 from evokernel.cli.session import SessionEnd, discard_stdout, run_session
 from evokernel.errors import EvokernelError
@@ -47,7 +47,7 @@ async def evolve(path: Path, seconds: float, evaluations: int) -> SessionEnd:
     if ended.hung_up:
         discard_stdout()
     else:
-        show_end(best, run, summary=ended.reason, interrupted=bool(ended.signal))
+        show_end(best, run, summary=ended.reason, go_on=how_to_go_on(config, ended))
     return ended
 
 

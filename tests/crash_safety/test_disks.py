@@ -12,6 +12,7 @@ import pytest
 
 from archive.journal import ResultEntry
 from archive.store import Store
+from evokernel.engine.search_session import UNBEATEN
 from tests.crash_safety.processes import (
     STORE,
     TOY,
@@ -180,7 +181,7 @@ def test_a_full_disk_for_compilers_is_no_fault_of_a_kernel(tmp_path: Path) -> No
     assert all(fact.evaluation.status == "harness_error" for fact in sound_facts(path) if isinstance(fact, ResultEntry))
     again = evokernel("evolve", config, "--budget", "evaluations=2", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "passed" in again.stdout
+    assert "passed" in again.stdout or UNBEATEN in again.stdout
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.config.run import load_config
+from evokernel.engine.search_session import UNBEATEN
 from evokernel.tasks import load_task
 from tests.e2e.kill_and_resume import SHORT_CLOCKS
 from tests.e2e.test_evolve import evokernel
@@ -30,5 +31,5 @@ def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
     ended = "every operator has tried everything" if config.stem == "cumsum" else "budget of 3 evaluations used"
     assert ended in done.stdout
     best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
-    assert best["holdout"] == "passed", done.stdout
+    assert best["holdout"] == ("pending" if UNBEATEN in done.stdout else "passed"), done.stdout
     assert best["language"] == "cpp"

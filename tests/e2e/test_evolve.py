@@ -14,6 +14,7 @@ import pytest
 from archive.journal import ResultEntry
 from archive.store import Store
 from tests.e2e.kill_and_resume import write_config
+from tests.llm.endpoint import endpoint, says
 
 TASK = Path(__file__).parent / "small_task.py"
 SEED = Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp"
@@ -153,3 +154,24 @@ def test_store_of_a_newer_schema(config: Path) -> None:
 def test_store_locked_by_another_engine(config: Path) -> None:
     with Store.open(config.parent / "kill.db", write=True):
         assert str(os.getpid()) in refused(config)
+
+
+@pytest.mark.slow
+def test_a_model_of_the_command_line_is_asked_beside_the_rules(tmp_path: Path) -> None:
+    config = write_config(tmp_path, TASK)
+    reply = f"IDEA: another order\nPREDICTED: 1.1x\n\n```cpp\n{SEED.read_text()}// more words\n```\n"
+    with endpoint(says(reply)) as served:
+        named = ("--model", "hosted_vllm/one", "--api-base", served.url)
+        done = evokernel("evolve", str(config), *named, "--budget", "evaluations=12", cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        asked = len(served.asked)
+        assert "main (hosted_vllm/one) answers, " in done.stdout
+        assert "beside the rules; at most 200 calls" in done.stdout
+        again = evokernel("evolve", str(config), "--budget", "evaluations=14", cwd=tmp_path, EVOKERNEL_MODEL="openai/x")
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert "models of this store: hosted_vllm/one; EVOKERNEL_MODEL=openai/x is not used" in again.stdout
+    with Store.open(tmp_path / "kill.db", write=False) as store:
+        assert store.verify() == []
+        kinds = {call.call.origin.operator for call in store.calls.all()}
+        assert {"mutate", "refine"} <= kinds
+        assert asked > store.spent().calls / 2

@@ -14,7 +14,7 @@ from archive.journal import EvaluationEntry, Fact, ResultEntry
 from archive.store import Store
 from evokernel.config.run import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.fold import FactFold
+from evokernel.engine.state_fold import StateFold
 from evokernel.errors import StoreError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.evaluation import Status
@@ -87,7 +87,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path, ours: list[str]) -> None:
         noted = store.meta("fingerprint")
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
-    state = replay_store(store_path, FactFold(make_archipelago(settings, make_operators(settings)), language))
+    state = replay_store(store_path, StateFold(make_archipelago(settings, make_operators(settings)), language))
     assert (noted or "").split()[1] == state.fingerprint()
 
 

@@ -17,7 +17,7 @@ from archive.journal import Fact, ResultEntry
 from archive.store import Store
 from evokernel.config.run import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.fold import FactFold
+from evokernel.engine.state_fold import StateFold
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.llm import CallStatus, Spending, StoredCall
 from evokernel.testing.replay import replay_store
@@ -45,6 +45,8 @@ islands:
 migration: {{every: 7}}
 """
 _NUMBER = re.compile(r"reply (\d+)")
+TRIAL = "Answer with one word: ready"
+"""The call that tries a model before each session; it is in no store."""
 
 
 class Slow:
@@ -132,6 +134,7 @@ def test_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=90) == 143, log_of(config)
         asked = Counter(said(request["messages"]) for request in served.asked)
+        asked = Counter({text: count for text, count in asked.items() if TRIAL not in text})
     now = look(path)
     nothing_is_lost(before, now)
     assert now.open >= KILLS // 2, "hardly any kill came during a call"
@@ -142,7 +145,7 @@ def test_no_reply_is_paid_for_twice(tmp_path: Path) -> None:
     no_call_was_repeated(path, asked)
     settings = load_config(config).on("cpu")
     language = local_language("cpp", settings.evaluation)
-    state = replay_store(path, FactFold(make_archipelago(settings, make_operators(settings)), language))
+    state = replay_store(path, StateFold(make_archipelago(settings, make_operators(settings)), language))
     with Store.open(path, write=False) as store:
         assert (store.meta("fingerprint") or "").split()[1] == state.fingerprint()
 

@@ -82,7 +82,7 @@ def test_it_draws_itself_and_loads_nothing(browser: Browser, page: Page, width: 
     assert browser.requests == [path.as_uri()]
     assert browser.run("document.documentElement.scrollWidth") == width  # nothing hangs over the edge
     headings = browser.run("[...document.querySelectorAll('h2')].map((each) => each.textContent)")
-    assert len(headings) == 7
+    assert len(headings) == 9
     painted = "[...document.querySelectorAll('canvas')].map((each) => each.width * each.height)"
     assert len([area for area in browser.run(painted) if area > 10_000]) >= 2
     assert not browser.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")

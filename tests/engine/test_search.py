@@ -210,16 +210,16 @@ def test_a_twin_of_a_refuted_winner_is_refuted_too_and_a_replay_knows_it(path: P
     assert not any("another state" in note for note in heard.notes)
 
 
-def test_a_seed_that_nothing_beats_is_measured_as_a_winner(path: Path) -> None:
-    evaluator = InstantEvaluator()
+def test_a_seed_that_nothing_beats_is_not_measured_anew(path: Path) -> None:
+    evaluator, heard = InstantEvaluator(), Heard()
     with Store.open(path, write=True) as store:
         source = TOY.replace("A = 1;", "A = 8;").replace("B = 3;", "B = 4;")
-        asyncio.run(toy_search(store, toy_config(), evaluator, source=source).run())
+        asyncio.run(toy_search(store, toy_config(), evaluator, source=source, heard=heard).run())
         best = find_best(store)
-    finals = [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
-    assert [(request.candidate.source, request.processes) for request in finals] == [(source, 0)]
+    assert not [request for request in evaluator.asked if request.budget is Fidelity.FINAL]
+    assert "the seed is still the best: nothing to measure anew" in heard.notes
     assert best is not None
-    assert (best.candidate.source, best.kind) == (source, MeasurementKind.FINAL)
+    assert (best.candidate.source, best.kind, best.contender) == (source, MeasurementKind.SEARCH, None)
 
 
 def test_a_seed_that_is_beaten_is_measured_in_one_process_to_compare_with(path: Path) -> None:

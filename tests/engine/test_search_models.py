@@ -65,8 +65,8 @@ def test_the_same_kernel_twice_is_of_no_use(path: Path) -> None:
 
 
 def test_models_that_say_nothing_of_use_are_asked_no_more(path: Path) -> None:
-    heard = Heard()
-    reason, _, _ = run(path, lambda request: "hello", heard=heard, budget={"evaluations": 500})
+    heard, replies = Heard(), itertools.cycle(["hello", "A=1 B=1"])  # nothing, and a kernel that is known
+    reason, _, _ = run(path, lambda request: next(replies), heard=heard, budget={"evaluations": 500})
     assert reason == "none of the last 40 replies of models gave a new kernel"
     assert any("models are asked no more" in note for note in heard.notes)
     with Store.open(path, write=False) as store:
@@ -121,6 +121,27 @@ def test_a_failed_kernel_is_given_back_so_many_times_in_a_line(path: Path) -> No
     assert same_after_replay(path, search, operators, budget={"evaluations": 14}, repairs=2)
 
 
+def test_who_mends_an_error_sees_how_the_same_one_was_mended_before(path: Path) -> None:
+    def make(model: LanguageModel) -> dict[str, Operator]:
+        return {
+            "mutate": ToyModelOperator("mutate", model),
+            "repair": ToyModelOperator("repair", model, ContextNeed.BROKEN, parents=0),
+        }
+
+    def script(request: ModelRequest) -> str:
+        wrong = request.origin.operator == "mutate" and request.origin.step % 2
+        return f"A=16 B={1 + request.origin.step % 6}" if wrong else upwards(request)
+
+    _, search, operators = run(path, script, make, budget={"evaluations": 14})
+    seen = operators["repair"].seen  # type: ignore[attr-defined]
+    assert not seen[0].fixes
+    assert seen[-1].fixes
+    sources = {fact.proposal.candidate.source: fact.evaluation.ok for fact in facts(path, ResultEntry)}
+    for fix in search.state.archipelago.history.failures.fixes:
+        assert (sources[fix.broken], sources[fix.mended]) == (False, True)
+    assert same_after_replay(path, search, operators, budget={"evaluations": 14})
+
+
 def test_a_spent_budget_ends_the_run_with_its_reason(path: Path) -> None:
     def script(request: ModelRequest) -> str:
         if request.origin.step > 4:
@@ -137,6 +158,25 @@ def test_a_spent_budget_ends_the_run_with_its_reason(path: Path) -> None:
     _, search, _ = run(path, upwards, rules=("tune",), budget={"evaluations": 50})
     with Store.open(path, write=False) as store:
         assert not set(left_out) & set(store.missing_steps())
+
+
+def test_rules_go_on_when_the_money_is_used_where_the_budget_says_so(path: Path) -> None:
+    def script(request: ModelRequest) -> str:
+        raise BudgetSpent("budget of $5 used: $4.93 spent, the next call could cost $0.12")
+
+    heard, budget = Heard(), {"evaluations": 10, "when_spent": "rules"}
+    reason, search, _ = run(path, script, heard=heard, rules=("tune",), budget=budget)
+    assert reason == "budget of 10 evaluations used"
+    assert search.account.results == 10
+    assert sum("asked no more, and the rules go on: budget of $5 used" in note for note in heard.notes) == 1
+
+
+def test_a_search_whose_operators_all_ask_ends_when_the_money_is_used(path: Path) -> None:
+    def script(request: ModelRequest) -> str:
+        raise BudgetSpent("budget of $5 used")
+
+    reason, _, _ = run(path, script, budget={"evaluations": 10, "when_spent": "rules"})
+    assert reason == "budget of $5 used"
 
 
 def test_without_any_model_that_answers_rules_go_on(path: Path) -> None:

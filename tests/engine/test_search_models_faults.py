@@ -62,6 +62,22 @@ def test_one_kernel_from_several_models_at_once_is_judged_once(path: Path) -> No
     assert len(made) == len(set(made))
 
 
+def test_ten_replies_with_one_fault_end_the_asking_and_rules_go_on(path: Path) -> None:
+    asked: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> str:
+        asked.append(request)
+        return "I am sorry"
+
+    heard = Heard()
+    reason, search, _ = run(path, script, heard=heard, rules=("tune",), budget={"evaluations": 24})
+    assert reason == "budget of 24 evaluations used"
+    assert search.account.results == 24
+    assert 10 <= len(asked) <= 12  # two wait for the model at once
+    (note,) = [note for note in heard.notes if "models are asked no more" in note]
+    assert "10 replies of models in a row had the same fault, no values in the reply" in note
+
+
 def test_a_failure_is_mended_by_one_at_a_time(path: Path) -> None:
     at_work: list[str] = []
 
@@ -143,4 +159,11 @@ def test_an_operator_whose_role_no_model_of_its_island_has_is_refused() -> None:
     models = [{"name": "coder", "model": "x/y", "roles": ["code"]}, {"name": "wise", "model": "x/z"}]
     config = toy_config(islands=islands, models=models)
     with pytest.raises(ConfigError, match="'one': plan asks a model with the role 'think', and none of coder has it"):
+        check_roles(config, make_operators(config))
+
+
+def test_models_that_no_operator_asks_are_refused_with_the_fix() -> None:
+    models = [{"name": "main", "model": "openai/gpt-5"}]
+    config = toy_config(models=models)
+    with pytest.raises(ConfigError, match=r"main would never be asked.*add some to `islands`.*use --model"):
         check_roles(config, make_operators(config))

@@ -9,9 +9,9 @@ from archive.store import Store
 from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.search import Search
 from evokernel.errors import HarnessError
+from evokernel.python.run import open_store
 from evokernel.records.events import Notice
 from evokernel.records.remarks import Remark, RemarkKind
-from evokernel.report.run import open_store
 from tests.support.engine import Heard, replayed, toy_config, toy_search
 from tests.support.fakes import InstantEvaluator, toy_speed
 

@@ -16,9 +16,9 @@ from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago
-from evokernel.engine.fold import FactFold
 from evokernel.engine.snapshot import Snapshots, pack, unpack
 from evokernel.engine.state import SearchState, to_plain
+from evokernel.engine.state_fold import StateFold
 from evokernel.protocols import Operator
 from evokernel.records.llm import ModelRequest
 from evokernel.records.step import Context, Draft, OperatorKind
@@ -75,8 +75,8 @@ def without_times(state: SearchState) -> str:
     return re.sub(r'"at": [^,]+', "", json.dumps(to_plain(state)[0], sort_keys=True))
 
 
-def fresh(config: RunConfig) -> FactFold:
-    return FactFold(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
+def fresh(config: RunConfig) -> StateFold:
+    return StateFold(make_archipelago(config, all_operators(config, writers())), ToyLanguage())
 
 
 def restored(path: Path, config: RunConfig) -> SearchState:

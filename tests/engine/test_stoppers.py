@@ -38,4 +38,4 @@ def test_the_first_limit_ends_the_run_and_the_nearest_one_tells_what_is_left() -
 
 
 def test_every_setting_of_a_budget_has_a_limit() -> None:
-    assert [*LIMITS, "stoppers"] == list(BudgetConfig.model_fields)
+    assert [*LIMITS, "stoppers", "when_spent"] == list(BudgetConfig.model_fields)

@@ -8,7 +8,7 @@ import pytest
 from archive.store import Store
 from evokernel.engine.verdicts import Verdicts
 from evokernel.records.candidate import Candidate, Proposal
-from evokernel.records.evaluation import EvaluationRequest, EvaluatorIdentity, Fidelity, Mode, Status
+from evokernel.records.evaluation import EvaluationRequest, EvaluatorIdentity, Fidelity, Mode
 from tests.support.fakes import TOY, InstantEvaluator
 from tests.support.stores import DEVICE, IDENTITY, TASK_HASH, StoreBuilder
 
@@ -27,26 +27,25 @@ def test_what_could_not_be_recorded_is_not_tried_again(tmp_path: Path, own: Mode
     with StoreBuilder(tmp_path / "a.db") as builder:
         candidate = builder.add("// a\n", speedup=2.0, mode=measured)
         verdicts = Verdicts(builder.store, InstantEvaluator(), identity)
-        stored = verdicts.stored(f"p{candidate}", Fidelity.QUICK)
-        other = verdicts.stored(f"p{candidate}", Fidelity.PRECISE)
+        stored = verdicts.stored(candidate, f"p{candidate}", Fidelity.QUICK)
+        other = verdicts.stored(candidate, f"p{candidate}", Fidelity.PRECISE)
     assert (stored is not None) is found
     assert stored is None or stored.evaluation.key.mode is measured
     assert other is None
 
 
-def test_a_text_that_was_refused_says_nothing_of_its_twin(tmp_path: Path) -> None:
-    identity = EvaluatorIdentity(TASK_HASH, DEVICE, IDENTITY.environment, "1", Mode.WORKER, {}, "none")
-    with StoreBuilder(tmp_path / "a.db") as builder:
-        verdicts = Verdicts(builder.store, InstantEvaluator(), identity)
-        found = {
-            status: verdicts.stored(
-                f"p{builder.add(f'// {status}', speedup=None, status=status)}",
-                Fidelity.QUICK,
-            )
-            for status in (Status.STATIC_REJECT, Status.COMPILE_ERROR)
-        }
-    assert found[Status.STATIC_REJECT] is None
-    assert found[Status.COMPILE_ERROR] is not None
+def test_a_verdict_is_only_for_the_text_that_was_judged(tmp_path: Path) -> None:
+    evaluator = InstantEvaluator()
+    twins = [Candidate(TOY, "cpp"), Candidate(TOY + "// another\n", "cpp")]
+    with Store.open(tmp_path / "toy.db", write=True) as store:
+        verdicts = Verdicts(store, evaluator, evaluator.identity)
+        for step, candidate in enumerate(twins, start=1):
+            store.propose(Proposal(candidate, step, "*", "seed", 0), program_hash="toy", skeleton="toy")
+            request = EvaluationRequest(candidate, "toy", Fidelity.QUICK)
+            evaluation, reused_from = asyncio.run(verdicts.verdict(request))
+            assert (evaluation.candidate_id, reused_from) == (candidate.id, None)
+            verdicts.keep(evaluation)
+    assert [request.candidate for request in evaluator.asked] == twins
 
 
 @pytest.mark.parametrize("fidelity", list(Fidelity))

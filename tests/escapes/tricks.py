@@ -55,7 +55,8 @@ TRICKS = {
     "exit_0_at_once": _ends(Status.WORKER_DIED, told="its process ended"),
     "hangs_up": _ends(Status.WORKER_DIED, told="its process ended"),
     "longjmp": _ends(Status.UNWRITTEN_OUTPUT, Status.WORKER_DIED, Status.TIMEOUT),
-    "stops_itself": _ends(Status.OK, Status.TIMEOUT),  # the first process of a namespace is deaf to its own signals
+    # The first process of a namespace is deaf to its own signals, that of the sanitizers is not.
+    "stops_itself": _ends(Status.OK, Status.TIMEOUT, Status.SANITIZER),
     "constructor_hangs": _ends(Status.TIMEOUT, told="while loading"),
     "constructor_exits": _ends(Status.WORKER_DIED, told="while loading"),
     "constructor_tries": _opens(WRITABLE),
@@ -75,6 +76,7 @@ TRICKS = {
     "writes_outside": _opens(WRITABLE),
     "changes_attributes": _ends(Status.OK),
     "signals": _ends(Status.OK),
+    "shared_pages": _ends(Status.OK),
     "float_mode": _ends(Status.OK),
     "ten_mib_of_errors": _ends(Status.COMPILE_ERROR),
     "compiler_minutes": _ends(Status.COMPILE_TIMEOUT, told="more than 8 s"),

@@ -49,6 +49,12 @@ SOURCES = {
     " for (volatile int i = 0;; i = 1); }",
     "memory": "RUN { char* p = (char*)malloc(100ull << 30); c[0] = p != 0; }",
     "eat": "RUN { for (;;) { char* p = (char*)malloc(16 << 20); memset(p, 1, 16 << 20); } }",
+    "reads_before": f"RUN {{ {SCALE} c[0] += 0 * ((volatile float*)a)[-1]; }}",
+    "reads_behind": f"RUN {{ {SCALE} c[0] += 0 * ((volatile float*)a)[n]; }}",
+    "reads_behind_with_a_handler": "static jmp_buf b; static void h(int) { longjmp(b, 1); }"
+    f"RUN {{ {SCALE} signal(SIGSEGV, h); if (setjmp(b) == 0) c[0] += 0 * ((volatile float*)a)[n]; }}",
+    "touches_pages": "RUN { char* p = (char*)mmap(0, 100 << 12, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);"
+    " madvise(p, 100 << 12, MADV_NOHUGEPAGE); for (int i = 0; i < 100; i++) p[i << 12] = 1; }",
     "write_input": "RUN { ((float*)a)[0] = 1; }",
     "make_input_writable": "RUN { c[0] = mprotect((void*)((uintptr_t)a & ~4095ull), 4096, PROT_READ | PROT_WRITE); }",
     "out_of_bounds": f"RUN {{ {SCALE} c[n] = 0; }}",

@@ -11,7 +11,8 @@ from evokernel.evaluate.client.judge_process import JudgeLost
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.build import Built
-from evokernel.records.evaluation import Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Stage, Status
+from evokernel.records.timing import Timing, Verdict
 from evokernel.task import Task
 from tests.support.fakes import H100
 
@@ -29,7 +30,10 @@ def timing(workload: str = "w") -> Timing:
 
 @dataclass(slots=True)
 class Judge:
-    """One judge; `seen` are the operations it was asked for, `judged` all sources, `candidate` the present one."""
+    """One judge; `seen` are the operations it was asked for, `judged` all sources, `candidate` the present one.
+
+    `blobs` are the numbers of files that came with each source.
+    """
 
     bench: "Judges"
     gpu: str
@@ -38,6 +42,7 @@ class Judge:
     candidate: str = ""
     seen: list[str] = field(default_factory=list)
     judged: list[str] = field(default_factory=list)
+    blobs: list[int] = field(default_factory=list)
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> dict[str, Any]:
         if not self.alive:
@@ -46,6 +51,7 @@ class Judge:
         if "source" in message:
             self.candidate = message["source"].strip()
             self.judged.append(self.candidate)
+            self.blobs.append(len(blobs))
         self.bench.busy.add(self)
         self.bench.most_busy = max(self.bench.most_busy, len(self.bench.busy))
         try:
@@ -93,6 +99,7 @@ class Judges:
             "sheet": {"dram_read_gb_s": 3000.0},
             "sandbox": "full",
             "baseline_us": {},
+            "distributions": ["normal", "patchwork"],
             "hidden_shapes": setup.get("probes") or [{"M": 1, "N": next(self._draws)}],
         }
 
@@ -103,12 +110,21 @@ class Judges:
 
 @dataclass(slots=True)
 class ShapedLanguage:
-    """A language that compiles for shapes; remembers for which. What stands after `#` does not change what is built."""
+    """A language that compiles for shapes; remembers for which. What stands after `#` does not change what is built.
+
+    `checked` is the executable with sanitizers.
+    """
 
     name: str = "triton"
     suffix: str = ".py"
+    syntax: str = "python"
     environment: str = "toy"
     built_for: list[tuple[str, Any]] = field(default_factory=list)
+    checked: bytes | None = None
+    dtypes: list[str] = field(default_factory=list)
+
+    def warm(self) -> None:
+        return None
 
     def program_hash(self, source: str) -> str:
         return source
@@ -118,10 +134,11 @@ class ShapedLanguage:
 
     def build(self, source: str, task: Task, *, hidden: Any = ()) -> Built:
         self.built_for.append((source, hidden))
+        self.dtypes.append(task.signature.tensors[0].dtype)
         return Built(source.encode(), source.partition("#")[0], {}, {})
 
-    def build_checked(self, source: str, task: Task) -> None:
-        return None
+    def build_checked(self, source: str, task: Task) -> bytes | None:
+        return self.checked
 
     def guide(self, task: Task) -> str:
         return ""

@@ -17,7 +17,7 @@ from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
 from evokernel.languages.gpu.cuda_static_check import HELPER_IMPORT
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.evaluation import NONDETERMINISTIC, Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
 from evokernel.task import Task, Workload, WorkloadSet
 from evokernel.tasks import load_task
 from tests.support.nvrtc import needs_nvrtc
@@ -94,6 +94,15 @@ def test_the_kernel_is_handed_on_as_it_is_and_the_readme_says_how_to_call_it() -
     assert texts["kernel.py"] == ON_CPU["gemm"]
     for part in ("run(a, b, M, N, K, c)", "kernel.run(a, b, 24, 32, 40, c)", "1.25x", "NVIDIA H100", "artifact mode"):
         assert part in texts["README.md"]
+    assert "nondeterministic" not in texts["README.md"]
+
+
+def test_the_readme_says_that_bits_differ_from_run_to_run() -> None:
+    found = judgement(Candidate(ON_CPU["gemm"], "triton"))
+    marked = replace(found, evaluations=(replace(found.last, metrics={NONDETERMINISTIC: 1.0}),))
+    task = small("gemm")
+    texts = export_files(task, {KERNEL: marked}, CONFIG, reference=reference_files(task.reference))
+    assert "It is nondeterministic: " in texts["README.md"]
 
 
 def test_without_a_reference_that_can_be_written_down_there_is_neither_test_nor_operator() -> None:

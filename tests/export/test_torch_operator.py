@@ -11,7 +11,8 @@ from evokernel.export.export_kernel import leaders
 from evokernel.export.reference import reference_files
 from evokernel.export.torch_operator import op_file, winners
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status, Timing
+from evokernel.records.evaluation import Evaluation, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Timing
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from tests.support.exports import run_beside
 from tests.support.stores import StoreBuilder, make_timing
@@ -112,6 +113,47 @@ assert mark(scaled(buffer[1:].view(4, 6), gain, add=1.0), buffer[1:].view(4, 6),
 wide, gain = draw(4, 6, torch.float64)
 assert mark(scaled(wide, gain, add=1.0), wide, gain) == 0
 """,
+    )
+
+
+PADDED = replace(
+    SCALED,
+    signature=replace(
+        SCALED.signature,
+        inputs=(Tensor("x", ("M", "N"), strides=("LDX", 1)), Tensor("gain", ("M",))),
+        scalars=(*SCALED.signature.scalars, Scalar("LDX")),
+    ),
+    workloads={
+        "cpu": WorkloadSet(
+            (
+                Workload("small", {"M": 4, "N": 6, "LDX": 9, "add": 1.0}),
+                Workload("large", {"M": 8, "N": 6, "LDX": 6, "add": 1.0}),
+            ),
+            (Workload("held", {"M": 5, "N": 7, "LDX": 8, "add": 1.0}),),
+            {},
+        )
+    },
+)
+
+
+def test_kernels_answer_for_the_strides_they_were_judged_at(tmp_path: Path) -> None:
+    use(
+        tmp_path,
+        USE
+        + """
+def padded(m, n, ld, offset=0):
+    return torch.randn(m * ld + offset)[offset:].as_strided((m, n), (ld, 1), offset)
+gains = {m: torch.randn(m) for m in (4, 5, 8)}
+for (m, n, ld), who in {(4, 6, 9): 1, (8, 6, 6): 2, (5, 7, 8): 1, (4, 6, 6): 0, (4, 6, 10): 0, (8, 6, 9): 0}.items():
+    x = padded(m, n, ld)
+    assert mark(scaled(x, gains[m], add=1.0), x, gains[m]) == who, (m, n, ld)
+x = padded(4, 6, 9, offset=1)
+assert mark(scaled(x, gains[4], add=1.0), x, gains[4]) == 1  # moved to an aligned place, with its strides
+""",
+        PADDED,
+        STAND_IN.replace("all(tensor.is_contiguous() for tensor in tensors)", "tensors[0].stride(1) == 1").replace(
+            "x, gain = tensors", "x, gain = tensors; assert x.data_ptr() % 64 == 0"
+        ),
     )
 
 
@@ -280,17 +322,21 @@ torch.library.opcheck(op._operator, draw(4, 9) + (1.0,))
     )
 
 
-def extremes(x: torch.Tensor, **_: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return x.amax(dim=1).float(), x.argmax(dim=1)
+def extremes(x: torch.Tensor, m: torch.Tensor, **_: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return x.amax(dim=1).float(), x.argmax(dim=1), m.any(dim=1)
 
 
 EXTREMES = Task(
     name="extremes",
     reference=extremes,
     signature=Signature(
-        (Tensor("x", ("M", "N"), "bfloat16"),),
+        (Tensor("x", ("M", "N"), "bfloat16"), Tensor("m", ("M", "N"), "bool")),
         (Scalar("M"), Scalar("N")),
-        (Tensor("top", ("M",), role=Role.OUTPUT), Tensor("place", ("M",), "int64", role=Role.OUTPUT)),
+        (
+            Tensor("top", ("M",), role=Role.OUTPUT),
+            Tensor("place", ("M",), "int64", role=Role.OUTPUT),
+            Tensor("some", ("M",), "bool", role=Role.OUTPUT),
+        ),
     ),
     workloads={"cpu": WorkloadSet((Workload("small", {"M": 2, "N": 3}),), (Workload("held", {"M": 3, "N": 5}),), {})},
     flops="M * N",
@@ -302,14 +348,18 @@ def test_several_outputs_of_several_dtypes(tmp_path: Path) -> None:
         tmp_path,
         """
 import torch, op
-assert [each.tolist() for each in op.extremes(torch.zeros(2, 3, dtype=torch.bfloat16))] == [[1.0] * 2, [7] * 2]
-top, place = op.extremes(torch.eye(4, dtype=torch.bfloat16))
-assert (top.dtype, place.dtype, place.tolist()) == (torch.float32, torch.int64, [0, 1, 2, 3])
-for found in (op._operator(torch.eye(4, dtype=dtype, device="meta")) for dtype in (torch.bfloat16, torch.float64)):
-    assert [each.dtype for each in found] == [torch.float32, torch.int64]
+mask = torch.ones(2, 3, dtype=torch.bool)
+found = [each.tolist() for each in op.extremes(torch.zeros(2, 3, dtype=torch.bfloat16), mask)]
+assert found == [[1.0] * 2, [7] * 2, [True] * 2]
+mask = torch.eye(4, dtype=torch.bool)
+top, place, some = op.extremes(torch.eye(4, dtype=torch.bfloat16), mask)
+assert (top.dtype, place.dtype, place.tolist(), some.tolist()) == (torch.float32, torch.int64, [0, 1, 2, 3], [True] * 4)
+for dtype in (torch.bfloat16, torch.float64):
+    found = op._operator(torch.eye(4, dtype=dtype, device="meta"), mask.to("meta"))
+    assert [each.dtype for each in found] == [torch.float32, torch.int64, torch.bool]
 """,
         EXTREMES,
-        "def run(x, *, out):\n    out[0].fill_({mark}), out[1].fill_(7)\n",
+        "def run(x, m, *, out):\n    out[0].fill_({mark}), out[1].fill_(7), out[2].fill_(True)\n",
     )
 
 

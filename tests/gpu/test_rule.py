@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from evokernel.evaluate.bench.admission import admit
-from evokernel.evaluate.numerics.arrays import identical
+from evokernel.evaluate.numerics.arrays import identical, torch_dtype
 from evokernel.evaluate.numerics.canary import draw_poison, poison_like
 from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
 from evokernel.evaluate.numerics.inputs import draw
@@ -107,3 +107,19 @@ def test_contents_come_again_bit_by_bit_and_batches_are_compared_at_once():
     assert differing_calls(expected, [actual], [batch], share=0.125, rng=rng) == []
     fill_poison(actual[2], poison=POISON)
     assert differing_calls(expected, [actual], [batch], share=0.125, rng=rng) == [2]
+
+
+@pytest.mark.parametrize("name", ["gemm", "softmax", "histogram", "embedding"])
+def test_a_batch_is_filled_as_one_by_one(name):
+    task, workload = largest(name)
+    fresh = FreshInputs(task, workload, np.random.default_rng(0), device=DEVICE)
+    windows = fresh.draw_windows(3)
+    shapes = {t.name: (3, *t.shape_at(workload.sizes)) for t in task.signature.inputs}
+    dtypes = {t.name: torch_dtype(t.dtype) for t in task.signature.inputs}
+    every = {each: torch.empty(shape, dtype=dtypes[each], device=DEVICE) for each, shape in shapes.items()}
+    fresh.fill_sets(every, windows)
+    for number, window in enumerate(windows):
+        one = {each: torch.empty_like(array[0]) for each, array in every.items()}
+        fresh.fill(one, window)
+        assert all(identical(one[each], every[each][number]) for each in one)
+        assert not any(identical(every[each][0], every[each][1]) for each in one)

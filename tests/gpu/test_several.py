@@ -9,12 +9,14 @@ import pytest
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.devices import JudgeHandle, start_judge
+from evokernel.evaluate.client.devices import JudgeHandle
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.nvml import alike, visible_gpus
 from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, combined_speedup
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
+from evokernel.records.timing import combined_speedup
 
 TASK = str(Path(__file__).parent / "scale_task.py")
 SOURCE = """\
@@ -43,7 +45,7 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
 
     async def start(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, dict[str, Any]]:
         seen.append(environment["CUDA_VISIBLE_DEVICES"])
-        return await start_judge(setup, environment=environment)
+        return await host(setup, environment=environment)
 
     async def story() -> tuple[list[Evaluation], Evaluation]:
         async def judge(evaluator: Evaluator, block: int, warps: int, budget: Fidelity) -> Evaluation:
@@ -56,7 +58,8 @@ def test_two_gpus_judge_at_the_same_time_and_say_the_same() -> None:
             found = await asyncio.gather(*(judge(evaluator, *shape, Fidelity.QUICK) for shape in shapes))
             return found, await judge(evaluator, 1024, 4, Fidelity.FINAL)
 
-    found, final = asyncio.run(story())
+    with JudgeHostClient("cuda") as host:
+        found, final = asyncio.run(story())
     assert [evaluation.feedback for evaluation in found if not evaluation.ok] == []
     assert len({evaluation.key.device for evaluation in found}) == 1
     assert len(set(seen)) == 2

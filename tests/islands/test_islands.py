@@ -10,9 +10,9 @@ from archive.grid import GridArchive
 from evokernel.protocols import Selector
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite, Fitness
+from islands.elite_selectors import SELECTORS
 from islands.island import Island, Population
 from islands.migration import migrate
-from islands.selection import SELECTORS
 from islands.topology import TOPOLOGIES
 
 AXES = {"vector_bits": (128.0, 256.0, 512.0), "spills": (1.0,)}

@@ -1,22 +1,26 @@
 """What islands do for operators that ask a model: choosing by gain, ladders, strangers, insights, repairs."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.records.candidate import Candidate
+from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.llm import Insight, InsightKind
-from evokernel.records.step import Failure, OperatorRecord
+from evokernel.records.step import Failure, OperatorRecord, StepResult
+from evokernel.records.timing import Timing, Verdict
 from islands.assignment import RUNG, ladder
-from islands.failures import KEPT, WARNINGS, FailureLog
+from islands.failures import KEPT, WARNINGS, FailureLog, error_class
 from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
-from islands.operator_choice import CHOOSERS, ByGain
+from islands.operator_choosers import CHOOSERS, ByGain
+
+TIMING = Timing("w", "torch", 1.0, 10.0, 20.0, 0.7, 0.01, 10, Verdict.FASTER)
 
 
 def elite(name: str, fitness: float, skeleton: str = "s") -> Elite:
@@ -152,6 +156,57 @@ def test_failures_of_rules_are_told_and_not_repaired() -> None:
     failures.add(failure("by rule", "p", operator="rewrite"))
     assert failures.repairable({"mutate"}, repairs=2) == []
     assert len(failures.warnings(["p"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "other"),
+    [
+        ("a.cpp:3:5: error: 'foo' was not declared", "k.cpp:90:1: note: x\nk.cpp:91:2: error: 'bar9' was not declared"),
+        ("on 40x30: 17 of 1200 elements are wrong", "on 7x9: 2 of 63 elements are wrong\nfirst at 3"),
+        ("", ""),
+        (
+            "k.o: in function run: undefined reference to `foo'\ncollect2: error: ld returned 1 exit status",
+            "k.o: in function run: undefined reference to `other'\ncollect2: error: ld returned 1 exit status",
+        ),
+    ],
+)
+def test_an_error_has_a_class_that_others_share(said: str, other: str) -> None:
+    first, second = (replace(failure("f").evaluation, feedback=text) for text in (said, other))
+    assert error_class(first) == error_class(second) != error_class(replace(first, feedback="out of memory"))
+    assert error_class(first) != error_class(replace(first, status=Status.DEVICE_FAULT))
+
+
+def test_a_fix_is_shown_to_those_who_mend_the_same_class_of_error_newest_first() -> None:
+    history = History()
+
+    def judge(seq: int, feedback: str, *, parents: tuple[str, ...] = (), right: bool = False) -> str:
+        made = elite(f"source {seq}", 0.0) if right else None
+        candidate = made.candidate if made else Candidate(f"// source {seq}", "cpp")
+        verdict = {"status": Status.OK, "timings": (TIMING,)} if right else {"feedback": feedback}
+        evaluation = replace(failure("f").evaluation, **verdict)
+        proposal = Proposal(candidate, seq, "one", "repair" if parents else "mutate", 0, parents=parents)
+        history.learn(StepResult(seq, proposal, seq, "one", proposal.operator, parents, evaluation, elite=made))
+        return candidate.id
+
+    for seq in range(0, 8, 2):
+        wrong = judge(seq, f"{seq} of 9 elements are wrong")
+        judge(seq + 1, "", parents=(wrong,), right=True)
+    judge(20, "", parents=(judge(10, "another error"),), right=True)
+    judge(30, "a right child of a right kernel", parents=(judge(31, "", right=True),), right=True)
+    again = history.failures.get(judge(40, "5 of 9 elements are wrong"))
+    unheard = history.failures.get(judge(41, "never seen"))
+    assert again is not None
+    assert unheard is not None
+    shown = history.failures.fixes_for(again)
+    assert [(fix.broken, fix.mended) for fix in shown] == [
+        ("// source 6\n", "// source 7\n"),
+        ("// source 4\n", "// source 5\n"),
+    ]
+    assert shown[0].feedback == "6 of 9 elements are wrong"
+    assert history.failures.fixes_for(unheard) == ()
+    assert len(history.failures.fixes) == 5
+    history.bar("source 7")
+    assert [fix.mended for fix in history.failures.fixes_for(again)] == ["// source 5\n", "// source 3\n"]
 
 
 @given(st.lists(st.sampled_from("pqr"), max_size=3 * KEPT))

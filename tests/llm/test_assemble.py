@@ -18,6 +18,8 @@ from evokernel.testing.scripted import ScriptedTransport
 from tests.llm.endpoint import echoes_key, endpoint, says
 from tests.llm.making import Time, request
 
+pytestmark = pytest.mark.heavy  # litellm takes seconds to import
+
 KEY = "sk-assembly-0123456789"
 PRICE = {"prompt_usd_per_mtok": 1000, "completion_usd_per_mtok": 2000}
 

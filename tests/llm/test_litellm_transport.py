@@ -37,6 +37,8 @@ from tests.llm.endpoint import (
 )
 from tests.llm.making import Time, model, request
 
+pytestmark = pytest.mark.heavy
+
 KEY = "sk-loopback-0123456789"
 PARAMETERS = {"max_tokens": 100, "temperature": 0.5}
 

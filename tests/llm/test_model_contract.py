@@ -46,6 +46,7 @@ class TestRecorded(LanguageModelContract):
         return make
 
 
+@pytest.mark.heavy
 class TestLitellm(LanguageModelContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Iterator[ModelMaker]:

@@ -7,9 +7,10 @@ of a cheat:
     worker      the verdict in worker mode; in C++, which knows no other mode, it is called `verdict`
     artifact    the verdict in artifact mode; in Triton and CUDA C++ this one is always there
 
-and of an honest kernel `title` and `task`. A verdict is `STATUS at STAGE`, more of them with ` or ` between, in the
-words of `records.evaluation`; `numerical` stands for `nonfinite`, too, since which of them a wrong answer gets may
-hang on the contents that were drawn and on what lay in memory. `hole: WHY` marks a cheat that cannot be stopped where
+and of an honest kernel `title` and `task`, and `bits: differ from run to run` where it is nondeterministic. A verdict
+is `STATUS at STAGE`, more of them with ` or ` between, in the words of `records.evaluation`. There `numerical` stands
+for `nonfinite`, too, since which of them a wrong answer gets may hang on the contents that were drawn and on what lay
+in memory. `hole: WHY` marks a cheat that cannot be stopped where
 its verdict is `ok`, `hole in worker: WHY` one that cannot be stopped in worker mode. `gains: nothing over NAME` marks
 one whose results are right and that looks no faster than the honest kernel NAME. `threads: N` lets it have N threads.
 `cpu: no, WHY` keeps a kernel for a GPU from being run on a processor.
@@ -63,6 +64,11 @@ class Exhibit:
     @property
     def threads(self) -> int:
         return int(self.head.get("threads", 1))
+
+    @property
+    def nondeterministic(self) -> bool:
+        """Whether an honest kernel's bits differ from run to run."""
+        return "bits" in self.head
 
     @property
     def modes(self) -> tuple[Mode, ...]:

@@ -1,7 +1,7 @@
 """Judges exhibits in C++ by the real evaluator of this machine."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from evokernel.config.run import EvaluationConfig
 from evokernel.evaluate.build.confined_compilers import local_language
@@ -21,16 +21,22 @@ def judge_exhibits(exhibits: Iterable[Exhibit]) -> dict[str, Evaluation]:
         wings.setdefault((exhibit.task, exhibit.threads), []).append(exhibit)
     found: dict[str, Evaluation] = {}
     for (task, threads), members in wings.items():
-        found |= asyncio.run(_judge(task, members, threads=threads))
+        verdicts = judge_sources(task, [exhibit.source for exhibit in members], threads=threads)
+        found |= zip((exhibit.name for exhibit in members), verdicts, strict=True)
     return found
 
 
-async def _judge(task: str, exhibits: Iterable[Exhibit], *, threads: int) -> dict[str, Evaluation]:
+def judge_sources(task: str, sources: Sequence[str], *, threads: int = 1) -> list[Evaluation]:
+    """Judge C++ sources for a task by the real evaluator, all of them by the same judge."""
+    return asyncio.run(_judge(task, sources, threads=threads))
+
+
+async def _judge(task: str, sources: Sequence[str], *, threads: int) -> list[Evaluation]:
     language = local_language("cpp", SETTINGS, threads=threads)
 
-    async def judge(evaluator: Evaluator, exhibit: Exhibit) -> tuple[str, Evaluation]:
-        candidate, program = Candidate(exhibit.source, language.name), language.program_hash(exhibit.source)
-        return exhibit.name, await evaluator.evaluate(EvaluationRequest(candidate, program, Fidelity.QUICK))
+    async def judge(evaluator: Evaluator, source: str) -> Evaluation:
+        candidate = Candidate(source, language.name)
+        return await evaluator.evaluate(EvaluationRequest(candidate, language.program_hash(source), Fidelity.QUICK))
 
     async with open_evaluator(task, language, settings=SETTINGS, threads=threads) as evaluator:
-        return dict(await asyncio.gather(*(judge(evaluator, exhibit) for exhibit in exhibits)))
+        return await asyncio.gather(*(judge(evaluator, source) for source in sources))

@@ -14,7 +14,7 @@ from evokernel.evaluate.inside.untrusted.stand_in_tensors import LaunchesOnly
 from evokernel.evaluate.memory.device_arena import device_spacing
 from evokernel.evaluate.memory.segments import Buffer, SegmentLayout
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.languages.gpu import cuda_static_check, python_tokens, triton_static_check
+from evokernel.languages.gpu import cuda_static_check, triton_static_check
 from evokernel.protocols import Language
 from evokernel.records.evaluation import Mode, Stage, Status
 from evokernel.task import Role
@@ -166,11 +166,9 @@ def test_wrong_answers_in_cuda_are_seen_without_a_gpu(
 
 @pytest.mark.slow
 @needs_triton
-def test_programs_that_differ_in_a_docstring_share_their_hash_and_may_do_different_things() -> None:
-    """A known hole: verdicts are used again by that hash, and a source can find out what its docstrings say."""
+def test_programs_that_differ_in_a_docstring_may_do_different_things() -> None:
     cheat = next(each for each in CHEATING if each.name == "docstring_decides")
     honest = cheat.source.replace("Add up half.", "Add up all.")
-    assert python_tokens.program_hash(honest) == python_tokens.program_hash(cheat.source)
     task = load_task(cheat.task).on("cuda")
     answers = interpreted({"honest": (honest, task), "cheat": (cheat.source, task)})
     right = {name: all(finding(*each) is None for each in found) for name, found in answers.items()}

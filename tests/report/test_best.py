@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from archive.candidate_tables import seeds
 from archive.store import Store
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, Fidelity, Speedup, Status, floor_share
+from evokernel.records.evaluation import Evaluation, Fidelity, Status
+from evokernel.records.timing import Speedup, floor_share
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.verdicts import Holdout, MeasurementKind, ProgramVerdicts, over_baselines, quotient
 from tests.support.stores import StoreBuilder, fill_store

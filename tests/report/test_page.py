@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from archive.identity import RunIdentity
 from archive.store import Store
+from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Status
 from evokernel.report import html
 from evokernel.report.html import SCRIPTS, PageRefused, data_text, page_of, report_page, write_page
@@ -200,6 +202,77 @@ def test_the_document_tells_the_story_with_its_changes(tmp_path: Path) -> None:
     assert {len(column) for name, column in columns.items() if name != "names"} == {4}
     assert columns["names"]["why"][columns["why"][3]] == "BLOCK_K 8 -> 16"
     assert columns["parent"] == [-1, 0, 1, 1]
+
+
+def unpacked(page: str, kind: str) -> list[Any]:
+    """Return the facts of a kind on all candidates in the order of the page, as a browser unpacks them."""
+    bodies = re.findall(r'<template data-kind="(\w+)" data-first="\d+">([^<]*)</template>', page)
+    blocks = [(name, json.loads(zlib.decompress(base64.b64decode(body), -zlib.MAX_WBITS))) for name, body in bodies]
+    (order,) = (items for name, items in blocks if name == "order")
+    found = [item for name, items in blocks if name == kind for item in items]
+    return [item for _, item in sorted(zip(order, found, strict=bool(found)), key=lambda pair: pair[0])]
+
+
+def test_the_file_holds_the_facts_on_every_candidate_and_prompts_only_on_request(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed()
+        builder.call("a planted reply", prompt="a planted prompt")
+        made = builder.add(
+            "// planted\n", speedup=2.0, parents=(seed,), inspirations=(seed,), usage=Usage(model="small")
+        )
+        builder.final(made, speedup=1.5)
+        builder.propose("// waits\n", parents=(seed, made))
+        plain, whole = (report_page(builder.store, version="1", prompts=prompts) for prompts in (False, True))
+        document = report_document(builder.store, version="1")
+    assert [item["text"] for item in unpacked(plain, "source")] == [
+        "// seed\nvoid run() {}\n",
+        "// planted\n",
+        "// waits\n",
+    ]
+    facts = unpacked(plain, "facts")
+    assert [[each["kind"] for each in item["evaluations"]] for item in facts] == [["search"], ["search", "final"], []]
+    assert facts[1]["evaluations"][1]["workloads"][0]["floor_us"] == 10.0
+    assert (facts[1]["model"], facts[1]["calls"], facts[1]["tokens"]) == ("small", 1, 300)
+    assert (unpacked(plain, "calls"), [len(item) for item in unpacked(whole, "calls")]) == ([], [0, 1, 0])
+    (call,) = unpacked(whole, "calls")[1]
+    assert (call["messages"], call["reply"]) == ([{"role": "user", "text": "a planted prompt"}], "a planted reply")
+    assert document["finals"][made[:10]]["value"] == pytest.approx(1.5)
+    assert document["further_parents"] == {"child": [1, 2], "parent": [0, 1], "inspired": [1, 0]}
+
+
+def test_kin_are_packed_together_and_found_by_their_place_on_the_page(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        family = [builder.seed(source=f"// seed {number}\n") for number in range(2)]
+        for number in range(6):  # children of one seed and of the other, in turn
+            builder.add(f"// child {number}\n", speedup=1.0, parents=(family[number % 2],))
+        page = report_page(builder.store, version="1")
+        ids = [name[:10] for name in report_document(builder.store, version="1")["candidates"]["id"]]
+    (body,) = re.findall(r'data-kind="order" data-first="0">([^<]*)<', page)
+    assert json.loads(zlib.decompress(base64.b64decode(body), -zlib.MAX_WBITS)) == [2, 0, 4, 6, 3, 1, 5, 7]
+    assert [item["id"][:10] for item in unpacked(page, "facts")] == ids
+
+
+def test_a_damaged_source_leaves_the_others_readable(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        damaged = builder.add("// damaged\n", speedup=None)
+        where = "hash = (SELECT text FROM candidates WHERE id = ?)"
+        builder.store.database.execute(f"UPDATE texts SET body = x'00' WHERE {where}", (damaged,))
+        page = report_page(builder.store, version="1")
+    source = unpacked(page, "source")
+    assert (source[0]["text"], "cannot be unpacked" in source[1]["problem"]) == ("// seed\nvoid run() {}\n", True)
+
+
+def test_blocks_hold_consecutive_candidates_and_long_sources_are_cut(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        for number in range(5):
+            builder.add(f"// {number}\n" + "int x;\n" * 30_000, speedup=1.0)
+        page = report_page(builder.store, version="1")
+    firsts = [int(first) for first in re.findall(r'data-kind="source" data-first="(\d+)"', page)]
+    assert (firsts[0], firsts == sorted(set(firsts)), len(firsts) < 5) == (0, True, True)
+    sources = unpacked(page, "source")
+    assert [item["text"].split("\n")[0] for item in sources] == [f"// {number}" for number in range(5)]
+    assert all(item["cut"] and len(item["text"]) < 100_000 for item in sources)
 
 
 def test_many_candidates_have_shorter_rationales_each(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from evokernel.python.run import Run
 from evokernel.report.frame import COLUMNS
 from evokernel.report.plots import Plots
-from evokernel.report.run import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.scaffold.project import Project, init_project
+from evokernel.scaffold.project import Project, ProjectSettings, init_project
 
 OPERATIONS = """
 import torch
@@ -60,8 +60,39 @@ def blind(x):
     return torch.zeros_like(x)
 
 
-def whole(x):
-    return x.to(torch.int64)
+def looked_up(table, index):
+    return F.embedding(index, table) * 2
+
+
+def masked(x, mask):
+    return torch.softmax(x.masked_fill(~mask, float("-inf")), dim=-1)
+
+
+def quantised(x, scale):
+    q = (x / scale).round().clamp(-128, 127).to(torch.int8)
+    return q, (q.abs() > 100).any(dim=1), q.sum(dim=1), q.amax(dim=1), (q + q) * q ^ 3
+
+
+def widened(x, weight):
+    return torch.softmax(x.float() * weight.float(), dim=-1)
+
+
+def rounded(x):
+    scale = x.abs().amax(dim=-1, keepdim=True).clamp(min=1e-6)
+    return (x / scale).to(torch.float8_e4m3fn), scale
+
+
+def product(a, b):
+    return torch._int_mm(a, b)
+
+
+def image(u, mean):
+    return u / 255 - mean
+
+
+def normed(x, weight):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * weight.float()).to(x.dtype)
 """
 
 
@@ -74,7 +105,9 @@ def operations(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def init(operations: Path, tmp_path: Path) -> Callable[..., Project]:
-    def run(name: str, inputs: str) -> Project:
-        return init_project(operations, name=name, inputs=inputs, out=tmp_path / "out")
+    def run(name: str, inputs: str, *devices: str) -> Project:
+        """Write a project for a processor, or for these devices: Inductor's programs take their time."""
+        settings = ProjectSettings(devices=devices or ("cpu",))
+        return init_project(operations, name=name, inputs=inputs, out=tmp_path / "out", settings=settings)
 
     return run

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from evokernel.config.run import load_config
 from evokernel.errors import TaskError
-from evokernel.scaffold.project import Project, init_project
+from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
 from operators.rewrites.cpp.ir.reader import read
 
 Init = Callable[..., Project]
+ON_CPU = ProjectSettings(devices=("cpu",))
 
 
 def shapes(project: Project) -> dict[str, tuple[str | int, ...]]:
@@ -39,7 +41,8 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert source.count("std::erf(") == 1
     read(source)
     config = load_config(next(path for path in project.files if path.suffix == ".yaml"))
-    assert Path(config.seed_sources[0]).is_file()
+    assert config.language == "auto"
+    assert all(path.is_file() for path in project.task.seeds.values())
     assert config.task == str(project.files[0])
 
 
@@ -60,7 +63,7 @@ def test_module_in_the_form_of_kernelbench(operations: Path, tmp_path: Path) -> 
     text = operations.read_text(encoding="utf-8").replace("class LinearRelu", "class Model")
     text += "\n\ndef get_inputs():\n    return [torch.rand(8, 24)]\n\n\ndef get_init_inputs():\n    return [24, 16]\n"
     path.write_text(text, encoding="utf-8")
-    project = init_project(path, out=tmp_path / "out")
+    project = init_project(path, out=tmp_path / "out", settings=ON_CPU)
     assert project.task.name == "bench"
     assert shapes(project)["linear_weight"] == ("N", "K")
     assert project.task.precision.exact_on_integers
@@ -97,11 +100,13 @@ def test_sizes_in_steps(init: Init) -> None:
     kernel(project)
 
 
-def test_operation_without_a_loop_is_named_and_no_kernel_is_written(init: Init) -> None:
+def test_operation_without_a_loop_is_named_and_the_kernel_is_left_to_the_user(init: Init) -> None:
     project = init("ordered", "x: 16x24")
     assert "sort" in project.seedless
-    assert project.entry == 'extern "C" void run(const float* x, int64_t M, int64_t N, float* out)'
-    assert not any(path.suffix == ".cpp" for path in project.files)
+    seed = next(path for path in project.files if path.suffix == ".cpp").read_text(encoding="utf-8")
+    assert 'extern "C" void run(const float* x, int64_t M, int64_t N, float* out) {' in seed
+    assert "return torch.sort(x).values" in seed
+    assert "evokernel evaluate ordered.cpp --task ordered_task.py" in seed
     assert not project.unfit
 
 
@@ -122,4 +127,89 @@ def test_files_are_not_replaced_unasked(init: Init, operations: Path, tmp_path: 
     init("softmax", "x: 16x48")
     with pytest.raises(TaskError, match="--force"):
         init("softmax", "x: 16x48")
-    init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", force=True)
+    init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", force=True, settings=ON_CPU)
+
+
+@pytest.mark.slow
+def test_low_precision_is_for_the_gpu(init: Init) -> None:
+    project = init("normed", "x: bf16[16x48], weight: bf16[48]", "cpu", "cuda")
+    task = project.task
+    assert {tensor.dtype for tensor in task.on("cpu").signature.tensors} == {"float32"}
+    assert {tensor.dtype for tensor in task.on("cuda").signature.tensors} == {"bfloat16"}
+    assert set(task.workloads["cuda"].baselines or ()) == {"torch", "torch.compile"}
+    assert "bfloat16 on a GPU, float32 on a processor" in project.remarks[0]
+    kernel(project)
+
+
+def test_indices_stay_below_the_size_that_they_index(init: Init) -> None:
+    project = init("looked_up", "table: 40x16, index: int64[12] < 40")
+    index = next(tensor for tensor in project.task.signature.inputs if tensor.name == "index")
+    assert (index.dtype, index.below) == ("int64", shapes(project)["table"][0])
+    assert not project.unfit
+
+
+@pytest.mark.slow
+def test_eight_bit_floats_are_for_the_gpu(init: Init) -> None:
+    project = init("widened", "x: fp8[16x48], weight: e5m2[48]", "cpu", "cuda")
+    task = project.task
+    assert [tensor.dtype for tensor in task.on("cuda").signature.inputs] == ["float8_e4m3fn", "float8_e5m2"]
+    assert {tensor.dtype for tensor in task.on("cpu").signature.tensors} == {"float32"}
+    assert "float8_e4m3fn, float8_e5m2 on a GPU, float32 on a processor" in project.remarks[0]
+    kernel(project)
+
+
+def test_results_may_be_rounded_to_eight_bits(init: Init) -> None:
+    project = init("rounded", "x: 16x48")
+    assert [tensor.dtype for tensor in project.task.signature.outputs] == ["float8_e4m3fn", "float32"]
+    assert "uint8_t* out0" in project.seeds[0].entry
+    assert not project.unfit
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "dtypes"),
+    [
+        ("masked", "x: 16x24, mask: bool[16x24]", "float32 bool float32"),
+        ("quantised", "x: 16x24, scale: 16x1", "float32 float32 int8 bool int64 int8 int8"),
+        ("product", "a: int8[16x24], b: i8[24x40]", "int8 int8 int32"),
+        ("image", "u: u8[16x24], mean: 24", "uint8 float32 float32"),
+    ],
+)
+def test_masks_and_bytes_get_kernels(init: Init, name: str, inputs: str, dtypes: str) -> None:
+    project = init(name, inputs)
+    assert [tensor.dtype for tensor in project.task.signature.tensors] == dtypes.split()
+    assert ("integers01" in project.task.distributions) == (name != "quantised")  # a scale of 0 has no answer
+    assert (project.task.flops == "2 * M * N * K") == (name == "product")
+    kernel(project)
+
+
+def test_inputs_keep_their_layout(operations: Path, tmp_path: Path) -> None:
+    given = (torch.randn(24, 40).T, torch.randn(24, 32), torch.randn(32))
+    project = init_project(operations, name="biased_gelu", example_inputs=given, out=tmp_path / "out", settings=ON_CPU)
+    x = project.task.signature.inputs[0]
+    assert (x.shape, x.strides) == (("M", "K"), (1, "M"))
+    assert "x[k * M + i]" in kernel(project)
+
+
+def test_own_sizes_come_first(operations: Path, tmp_path: Path) -> None:
+    settings = ProjectSettings(devices=("cpu",), shapes=("x: 30x50", "x: 60x20"))
+    project = init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", settings=settings)
+    assert list(project.task.workloads) == ["cpu"]
+    found = [tuple(each.dims.values()) for each in project.task.workloads["cpu"].search]
+    assert found[:3] == [(16, 48), (30, 50), (60, 20)]
+    wrong = ProjectSettings(shapes=("x: 30x50x2",))
+    with pytest.raises(TaskError, match="--shapes"):
+        init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", settings=wrong)
+
+
+def test_nothing_half_written_is_left(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.cpp", tmp_path / "new.py"
+    old.write_text("mine")
+
+    def interrupted() -> None:
+        with whole_or_nothing([old, new]):
+            new.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in tmp_path.iterdir()] == ["old.cpp"]

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.dimensions import derive_layout
-from evokernel.scaffold.user_operation import find_subject, parse_inputs
+from evokernel.scaffold.example_text import parse_inputs
+from evokernel.scaffold.trial import state_apart
+from evokernel.scaffold.user_operation import find_subject
 
 
 @pytest.mark.parametrize(
@@ -22,7 +25,7 @@ from evokernel.scaffold.user_operation import find_subject, parse_inputs
         ("def f(x): return x\ndef get_inputs(): return [1, 2, 3]\n", "get_inputs.. returns 3 values"),
         ("def f(x): return x\ndef get_inputs(): raise OSError('gone')\n", "get_inputs.. raised OSError: gone"),
         ("import torch\nclass M(torch.nn.Module):\n    def __init__(self, n): ...\n", "get_init_inputs"),
-        ("import torch\ndef f(x=torch.zeros(3, dtype=torch.int64)): return x\n", "'x' is torch.int64"),
+        ("import torch\ndef f(x=torch.zeros(3, dtype=torch.complex64)): return x\n", "'x' is torch.complex64"),
     ],
 )
 def test_unclear_files(tmp_path: Path, text: str, message: str) -> None:
@@ -39,7 +42,7 @@ def test_unknown_names(operations: Path) -> None:
         find_subject(operations, name="softmax", inputs="z: 3x3")
 
 
-@pytest.mark.parametrize("text", ["x", "x 3x3", "x: 3x", "x: 0x3", "3: 3x3"])
+@pytest.mark.parametrize("text", ["x", "x 3x3", "x: 3x", "x: 0x3", "3: 3x3", "x: i32[4] < 0"])
 def test_inputs_that_cannot_be_read(text: str) -> None:
     with pytest.raises(TaskError, match="--inputs"):
         parse_inputs(text)
@@ -65,11 +68,77 @@ def test_example_from_annotations_and_defaults(tmp_path: Path) -> None:
     assert subject.constants == {"scale": 2.0}
 
 
+def test_given_tensors_stand_in_for_get_inputs(operations: Path) -> None:
+    subject = find_subject(operations, name="rmsnorm", example_inputs=(torch.ones(6, 5), torch.ones(5)))
+    assert tuple(subject.inputs["x"].shape) == (6, 5)
+    assert subject.constants == {"eps": 1e-6}
+    with pytest.raises(TaskError, match="example_inputs holds 2 values"):
+        find_subject(operations, name="softmax", example_inputs=(torch.ones(6, 5), 2))
+
+
 def test_reference_that_fails_on_its_example(operations: Path) -> None:
     with pytest.raises(TaskError, match="biased_gelu raised"):
         derive_layout(find_subject(operations, name="biased_gelu", inputs="x: 3x4, w: 5x6, b: 6"))
 
 
-def test_outputs_of_another_type(operations: Path) -> None:
-    with pytest.raises(TaskError, match=r"returns a tensor of torch\.int64"):
-        derive_layout(find_subject(operations, name="whole", inputs="x: 3x4"))
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("x.to(torch.complex64)", r"returns a tensor of torch\.complex64; expected one of float32"),
+        ("x + torch.rand_like(x)", r"uses random numbers \(aten.rand_like\).*Pass them in as an input"),
+        ("F.dropout(x, 0.5)", r"uses random numbers.*self.eval\(\)"),
+        ("x[x > 0]", "shape depends on values.*torch.where"),
+        ("x * 2 if x.sum() > 0 else x", "reads a value of a tensor"),
+        ("x.T", r"a view of its input 'x'.*\.clone\(\)"),
+        ("x.add_(1)", "changes its input 'x' in place"),
+        ("[1]", "returns a int; expected a tensor"),
+    ],
+)
+def test_operations_that_can_be_no_task(tmp_path: Path, body: str, message: str) -> None:
+    path = tmp_path / "refused.py"
+    path.write_text(f"import torch\nimport torch.nn.functional as F\ndef f(x):\n    return {body}\n", encoding="utf-8")
+    with pytest.raises(TaskError, match=message):
+        derive_layout(find_subject(path, inputs="x: 5x7"))
+
+
+def test_layouts_that_no_task_can_say(tmp_path: Path) -> None:
+    path = tmp_path / "padded.py"
+    path.write_text("def f(x):\n    return x * 2\n", encoding="utf-8")
+    with pytest.raises(TaskError, match=r"has steps \(9, 1\).*\.contiguous\(\)"):
+        find_subject(path, example_inputs=(torch.zeros(4, 9)[:, :5],))
+    assert find_subject(path, example_inputs=(torch.zeros(4, 9).T,)).orders == {"x": (1, 0)}
+
+
+def test_types_and_bounds_of_inputs() -> None:
+    made = parse_inputs(
+        "x: bf16[8x4], h: fp16[3, 2], i: int64[8] < 4096, n: i32[5], d: double[2], "
+        "q: i8[999], u: u8[9] < 9, m: bool[99]"
+    )
+    types = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in made.items()}
+    assert types == {"x": "bfloat16", "h": "float16", "i": "int64", "n": "int32", "d": "float64"} | {
+        "q": "int8",
+        "u": "uint8",
+        "m": "bool",
+    }
+    assert tuple(made["h"].shape) == (3, 2)
+    assert int(made["i"].max()) == 4095
+    assert (int(made["q"].min()), int(made["u"].max()), len(made["m"].unique())) == (-128, 8, 2)
+    for text, message in (
+        ("x: f8[3]", "is none of float32"),
+        ("x: bf16[3] < 4", "a bound is for integers"),
+        ("x: bool[3] < 2", "a bound is for integers"),
+        ("x: i8[3] < 129", "expected < 1 to < 128"),
+    ):
+        with pytest.raises(TaskError, match=message):
+            parse_inputs(text)
+
+
+def test_modules_keep_their_mode_and_running_statistics_are_no_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "block.py"
+    head = "from torch import nn\n\n\nclass Block(nn.Sequential):\n    def __init__(self):\n"
+    body = "        super().__init__(nn.BatchNorm1d(4))\n\n    def forward(self, x):\n        return self[0](x)\n"
+    path.write_text(head + body, encoding="utf-8")
+    subject = state_apart(find_subject(path, inputs="x: 8x4"))
+    assert subject.target.training
+    assert set(subject.kept) == {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
+    assert subject.parameters == {"0.weight": "p0_weight", "0.bias": "p0_bias"}

@@ -10,11 +10,12 @@ from evokernel.config.run import EvaluationConfig
 from evokernel.errors import TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.languages.cpp.compilers import find_compiler
+from evokernel.languages.cpp.guide import C_TYPES
 from evokernel.records.evaluation import Stage
 from evokernel.self_test.exhibits import CLASSES, Exhibit, all_exhibits
 from evokernel.self_test.knowledge import NEEDS
 from evokernel.self_test.wrapping import CallCounts, wrap
-from evokernel.task import Role, Scalar, Signature, Task, Tensor, WorkloadSet
+from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor, WorkloadSet
 from tests.self_test.mixed_task import task as mixed
 
 DOCS = Path(__file__).parents[2] / "docs" / "worker-mode.md"
@@ -31,8 +32,7 @@ def strange_task() -> Task:
         Tensor("int16", ("K",), dtype="float16", role=Role.INOUT),
     )
     outputs = tuple(
-        Tensor(f"out_{dtype}", ("N", "2 * (T + 1) % 7 + 1"), dtype=dtype, role=Role.OUTPUT)
-        for dtype in ("bfloat16", "float16", "float32", "float64", "int32", "int64")
+        Tensor(f"out_{dtype}", ("N", "2 * (T + 1) % 7 + 1"), dtype=dtype, role=Role.OUTPUT) for dtype in DTYPES
     )
     scalars = (Scalar("N"), Scalar("eps", "float32"), Scalar("T"), Scalar("scale", "float64"))
     workload = replace(mixed.workloads["cpu"].search[0], dims={"N": 8, "T": 3, "K": 5, "eps": 0.1, "scale": 2.0})
@@ -46,10 +46,9 @@ def strange_task() -> Task:
 
 def kernel_of(task: Task) -> str:
     """Return a kernel for a task that computes nothing, in which `run` is used in more ways than one."""
-    types = {"bfloat16": "uint16_t", "float16": "_Float16", "float32": "float", "float64": "double"}
 
     def declared(argument: Tensor | Scalar) -> str:
-        name = types.get(argument.dtype, f"{argument.dtype}_t")
+        name = C_TYPES[argument.dtype]
         if isinstance(argument, Scalar):
             return f"{name} {argument.name}"
         return f"{'const ' * (argument.role is Role.INPUT)}{name}* __restrict {argument.name}"

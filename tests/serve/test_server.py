@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from archive.store import Store
 from evokernel.errors import ConfigError
+from evokernel.records.candidate import Usage
 from evokernel.serve.access import TOKEN_VARIABLE, AccessPolicy, access_for
 from evokernel.serve.application import ServerLimits
 from evokernel.serve.server import Server
 from evokernel.serve.site import ServedStores
 from tests.support.serving import Listener, ask, connect, everything, exchange, reply_of, serving, wait_until
-from tests.support.stores import fill_store
+from tests.support.stores import StoreBuilder, fill_store
 
 TOKEN = "a-token-of-a-test.0123456789"
 KNOWN = {"/", "/events", *(f"/{n}{part}" for n in (0, 1) for part in ("", "/document", "/events"))}
@@ -319,7 +322,8 @@ def test_an_attacked_server_opens_its_stores_and_no_other_file(folder: Path) -> 
         assert process.stdout is not None
         port = int(process.stdout.readline())
         host = f"Host: 127.0.0.1:{port}\r\n"
-        for target in [*PATHS, *sorted(KNOWN - {"/events", "/0/events", "/1/events"})]:
+        asking = ["/0/candidate/0123456789", "/0/search/6161"]
+        for target in [*PATHS, *asking, *sorted(KNOWN - {"/events", "/0/events", "/1/events"})]:
             for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
                 exchange(port, f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode())
         for more in HEADERS:
@@ -332,3 +336,73 @@ def test_an_attacked_server_opens_its_stores_and_no_other_file(folder: Path) -> 
     assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.db")} == before
     beside = {f"{name}.db{end}" for name in ("one", "two") for end in ("", ".lock", "-wal", "-shm")}
     assert {path.name for path in folder.iterdir()} <= beside | {"secret.txt"}
+
+
+def test_a_candidate_is_given_with_its_source_its_measurements_and_its_calls(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(source="// planted\n")
+        builder.call("a planted reply", prompt="a planted prompt")
+        made = builder.add(f"// {'x' * 100_000}\n", speedup=2.0, parents=(seed,), usage=Usage(model="small"))
+        builder.final(made, speedup=1.5)
+    with serving(tmp_path / "a.db") as server:
+        wait_until(lambda: server.site.feeds[0].page)
+        first, second = (ask(server, f"/0/candidate/{name[:10]}").json() for name in (seed, made))
+        assert first["source"] == {"text": "// planted\n", "cut": False, "language": "cpp", "why": "seed"}
+        assert first["calls"] == []
+        assert (second["source"]["cut"], len(second["source"]["text"]) < 500) == (True, True)
+        assert [each["kind"] for each in second["facts"]["evaluations"]] == ["search", "final"]
+        assert second["facts"]["evaluations"][1]["speedup"]["value"] == pytest.approx(1.5)
+        assert (second["calls"][0]["reply"], second["calls"][0]["messages"][0]["text"]) == (
+            "a planted reply",
+            "a planted prompt",
+        )
+        assert ask(server, f"/0/candidate/{made}", method="HEAD").status == 200
+        assert ask(server, f"/0/search/{b'PLANTED'.hex()}").json() == {"ids": [seed[:10]]}
+        assert ask(server, f"/0/search/{b'nowhere'.hex()}").json() == {"ids": []}
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/0/candidate/0123456789", "/0/candidate/", "/0/candidate/01234567", "/0/candidate/0123456789abcdef0",
+     "/0/candidate/ABCDEF0123", "/0/candidate/..%2f..%2f", "/9/candidate/0123456789", "/0/search/", "/0/search/6",
+     "/0/search/616", "/0/search/zzzz", f"/0/search/{'61' * 401}", "/0/search/6161?x=1", "/0/candidate",
+     "/candidate/0"],
+)  # fmt: skip
+def test_no_candidate_and_no_text_beyond_what_is_named_gives_anything(server: Server, target: str) -> None:
+    assert ask(server, target).status == 404
+
+
+def test_a_foreign_page_asks_for_no_candidate_and_no_text(server: Server) -> None:
+    for site, status in (("cross-site", 404), ("same-site", 404), ("same-origin", 200), ("none", 200)):
+        assert ask(server, "/0/search/6161", Sec_Fetch_Site=site).status == status
+
+
+def test_candidates_and_texts_need_the_token_too(locked: Server) -> None:
+    for target in ("/0/candidate/0123456789", "/0/search/6161"):
+        assert ask(locked, target).status == 401
+        assert ask(locked, f"{target}?token={TOKEN}").status == 404
+        assert ask(locked, target, Authorization=f"Bearer {TOKEN}").status in (200, 404)
+
+
+def test_a_store_that_is_busy_refuses_a_search_in_time_and_answers_the_next(folder: Path) -> None:
+    held, asked = threading.Event(), threading.Event()
+
+    def slow(store: Store) -> bytes:
+        asked.set()
+        held.wait()
+        return b""
+
+    with serving(folder / "one.db", limits=ServerLimits(answer_s=0.05)) as server:
+        wait_until(lambda: server.site.feeds[0].page)
+        server.site.feeds[0].ask(slow)
+        assert asked.wait(60)
+        assert ask(server, "/0/search/6161").status == 503
+        held.set()
+        wait_until(lambda: ask(server, "/0/search/6161").status == 200)
+
+
+def test_a_store_that_does_not_exist_has_no_candidates(tmp_path: Path) -> None:
+    with serving(tmp_path / "none.db") as server:
+        wait_until(lambda: server.site.feeds[0].state.problem)
+        assert ask(server, "/0/candidate/0123456789").status == 404
+        assert ask(server, "/0/search/6161").status == 404

@@ -16,6 +16,7 @@
 
 #define __global__
 #define __device__
+#define __constant__ static
 #define __launch_bounds__(threads)
 #define __shared__ static
 #define __align__(bytes) __attribute__((aligned(bytes)))

@@ -8,11 +8,11 @@ from typing import Any
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
-from evokernel.engine.fold import FactFold
 from evokernel.engine.remark_listener import RemarkListener
 from evokernel.engine.scheduler import ReplayedCalls
 from evokernel.engine.search import Parts, Search
 from evokernel.engine.state import SearchState
+from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import stopper_from
 from evokernel.protocols import Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
@@ -107,7 +107,7 @@ def toy_search(
 
 def replayed(path: Path, config: RunConfig, operators: Mapping[str, Operator] | None = None) -> SearchState:
     """Return the state that the store alone gives."""
-    return replay_store(path, FactFold(make_archipelago(config, all_operators(config, operators)), ToyLanguage()))
+    return replay_store(path, StateFold(make_archipelago(config, all_operators(config, operators)), ToyLanguage()))
 
 
 def all_operators(config: RunConfig, own: Mapping[str, Operator] | None) -> dict[str, Operator]:

@@ -8,17 +8,8 @@ from typing import Self
 
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.records.build import Built
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationRequest,
-    EvaluatorIdentity,
-    Fidelity,
-    Mode,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Mode, Stage, Status
+from evokernel.records.timing import Timing, Verdict
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 
@@ -73,7 +64,11 @@ class ToyLanguage:
 
     name = "cpp"
     suffix = ".cpp"
+    syntax = "cpp"
     environment = "toy"
+
+    def warm(self) -> None:
+        return None
 
     def program_hash(self, source: str) -> str:
         lines = [line.partition("//")[0].strip() for line in source.splitlines()]

@@ -9,19 +9,9 @@ from typing import Self
 from archive.identity import RunIdentity
 from archive.store import NoCandidate, Store
 from evokernel.records.candidate import Candidate, Proposal, Usage
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationKey,
-    Fidelity,
-    Limit,
-    Mode,
-    Speedup,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.llm import CallStatus, Insight, Message, ModelCall, ModelCallResult, Origin
+from evokernel.records.timing import Limit, Speedup, Timing, Verdict
 
 TASK_HASH = "a" * 16
 DEVICE = "Test CPU"

@@ -22,8 +22,9 @@ from evokernel.cli.display.text import (
     styled_speedup,
     times,
 )
-from evokernel.records.evaluation import Evaluation, Speedup, bounds
+from evokernel.records.evaluation import Evaluation
 from evokernel.records.llm import Insight
+from evokernel.records.timing import Speedup, bounds
 from evokernel.report.best import BestKernel
 from evokernel.report.provenance import Provenance
 from evokernel.report.status import RunFacts
@@ -77,7 +78,7 @@ def holdout_text(holdout: Holdout) -> Text:
 
 def title(best: BestKernel) -> Text:
     """Return the heading of the best kernel."""
-    made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode"
+    made = f"  {one_line(best.candidate.language)}, {best.evaluation.key.mode.value} mode{best.evaluation.mark}"
     made += ": the seed, nothing faster was found" if best.is_seed else ""
     return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
 
@@ -103,20 +104,34 @@ def comparison(best: BestKernel) -> Table:
     return made
 
 
-def workloads(evaluation: Evaluation) -> Table:
-    """Return times and speed-ups by workload."""
-    made = table("workload", "kernel", "baseline", "", "speed-up", "95 % interval", right=(1, 2, 4, 5))
+def workloads(evaluation: Evaluation, *, floors: bool = False) -> Table:
+    """Return times and speed-ups by workload; with `floors`, the share of the floor that is reached, too."""
+    more = ("of floor", "") if floors else ()
+    made = table("workload", "kernel", "baseline", "", "speed-up", "95 % interval", *more, right=(1, 2, 4, 5, 6))
     for timing in evaluation.timings:
-        speedup: Speedup = timing.speedup
+        share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
+        reached = (share, Text(timing.limit.bound if timing.limit else "", style=DIM)) if floors else ()
         made.add_row(
             one_line(timing.workload, width=28),
             microseconds(timing.candidate_us),
             microseconds(timing.baseline_us),
             Text(one_line(timing.baseline, width=20), style=DIM),
-            styled_speedup(speedup),
-            interval(speedup),
+            styled_speedup(timing.speedup),
+            interval(timing.speedup),
+            *reached,
         )
     return made
+
+
+def best_kernel_tables(best: BestKernel, run: RunFacts) -> tuple[RenderableType | None, ...]:
+    """Return everything that is shown of the best kernel."""
+    return (
+        title(best),
+        comparison(best),
+        workloads(best.evaluation),
+        circumstances(best, run),
+        contender_line(best),
+    )
 
 
 def circumstances(best: BestKernel, run: RunFacts) -> Table:
@@ -164,11 +179,19 @@ def dollars(value: float) -> str:
     return f"${value:.2f}" if value == 0 or value >= 0.1 else f"${value:.4f}"
 
 
-def effort(calls: int, tokens: int, cost_usd: float) -> str:
+def cost(cost_usd: float, *, tokens: int, priced: bool) -> str:
+    """Return the cost of tokens; `unknown` where they were used at no known price, empty where there are none."""
+    if cost_usd or (tokens and priced):
+        return dollars(cost_usd)
+    return "unknown" if tokens else ""
+
+
+def effort(calls: int, tokens: int, cost_usd: float, *, priced: bool = True) -> str:
     """Return the cost of calls to models, for example `3 calls, 12k tokens, $0.04`; empty without calls."""
     said = f"{calls} call{'' if calls == 1 else 's'}" if calls else ""
     used = f"{count(tokens)} tokens" if tokens else ""
-    return ", ".join(part for part in (said, used, dollars(cost_usd) if cost_usd else "") if part)
+    paid = dollars(cost_usd) if cost_usd else "cost unknown" if tokens and not priced else ""
+    return ", ".join(part for part in (said, used, paid) if part)
 
 
 def made_by(making: Provenance) -> str:

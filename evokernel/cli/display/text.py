@@ -5,7 +5,7 @@ import math
 from rich.console import Console
 from rich.text import Text
 
-from evokernel.records.evaluation import Speedup
+from evokernel.records.timing import Speedup
 from evokernel.report.safe_text import clean as clean
 from evokernel.report.safe_text import one_line as one_line
 from evokernel.report.safe_text import reason as reason

@@ -7,6 +7,7 @@ from typing import IO, Any, Self
 import click
 
 from evokernel.cli.display.following import StoreLook
+from evokernel.cli.display.snapshot import Snapshot
 from evokernel.records.events import Notice
 from evokernel.records.leader import LeaderChange
 from evokernel.report.documents import FORMAT
@@ -62,7 +63,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
         "cost_usd": progress.cost_usd,
         "calls": progress.calls,
         "tokens": progress.tokens,
-        "best": _best(look),
+        "best": best_document(snapshot),
         "islands": {
             island.name: {"niches": island.niches, "best_speedup": island.best, "stale": island.stale}
             for island in snapshot.islands
@@ -72,8 +73,8 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
     }
 
 
-def _best(look: StoreLook) -> dict[str, Any] | None:
-    snapshot = look.snapshot
+def best_document(snapshot: Snapshot) -> dict[str, Any] | None:
+    """Return the best kernel of a snapshot; None without one."""
     if not snapshot.best:
         return None
     return {

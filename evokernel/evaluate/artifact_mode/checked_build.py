@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
@@ -12,7 +11,7 @@ from evokernel.evaluate.artifact_mode.plan import BufferFacts, LaunchPlans, Plan
 from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts
 from evokernel.evaluate.inside.process.bundle import unpack
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
-from evokernel.task import DTYPES, Role, Task, Workload
+from evokernel.task import Role, Task, Workload
 
 PLANS = "plans.json"
 
@@ -41,7 +40,7 @@ class CheckedBuild:
     def digest(self, shapes: int) -> str:
         """Return a hash of the launches on the first shapes; builds with equal hashes take the same time."""
         plans = [plan.as_message() for plan in self.plans.shapes[:shapes]]
-        return hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()
 
     def as_message(self) -> dict[str, Any]:
         """Return the build as a runner takes it, without the cubins."""
@@ -98,8 +97,6 @@ def _first_with(plans: LaunchPlans, cubin: str) -> int:
 
 def _buffers(task: Task, workload: Workload) -> dict[str, BufferFacts]:
     return {
-        tensor.name: BufferFacts(
-            prod(tensor.shape_at(workload.sizes)) * DTYPES[tensor.dtype], writable=tensor.role is not Role.INPUT
-        )
+        tensor.name: BufferFacts(tensor.storage_bytes_at(workload.sizes), writable=tensor.role is not Role.INPUT)
         for tensor in task.signature.tensors
     }

@@ -4,27 +4,36 @@ import math
 from collections.abc import Sequence
 
 from evokernel.errors import WorkerError
+from evokernel.evaluate.artifact_mode.atomics import atomic_results
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
-from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
+from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded, paced_calls
 from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
 from evokernel.evaluate.artifact_mode.tools import ArtifactTools
 from evokernel.evaluate.bench.bench import Bench
-from evokernel.evaluate.bench.candidate_session import checks_for, compare_runs, compare_set, is_hopeless
+from evokernel.evaluate.bench.candidate_session import compare_set, differing, other_bits
+from evokernel.evaluate.bench.paired_clock import CheckedCall, late_places
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.inside.driver.cubin_facts import atomic_kernels
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.sanitizer import MEMCHECK, RACECHECK
 from evokernel.evaluate.instruments.tool_run import RecordedCall, RecordedTensor
 from evokernel.evaluate.instruments.tools import SANITIZER
-from evokernel.evaluate.numerics.arrays import raw_bytes, synchronize
+from evokernel.evaluate.numerics.arrays import synchronize
+from evokernel.evaluate.numerics.canary import stored_bytes
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.records.evaluation import Mode, Stage, Timing
+from evokernel.records.evaluation import Mode, Stage
+from evokernel.records.timing import Timing
+from evokernel.task import Role
 
 _MAX_WORD = 1 << 32
 _RACECHECKED = 2
 """Calls under racecheck, which takes longer: one on a search workload, one on a hidden shape."""
+_TOGETHER = 0.5
+"""Largest share of the time limit that the checks of a workload may take in one batch; longer ones get one each."""
 _HANDED_OVER = 2 << 30
 """Largest total of one call's buffers, in bytes, that is handed to another process."""
+_ANY_ORDER = f"sums by atomic operations are accepted where racecheck of {SANITIZER} finds no race, and it did not run:"
 _TOO_LARGE = "the workloads are too large to be handed to another process"
 
 
@@ -37,27 +46,51 @@ class ArtifactSession:
         self.bench = bench
         self._tools = tools
         self._runner = tools.runners.take()
-        self._runner.load(checked.as_message(), checked.cubins, timeout_s=bench.settings.timeout_s)
-        self._shapes = shape_numbers(bench.workloads)
-        self._call_ns: dict[BoundWorkload, float] = {}
         self._checked = checked
+        self._load()
+        self._shapes = shape_numbers(bench.workloads)
+        self._checked_ns: dict[BoundWorkload, float] = {}
+        """Time of the first call, alone in its batch."""
+        self.nondeterministic = False
+        self._racecheck: Inspection | None = None
         self.artifact = checked.digest(len(bench.task.workloads[bench.device.device_class].search))
 
     def compare(self, bound: BoundWorkload, distributions: tuple[str, ...], stage: Stage) -> PhaseVerdict | None:
-        """Run one call on the first distribution, then the others and a repetition in one batch."""
+        """Run one call on the first distribution, then the others and a repetition in one batch.
+
+        On a timed workload that batch looks like a timed one: as many calls, in an order of its own, most of them on
+        contents of timed calls. So no call can tell a check by the calls before it. Where that would take long each
+        case gets a batch, so that a slow kernel has the time limit for each call.
+        """
         bound.poison_all(bound.sets)  # answers of an earlier candidate to the same inputs lie in other copies
-        fired = self._run(bound, {0: distributions[0]})
+        self._checked_ns[bound] = max(self._run(bound, {0: distributions[0]}, order=[0]).device_ns, 1.0)
         found = compare_set(bound, 0, distributions[0], stage)
-        self._call_ns[bound] = max(fired.device_ns, 1.0)
-        hopeless = is_hopeless(bound, fired.device_ns / 1e9)
-        rest = checks_for(distributions, hopeless=hopeless)[1:]
         if found is not None or stage is Stage.SMOKE:
             return found
-        cases = dict(enumerate((*rest, distributions[0]), start=1))
-        self._run(bound, cases)
+        first, count = [output.clone() for output in bound.outputs(0)], len(distributions)
+        bound.poison_all(bound.sets)
+        long = self._checked_ns[bound] * count > _TOGETHER * 1e9 * self.bench.settings.timeout_s
+        order = list(range(count)) if long else self._order(bound, least=count)
+        *others, again = late_places(self.bench.rng, order, count)
+        cases = dict(zip(others, distributions[1:], strict=True)) | {again: distributions[0]}
+        for batch in [{number: name} for number, name in cases.items()] if long else [cases]:
+            self._run(bound, batch, order=list(batch) if long else order, loud=again)
         for number, distribution in list(cases.items())[:-1]:
             found = found or compare_set(bound, number, distribution, stage)
-        return found or compare_runs(bound, bound.outputs(0), bound.outputs(len(cases)), stage)
+        names = differing(bound, first, bound.outputs(again))
+        if found is not None or not names:
+            return found
+        found = self._unexplained(bound, names, stage) or compare_set(bound, again, distributions[0], stage)
+        return found or self._races(bound, names, stage)
+
+    def _order(self, bound: BoundWorkload, *, least: int) -> list[int]:
+        """Return the copies of a batch of checks in their order; those of a timed workload get new contents."""
+        if bound not in self.bench.timed:
+            return list(range(least))
+        fresh = FreshInputs(bound.task, bound.workload, self.bench.rng, device=bound.device)
+        fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))
+        calls = max(least, paced_calls(bound, self._checked_ns[bound]))
+        return [int(number) for number in self.bench.rng.permutation(bound.sets)[:calls]]
 
     def clock(self, bound: BoundWorkload, fresh: FreshInputs, *, baseline: str, stage: Stage) -> ArtifactClock:
         """Return the clock that times it on the runner's buffers."""
@@ -67,8 +100,9 @@ class ArtifactSession:
             bound,
             fresh,
             stage=stage,
-            candidate=Loaded(self._runner, self._shapes[bound], self._call_ns[bound]),
+            candidate=Loaded(self._runner, self._shapes[bound], self._checked_call(bound)),
             baselines=self._tools.baselines.batches(bound, baseline, timed=bound.calls),
+            usual_ns=1e3 * bound.baseline_us[baseline],
             verifier=self._tools.verifiers.of(bound),
         )
 
@@ -78,17 +112,40 @@ class ArtifactSession:
 
     def sanitize(self) -> Inspection:
         """Run calls under memcheck and racecheck: on the smallest search workload, and on small hidden shapes."""
-        smallest = [
-            sorted(workloads, key=lambda bound: bound.set_bytes)[:count]
-            for workloads, count in ((self._search, 1), (self.bench.probes, 2))
-        ]
-        calls = [
-            self._recorded(bound) for workloads in smallest for bound in workloads if bound.set_bytes <= _HANDED_OVER
-        ]
+        calls = self._small_calls()
         if not calls:
             return Inspection(remarks=f"not checked by {SANITIZER}: {_TOO_LARGE}")
         work = [(MEMCHECK, call) for call in calls] + [(RACECHECK, call) for call in calls[:_RACECHECKED]]
         return self._tools.sanitizer.check(work)
+
+    def _small_calls(self) -> list[RecordedCall]:
+        smallest = [
+            sorted(workloads, key=lambda bound: bound.set_bytes)[:count]
+            for workloads, count in ((self._search, 1), (self.bench.probes, 2))
+        ]
+        return [
+            self._recorded(bound) for workloads in smallest for bound in workloads if bound.set_bytes <= _HANDED_OVER
+        ]
+
+    def _unexplained(self, bound: BoundWorkload, names: Sequence[str], stage: Stage) -> PhaseVerdict | None:
+        """Return the verdict on other bits of outputs that no atomic operation leads to."""
+        plan = self._checked.plans.shapes[self._shapes[bound]]
+        atomic = {launch.cubin: atomic_kernels(self._checked.cubins[launch.cubin]) for launch in plan.launches}
+        inputs = [tensor.name for tensor in bound.task.signature.tensors if tensor.role is Role.INPUT]
+        rest = sorted(set(names).difference(atomic_results(plan, atomic, read_only=inputs)))
+        return other_bits(bound, rest, stage, why="no atomic operation explains that") if rest else None
+
+    def _races(self, bound: BoundWorkload, names: Sequence[str], stage: Stage) -> PhaseVerdict | None:
+        """Return the verdict on other bits where racecheck finds a race or cannot run; mark others. It runs once."""
+        if self._racecheck is None:
+            work = [(RACECHECK, call) for call in self._small_calls()[:_RACECHECKED]]
+            unable = Inspection(remarks=f"{SANITIZER}: {_TOO_LARGE}")
+            self._racecheck = self._tools.sanitizer.check(work) if work else unable
+        found = self._racecheck
+        if found.verdict is None and not found.complete:
+            return other_bits(bound, names, stage, why=f"{_ANY_ORDER} {found.remarks}")
+        self.nondeterministic |= found.verdict is None
+        return found.verdict
 
     def profile(self, timings: Sequence[Timing]) -> Inspection:
         """Read hardware counters on the search workload with most to gain, among those small enough to hand over."""
@@ -110,8 +167,8 @@ class ArtifactSession:
         buffers = [
             RecordedTensor(
                 tensor.name,
-                tensor.bytes_at(bound.workload.sizes),
-                raw_bytes(inputs[tensor.name]) if tensor.name in inputs else None,
+                tensor.storage_bytes_at(bound.workload.sizes),
+                stored_bytes(tensor, inputs[tensor.name], bound.workload.sizes) if tensor.name in inputs else None,
             )
             for tensor in bound.task.signature.tensors
         ]
@@ -127,16 +184,41 @@ class ArtifactSession:
             except WorkerError:
                 self._runner.close()
 
+    def _load(self) -> None:
+        self._runner.load(self._checked.as_message(), self._checked.cubins, timeout_s=self.bench.settings.timeout_s)
+
+    def _checked_call(self, bound: BoundWorkload) -> CheckedCall:
+        return CheckedCall(self._checked_ns[bound], lambda: self._checked_anew_ns(bound))
+
+    def _checked_anew_ns(self, bound: BoundWorkload) -> float:
+        """Return the least time of a check call where the kernels, loaded anew, are asked all checks and then it again.
+
+        Raises `WorkerError`.
+        """
+        least_ns = self._checked_ns[bound]
+        self._load()
+        for each in self.bench.workloads:
+            self.compare(each, each.distributions, Stage.CORRECTNESS)
+        again = self._run(bound, {0: bound.distributions[0]}, order=[0]).device_ns
+        self._checked_ns[bound] = min(least_ns, self._checked_ns[bound], again)
+        return self._checked_ns[bound]
+
     def _attach(self, bound: BoundWorkload) -> None:
         bound.attach(self._runner, self._runner.known)
 
-    def _run(self, bound: BoundWorkload, cases: dict[int, str]) -> BatchTimes:
-        """Run one call on each of some copies, each filled with the case of a distribution."""
+    def _run(
+        self, bound: BoundWorkload, cases: dict[int, str], *, order: list[int], loud: int | None = None
+    ) -> BatchTimes:
+        """Run one call on each copy of an order, some of them filled with the case of a distribution.
+
+        The outputs of one copy may be `loud`, as `BoundWorkload.put` says.
+        """
         limit, poison = self.bench.settings.timeout_s, int(self.bench.rng.integers(_MAX_WORD))
         self._attach(bound)
-        self._runner.arm(Batch(bound.name, self._shapes[bound], list(cases), poison))
+        self._runner.arm(Batch(bound.name, self._shapes[bound], order, poison))
         for number, distribution in cases.items():
-            bound.put(number, bound.case(distribution).inputs)
+            # the last one repeats the first, and must not use what its outputs hold
+            bound.put(number, bound.case(distribution).inputs, loud=number == loud)
         synchronize(bound.device)
         self._runner.armed(limit)
         return self._runner.fire(limit)

@@ -48,7 +48,7 @@ class Verifier:
     def keep(self) -> None:
         """Queue a copy of all outputs to private memory, which the next call overwrites."""
         for kept, out in zip(self.kept, self._wrote, strict=True):
-            kept.copy_(out)
+            bits(kept).copy_(bits(out))  # torch would make truth values of the bytes of bool
 
     def alike(self, *, candidate_kept: bool) -> Array:
         """Queue the comparison; return one truth value for each copy, on the device, valid until the next call.
@@ -87,8 +87,8 @@ class Verifier:
     def _untouched(self) -> Array:
         found = [torch.ones(1, dtype=torch.bool, device=self._spared.device)]
         for name, pattern in self._patterns.items():
-            some = self._bound.copies(name).index_select(0, self._spared)
-            found.append((bits(some) == pattern).all().reshape(1))
+            some = bits(self._bound.copies(name)).index_select(0, self._spared)
+            found.append((some == pattern).all().reshape(1))
         return torch.cat(found).all().reshape(1)
 
 

@@ -1,11 +1,17 @@
-"""Admission of a task: empty answers must fail on it and honest ones pass, tried once at the start."""
+"""Admission of a task: empty answers must fail on it and honest ones pass, tried once at the start.
+
+It also chooses the judge's own distributions for the task: a patchwork where honest answers pass on one, and small
+numbers where only they show that a constant was left out.
+"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evokernel.errors import TaskError
+from evokernel.evaluate.bench.admission_constants import TaskConstant, constants_of, unnoticed
+from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.bench.admission_variants import (
     DOWNCAST,
     AdmissionVariant,
@@ -14,12 +20,18 @@ from evokernel.evaluate.bench.admission_variants import (
     honest_answers,
     same_bits,
 )
+from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.generated_inputs import check_generators
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.references import native_answer
-from evokernel.task import Task
+from evokernel.task import PATCHWORK, PATCHWORK_KEPT, SHRUNK, Task
 
 _MORE_ROUNDS = 4
+_LOOSE = 0.1
+"""Tolerance, as a part of the results, above which a distribution of the judge's own says nothing."""
+_Open = dict[TaskConstant, list[str]]
+"""Changes of constants that no check has noticed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +42,46 @@ class Admission:
     """Names of honest answers, which passed everywhere."""
     rejected: Mapping[str, str]
     """The case that caught each empty answer, by the answer's name."""
+    task: Task
+    """The task with the judge's own distributions."""
+    unnoticed: tuple[str, ...]
+    """Changes of the task's constants that no check notices, for people."""
     message: str
     """One line for people."""
+
+
+def with_patchwork(task: Task, device_class: str, *, rng: np.random.Generator, device: str = "cpu") -> Task:
+    """Return the task with a patchwork among its distributions, unless honest answers may differ much on one.
+
+    Where they do, masks with a true element in each row are tried: others may leave nothing to normalise by.
+
+    Raises:
+        TaskError: as `admit`.
+    """
+    workloads = probe_workloads(task.workloads[device_class], rng)[1:]
+    masks = any(tensor.dtype == "bool" for tensor in task.signature.inputs)
+    for patchwork in (PATCHWORK, PATCHWORK_KEPT)[: 1 + masks]:
+        wider = replace(task, distributions=(*task.declared, patchwork))
+        cases = [AdmissionVariant.drawn(wider, each, patchwork, rng, device=device) for each in workloads]
+        if all(_right(case, rng) for case in cases) and any(map(_telling, cases)):
+            return wider
+    return task
+
+
+def _right(case: AdmissionVariant, rng: np.random.Generator) -> bool:
+    """Say whether the fp64 answer is finite and defined, and honest answers pass."""
+    finite = all(output.high.isfinite().all() for output in case.expected.outputs)
+    return (
+        finite
+        and not undefined_conversion(case.task, case.workload, case.inputs)
+        and all(judge_output(case.expected, each) is None for each in honest_answers(case, rng).values())
+    )
+
+
+def _telling(case: AdmissionVariant) -> bool:
+    """Say whether the tolerance is small: a division by a variance of 0 may have any result."""
+    limits = [output.limits for output in case.expected.outputs if is_float(output.tensor.dtype)]
+    return all(each.rms <= _LOOSE * each.scale for each in limits)
 
 
 def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: str = "cpu") -> Admission:
@@ -42,31 +92,44 @@ def admit(task: Task, device_class: str, *, rng: np.random.Generator, device: st
 
     Raises:
         TaskError: an empty answer would pass, an honest one fails, an input is ignored, results vary from call to
-            call, or the reference does not fit the signature; the message says where and what to change.
+            call, a generator does not depend on its seed alone, or the reference does not fit the signature; the
+            message says where and what to change.
     """
     if device_class not in task.workloads:
         known = ", ".join(sorted(task.workloads)) or "none"
         raise TaskError(f"task {task.name!r} has no workloads for device class {device_class!r}; it has: {known}")
+    check_generators(task, min(task.workloads[device_class].search, key=task.bytes_at), rng)
+    task = with_patchwork(task, device_class, rng=rng, device=device)
     honest: dict[str, None] = {}
     rejected: dict[str, str] = {}
     survivors: dict[str, bool] = {}
     relevant: set[str] = set()
+    constants: _Open = {}
     cases = 0
     for case in _cases(task, device_class, rng, device=device):
         if cases == 0:
             _check_repeatable(case)
+            constants = {each: [*each.others] for each in constants_of(case)}
         if cases > 2 * len(task.distributions) and not _open(task, survivors, rejected):
             break
         cases += 1
+        _check_conversions(case)
         honest.update(dict.fromkeys(_check_honest(case, rng)))
         relevant.update(_relevant_inputs(case, skip=relevant))
         _try_empty(case, rng, rejected=rejected, survivors=survivors)
+        constants = _try_constants(case, constants)
     _check_inputs_matter(task, relevant)
     for name in _open(task, survivors, rejected):
         on = f"{cases} checks (distributions {', '.join(task.distributions)})"
         raise TaskError(f"task {task.name!r}: {name} would pass as an answer in all of {on}. {_advice(task, name)}")
+    task, constants = _shrink(task, device_class, constants, rng, device=device)
+    missed = tuple(f"{constant} is {wrong}" for constant, wrongs in constants.items() for wrong in wrongs)
     message = f"{len(honest)} honest answers passed and {len(rejected)} empty ones failed in {cases} checks"
-    return Admission(tuple(honest), rejected, message)
+    if not {PATCHWORK, PATCHWORK_KEPT} & set(task.distributions):
+        message += "; not checked on a patchwork of its distributions, since honest answers may differ on one"
+    if missed:
+        message += f"; but no check notices it if {', or if '.join(missed)}"
+    return Admission(tuple(honest), rejected, task, missed, message)
 
 
 def _cases(task: Task, device_class: str, rng: np.random.Generator, *, device: str) -> Iterator[AdmissionVariant]:
@@ -113,6 +176,28 @@ def _try_empty(
             survivors[name] = survivors.get(name, True) and same_bits(answer, case.native)
 
 
+def _try_constants(case: AdmissionVariant, constants: _Open) -> _Open:
+    """Return the changes of constants that this case does not notice either."""
+    found = {constant: unnoticed(case, constant, wrongs) for constant, wrongs in constants.items()}
+    return {constant: wrongs for constant, wrongs in found.items() if wrongs}
+
+
+def _shrink(
+    task: Task, device_class: str, constants: _Open, rng: np.random.Generator, *, device: str
+) -> tuple[Task, _Open]:
+    """Add distributions of small numbers that notice more changes of constants; return what stays unnoticed, too."""
+    _, odd, *_ = probe_workloads(task.workloads[device_class], rng)
+    for distribution in SHRUNK if "normal" in task.declared else ():
+        if not constants:
+            break
+        case = AdmissionVariant.drawn(task, odd, distribution, rng, device=device)
+        left = _try_constants(case, constants)
+        if left != constants and _right(case, rng) and _telling(case):
+            task = replace(task, distributions=(*task.distributions, distribution))
+            constants = left
+    return task, constants
+
+
 def _check_repeatable(case: AdmissionVariant) -> None:
     again = native_answer(case.task, case.workload, case.inputs)
     # on a GPU, sums by atomic additions may round otherwise each time, without any state
@@ -123,14 +208,28 @@ def _check_repeatable(case: AdmissionVariant) -> None:
         )
 
 
+def _check_conversions(case: AdmissionVariant) -> None:
+    found = undefined_conversion(case.task, case.workload, case.inputs)
+    if found:
+        raise TaskError(
+            f"task {case.task.name!r}: the reference converts {found} on {case.name}, and each machine makes another "
+            "number of it. Clamp what is converted, and keep NaN out (no division by 0), or leave "
+            f"{case.expected.distribution!r} out of Task.distributions"
+        )
+
+
 def _relevant_inputs(case: AdmissionVariant, *, skip: set[str]) -> list[str]:
-    """Return the inputs whose exchange changes the native answer."""
-    found = []
+    """Return the inputs whose exchange changes the native answer; those of one generator are exchanged together."""
+    found = list[str]()
+    groups = case.task.signature.generators
     for tensor in case.task.signature.inputs:
-        if tensor.name not in skip:
-            answer = attempt(case.task, case.workload, {**case.inputs, tensor.name: case.others[tensor.name]})
+        if tensor.name not in skip and tensor.name not in found:
+            together = groups[tensor.generator] if tensor.generator else (tensor,)
+            names = [each.name for each in together]
+            others = {name: case.others[name] for name in names}
+            answer = attempt(case.task, case.workload, {**case.inputs, **others})
             if answer is None or not same_bits(answer, case.native):
-                found.append(tensor.name)
+                found += names
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from evokernel.errors import HarnessError, WorkerError
+from evokernel.evaluate.bench.baseline_watch import BatchUsage
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
@@ -11,8 +12,14 @@ from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess
 _ANCHOR_BATCHES = 5
 _WAKE_BATCHES = 21
 _WAKE_BATCHES_IN_PLACE = 11
+_USUAL_BATCHES = 3
 _LONG_NS = 20e6
 """A batch this long makes the cost of waking negligible."""
+
+
+def without_waking(elapsed_ns: float, *, wake_ns: float) -> float:
+    """Return the time of a batch without the cost of waking its process, in ns; at least half of it is left."""
+    return max(elapsed_ns - wake_ns, elapsed_ns / 2)
 
 
 class BaselineTimer:
@@ -43,6 +50,8 @@ class BaselineTimer:
         self._after_batch = after_batch
         self._known: set[str] = set()
         self._called: set[tuple[str, BoundWorkload]] = set()
+        self._usual: dict[tuple[str, BoundWorkload], BatchUsage] = {}
+        self._chosen = ""
 
     def attach(self, bound: BoundWorkload) -> None:
         """Map the current buffers of a workload into the process."""
@@ -54,6 +63,7 @@ class BaselineTimer:
         Its first call runs here, since it may compile and no batch has the time for that.
         """
         self.process.select(name)
+        self._chosen = name
         if (name, bound) in self._called:
             return
         try:
@@ -62,6 +72,13 @@ class BaselineTimer:
         except WorkerError as error:
             raise HarnessError(f"the baseline {name!r} failed on {bound.workload.name}: {error}") from error
         self._called.add((name, bound))
+
+    def usual(self, bound: BoundWorkload) -> BatchUsage:
+        """Return the usage of the chosen baseline's batches on a workload before there was any candidate.
+
+        It is zero where it was not measured, so that each measurement is compared with batches of its own time.
+        """
+        return self._usual.get((self._chosen, bound), BatchUsage(0.0))
 
     def measure_wake(self, bound: BoundWorkload) -> None:
         """Measure the least cost of waking the process; a workload must have been attached."""
@@ -98,16 +115,35 @@ class BaselineTimer:
         self._fill(bound, fresh)
         if not self._least_wake_ns:
             self.measure_wake(bound)
-        first = min(self._call_ns(bound, name, 1) for name in panel)
         room = room_bytes // bound.set_bytes - 1
-        calls = max(1, min(round(self.batch_s * 1e9 / first + 0.5), room, most_calls))
-        bound.resize(calls + 1)
-        self._fill(bound, fresh)
+        calls = 1
+        for _ in range(2):  # a batch of one call costs mostly what its process pays for waking with cold caches
+            call_ns = min(self._call_ns(bound, name, calls) for name in panel)
+            calls = max(1, min(round(self.batch_s * 1e9 / call_ns + 0.5), room, most_calls))
+            bound.resize(calls + 1)
+            self._fill(bound, fresh)
         bound.calls = calls
         self.measure_wake(bound)
-        if calls * first < _LONG_NS:
+        if calls * call_ns < _LONG_NS:
             self.measure_wake_in_place(bound, fresh)
-        bound.baseline_us = {name: self._call_ns(bound, name, calls) / 1e3 for name in panel}
+        bound.baseline_us = {}
+        for name in panel:
+            bound.baseline_us[name] = self._call_ns(bound, name, calls) / 1e3
+            self._usual[name, bound] = self._measure_usual(bound, fresh)
+
+    def _measure_usual(self, bound: BoundWorkload, fresh: FreshInputs) -> BatchUsage:
+        """Measure batches of the chosen baseline as they are timed beside a candidate, without one."""
+        short = 1e3 * bound.baseline_us[self._chosen] * bound.calls < _LONG_NS
+        found = []
+        for _ in range(_USUAL_BATCHES if short else 1):
+            self._prepare(bound, calls=bound.calls)
+            fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.calls))
+            bound.poison_all(bound.calls)
+            elapsed = self.process.go(timeout_s=self._first_call_s)
+            found.append(BatchUsage(without_waking(elapsed, wake_ns=self.wake_ns(bound)), self.process.faults))
+            if self._after_batch is not None:
+                self._after_batch()
+        return BatchUsage(min(usage.batch_ns for usage in found), max(usage.faults for usage in found))
 
     def _fill(self, bound: BoundWorkload, fresh: FreshInputs) -> None:
         fresh.fill_sets(bound.all_inputs(), fresh.draw_windows(bound.sets))

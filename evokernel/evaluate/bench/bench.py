@@ -8,7 +8,7 @@ from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.device.cpu_roofline import best_of
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
-from evokernel.records.evaluation import Floor
+from evokernel.records.timing import Floor
 from evokernel.task import Workload
 
 
@@ -47,6 +47,8 @@ class Bench:
         self.device = device
         self.workers = workers
         self.workloads = workloads
+        self.fenced: tuple[BoundWorkload, ...] = ()
+        """Hidden workloads whose buffers lie against pages without access."""
         self.panel = tuple(baselines)
         """The names of the baselines."""
         self.sheet = sheet
@@ -81,8 +83,8 @@ class Bench:
         self._anchors.anchor(self.timed, self._groundwork.fresh_inputs, panel=self.panel)
 
     def repair(self) -> None:
-        """Renew guard bars that a failed candidate has broken, so that the next one is not blamed."""
-        for bound in self.workloads:
+        """Renew guard bars that a candidate has broken, so that the next one is not blamed."""
+        for bound in (*self.workloads, *self.fenced):
             if bound.broken_guards():
                 bound.resize(bound.sets)
 

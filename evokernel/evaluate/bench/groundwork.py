@@ -3,14 +3,14 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.bench.admission import admit
+from evokernel.evaluate.bench.admission import admit, with_patchwork
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import Arena
@@ -25,7 +25,7 @@ class Groundwork:
     """Parts of a bench that every device class has."""
 
     task: Task
-    """For the device class."""
+    """For the device class, with the judge's own distributions."""
     device_class: str
     """`cpu` or `cuda`."""
     sandbox: Sandbox
@@ -39,10 +39,18 @@ class Groundwork:
 
 
 def lay_groundwork(setup: BenchSetup, task: Task, sandbox: Sandbox, *, device_class: str) -> Groundwork:
-    """Admit the task, where the setup says so. Raises `TaskError` where it is not fit to judge candidates."""
+    """Admit the task, where the setup says so, and add the judge's own distributions, or an earlier judge's, to it.
+
+    Raises:
+        TaskError: the task is not fit to judge candidates.
+    """
     rng = np.random.default_rng(int.from_bytes(os.urandom(16), "little"))
     if setup.admit:
-        admit(task, device_class, rng=rng, device=device_class)
+        task = admit(task, device_class, rng=rng, device=device_class).task
+    elif setup.distributions:
+        task = replace(task, distributions=tuple(setup.distributions))
+    else:
+        task = with_patchwork(task, device_class, rng=rng, device=device_class)
     return Groundwork(task, device_class, sandbox, rng)
 
 

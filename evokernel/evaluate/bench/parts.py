@@ -8,7 +8,7 @@ from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.workload import BoundWorkload
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.forked import ForkedRunner
-from evokernel.records.evaluation import Floor
+from evokernel.records.timing import Floor
 from evokernel.task import Task, Workload
 
 

@@ -30,8 +30,12 @@ class BenchSetup:
     """Hidden shapes from an earlier judge; empty where this judge draws them."""
     baseline_us: Mapping[str, Mapping[str, float]]
     """Times of the baselines in us, by search workload and name; the run has chosen one for each workload."""
+    distributions: Sequence[str]
+    """Input distributions from an earlier judge, its own among them; empty where this judge chooses its own."""
     expert: str
     """The file of a user's kernel that is one of the baselines; empty where there is none."""
+    dtype: str = ""
+    """One of the task's further dtypes, which a winner is tried at; empty for the task's own."""
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
@@ -46,5 +50,7 @@ class BenchSetup:
             sheet=message.get("sheet") or {},
             probes=message.get("probes") or (),
             baseline_us=message.get("baseline_us", {}),
+            distributions=message.get("distributions") or (),
             expert=message.get("expert", ""),
+            dtype=message.get("dtype", ""),
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from evokernel.evaluate.memory.arena import Arena
 from evokernel.evaluate.numerics.arrays import Array, bits, synchronize
-from evokernel.evaluate.numerics.canary import draw_poison, poison_like
+from evokernel.evaluate.numerics.canary import draw_loud, draw_poison, poison_like
 from evokernel.evaluate.numerics.inputs import draw, result_tensors
 from evokernel.evaluate.numerics.tolerance import Expected, expect
 from evokernel.task import Role, Task, Workload
@@ -66,7 +66,7 @@ class BoundWorkload:
         self.calls = 1
         self.baseline_us: dict[str, float] = {}
         self.chosen = ""
-        self._poison = draw_poison(rng)
+        self._poison, self._loud = draw_poison(rng), draw_loud(rng)
         self._cases: dict[str, HiddenCase] = {}
         self._generation = 0
         self._make = make_arena
@@ -88,6 +88,12 @@ class BoundWorkload:
             WorkloadPurpose.HOLDOUT: "held-out inputs",
         }
         return names[self.kind]
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """The distributions of its checks: that of its timed calls, if it has any, and then the others of its task."""
+        own = () if self.kind is WorkloadPurpose.PROBE else (self.workload.distribution,)
+        return tuple(dict.fromkeys((*own, *self.task.distributions)))
 
     @property
     def anchor(self) -> str:
@@ -173,11 +179,15 @@ class BoundWorkload:
         outputs = [tensor.name for tensor in self._results if tensor.role is Role.OUTPUT]
         return {name: self._pattern(name, self._arena.view(0, name)) for name in outputs}
 
-    def put(self, set_index: int, inputs: Mapping[str, Array]) -> None:
-        """Copy inputs into one copy and poison its outputs."""
+    def put(self, set_index: int, inputs: Mapping[str, Array], *, loud: bool = False) -> None:
+        """Copy inputs into one copy and poison its outputs; `loud` with large numbers, which no maximum skips."""
         for name, view in self.views(set_index).items():
             view.copy_(inputs[name])
         self._poison_sets(slice(set_index, set_index + 1))
+        for tensor in self._results if loud else ():
+            if tensor.role is Role.OUTPUT:
+                view = self._arena.view(set_index, tensor.name)
+                bits(view).copy_(bits(poison_like(view, self._loud)))
 
     def poison_all(self, sets: int) -> None:
         """Fill the outputs of the first copies with a secret NaN pattern."""

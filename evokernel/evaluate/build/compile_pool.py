@@ -74,6 +74,8 @@ class CompileLimits:
     """Processes of one request at once."""
     start_timeout_s: float = 60.0
     """Start of the zygote, with its imports."""
+    blob_bytes: int = BLOB_LIMIT_BYTES
+    """Bytes beside an answer."""
 
     def rlimits(self, sandbox: Sandbox) -> dict[str, int]:
         """Return the resource limits by the kernel's names, without memory and processor time."""
@@ -108,7 +110,9 @@ class CompilePool:
     """
 
     def __init__(self, sandbox: Sandbox, toolbox: CompilerPrograms, *, limits: CompileLimits | None = None) -> None:
-        self.host = ForkServer(sandbox, _plan(sandbox, toolbox, limits or CompileLimits()))
+        limits = limits or CompileLimits()
+        self.host = ForkServer(sandbox, _plan(sandbox, toolbox, limits))
+        self._blob_bytes = limits.blob_bytes
         self._level = sandbox.level
         self._finalizer = weakref.finalize(self, self.host.close)
 
@@ -155,7 +159,7 @@ class CompilePool:
     ) -> CompileAnswer:
         reply: CompileAnswer | None = None
         try:
-            reply = _receive(channel, time.monotonic() + timeout_s)
+            reply = _receive(channel, time.monotonic() + timeout_s, blob_limit=self._blob_bytes)
         except TimeoutError:
             reply = CompileAnswer(None, error=f"no answer within {timeout_s:g} s; killed", timed_out=True)
         except (EOFError, ConnectionResetError):
@@ -200,10 +204,10 @@ def _plan(sandbox: Sandbox, toolbox: CompilerPrograms, limits: CompileLimits) ->
     )
 
 
-def _receive(channel: socket.socket, deadline: float) -> CompileAnswer:
+def _receive(channel: socket.socket, deadline: float, *, blob_limit: int) -> CompileAnswer:
     """Read one frame. Raises `TimeoutError` at the deadline, `EOFError` where the other end closes early."""
     fine, text_bytes, blob_bytes = HEADER.unpack(_read(channel, HEADER.size, deadline))
-    if text_bytes > JSON_LIMIT_BYTES or blob_bytes > BLOB_LIMIT_BYTES:
+    if text_bytes > JSON_LIMIT_BYTES or blob_bytes > blob_limit:
         return CompileAnswer(
             None, error=f"the answer is too large: {text_bytes} bytes of JSON and {blob_bytes} beside it"
         )

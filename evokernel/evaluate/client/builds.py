@@ -46,13 +46,17 @@ class Builder:
         )
         self._builds: OrderedDict[tuple[str, str], asyncio.Task[Build]] = OrderedDict()
 
+    def warm(self) -> None:
+        """Begin to start the slow parts of the compilers; a failure is reported by the first build."""
+        self._threads.submit(self._language.warm)
+
     async def build(self, candidate: Candidate, task: Task, *, hidden: Shapes = ()) -> Build:
         """Compile a candidate and its sanitizer executable, or wait for a running build of the same.
 
         `hidden` are the shapes beside the search workloads that it is called with, for languages that compile for
         shapes.
         """
-        name = (candidate.id, repr(hidden))
+        name = (candidate.id, repr((hidden, [tensor.dtype for tensor in task.signature.tensors])))
         running = self._builds.get(name)
         if running is None or (running.done() and (running.cancelled() or running.exception())):
             running = asyncio.create_task(self._compile(candidate.source, task, hidden))

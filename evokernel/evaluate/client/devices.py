@@ -9,14 +9,13 @@ from typing import Any, Protocol
 
 from evokernel.errors import EvokernelError, LanguageError, TaskError
 from evokernel.evaluate.client.builds import Shapes
-from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
+from evokernel.evaluate.client.judge_process import JudgeLost
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.nvml import GpuFacts
 from evokernel.evaluate.wire import Message
 
 logger = logging.getLogger(__name__)
 
-_ANSWER_LIMIT_S = 900.0
 _MOST_FAILURES = 2  # consecutive failed starts before a device is given up, unless it is the only one
 
 
@@ -51,17 +50,6 @@ class StartJudge(Protocol):
             JudgeLost: it could not start.
         """
         ...
-
-
-async def start_judge(setup: Mapping[str, Any], *, environment: Mapping[str, str]) -> tuple[JudgeHandle, Message]:
-    """Start a judge process with variables beside those of this process; see `StartJudge`."""
-    judge = await JudgeClient.launch(_ANSWER_LIMIT_S, environment)
-    try:
-        hello = await judge.ask({"op": "start", **setup})
-    except BaseException:
-        await judge.close(kill=True)
-        raise
-    return judge, hello
 
 
 @dataclass(frozen=True, slots=True)

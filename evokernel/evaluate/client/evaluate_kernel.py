@@ -19,8 +19,8 @@ from evokernel.records.evaluation_document import evaluation_document
 
 FORMAT = 1
 _FIELDS = (
-    "budget", "mode", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads", "descriptor",
-    "metrics", "duration_s",
+    "budget", "mode", "nondeterministic", "status", "stage", "stages", "feedback", "speedup", "baselines", "workloads",
+    "descriptor", "metrics", "duration_s",
 )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ def judge(
     budgets: Sequence[Fidelity],
     settings: EvaluationConfig,
     threads: int = 1,
+    deterministic: bool = False,
     task_hash: str = "",
 ) -> KernelVerdict:
     """Put a kernel through the whole cascade, once for each budget, and stop where it fails.
@@ -78,6 +79,7 @@ def judge(
         budgets: `final` judges on the held-out workloads too, in fresh processes.
         settings: how to judge; missing values come from the language's device class.
         threads: threads the kernel may use.
+        deterministic: refuse a kernel whose bits differ from run to run.
         task_hash: that of earlier evaluations; another one is refused before anything is measured.
 
     Raises:
@@ -92,7 +94,15 @@ def judge(
         )
     settings = settings.on(device)
     language = local_language(candidate.language, settings, threads=threads, device=machine.limits(device))
-    evaluator = open_evaluator(task_spec, language, settings=settings, threads=threads, machine=machine, profiled=True)
+    evaluator = open_evaluator(
+        task_spec,
+        language,
+        settings=settings,
+        threads=threads,
+        machine=machine,
+        deterministic=deterministic,
+        profiled=True,
+    )
     program = language.program_hash(candidate.source)
     requests = [EvaluationRequest(candidate, program, budget) for budget in budgets]
     return asyncio.run(_judge(evaluator, requests, task_hash=task_hash))

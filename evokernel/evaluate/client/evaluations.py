@@ -13,7 +13,8 @@ from evokernel.evaluate.client.earlier_tasks import earlier_texts
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Mode, Speedup, Stage, Status
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Mode, Stage, Status
+from evokernel.records.timing import Speedup
 from evokernel.tasks import task_hash
 
 MODES: Mapping[str, Mode] = {"cpu": Mode.WORKER, "cuda": Mode.ARTIFACT}

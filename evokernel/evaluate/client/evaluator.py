@@ -8,23 +8,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from evokernel.errors import HarnessError, LanguageError, TaskError
+from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.client.builds import Build, Builder, Shapes
 from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, JudgeHandle, SearchJudge, shapes_of
 from evokernel.evaluate.client.duplicates import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import entry, unbuilt
 from evokernel.evaluate.client.judge_process import JudgeLost
 from evokernel.evaluate.client.judge_setup import JudgeSetup
-from evokernel.evaluate.numerics.pooling import pool_finals
+from evokernel.evaluate.numerics.pooling import further_dtype, pool_finals
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.protocols import Language
 from evokernel.records.build import BuildFailure
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Stage, Status
+from evokernel.records.evaluation import (
+    NONDETERMINISTIC,
+    Evaluation,
+    EvaluationRequest,
+    EvaluatorIdentity,
+    Fidelity,
+    Stage,
+    Status,
+)
 from evokernel.task import Task
 
 logger = logging.getLogger(__name__)
 
 _HALF_WIDTH = {Fidelity.QUICK: 0.005, Fidelity.PRECISE: 0.005, Fidelity.FINAL: 0.002}
+_ONLY_EQUAL_BITS = "two calls on equal inputs gave different values (constraint: deterministic)"
 _TRIES = 2  # for one candidate, where a judge is lost
 
 
@@ -97,8 +106,9 @@ class LocalEvaluator:
         self._duplicates.remember(evaluation)
         return evaluation
 
-    async def _build(self, request: EvaluationRequest, hidden: Shapes) -> Build:
-        return await self._builder.build(request.candidate, self._task, hidden=hidden)
+    async def _build(self, request: EvaluationRequest, hidden: Shapes, *, dtype: str = "") -> Build:
+        task = self._task.with_floats(dtype) if dtype else self._task
+        return await self._builder.build(request.candidate, task, hidden=hidden)
 
     # ------------------------------------------------------------------------------------------------ judging
 
@@ -152,18 +162,33 @@ class LocalEvaluator:
                 if isinstance(each, PhaseVerdict) and each.status is not Status.OK:
                     return each
             outcomes += [task.result() for task in started]
-        return pool_finals(outcomes)
+        return await self._at_further_dtypes(request, pool_finals(outcomes))
 
-    async def _final_at(self, slot: DeviceSlot, request: EvaluationRequest, *, sanitize: bool = False) -> PhaseVerdict:
+    async def _at_further_dtypes(self, request: EvaluationRequest, outcome: PhaseVerdict) -> PhaseVerdict:
+        """Try a winner at the task's further dtypes, each in one process; what comes of it is reported, and no more."""
+        for dtype in self._task.workloads[self._setup.device_class].further_dtypes:
+            try:
+                work = partial(self._final_at, request=request, dtype=dtype)
+                found = further_dtype(dtype, await self._on_slot(work, used=[]))
+            except (EvokernelError, OSError) as error:  # a baseline may not take that dtype
+                found = PhaseVerdict(None, Stage.FINAL, remarks=f"{dtype}: not measured: {error}")
+            remarks = "\n".join(filter(None, (outcome.remarks, found.remarks)))
+            outcome = replace(outcome, metrics={**outcome.metrics, **found.metrics}, remarks=remarks)
+        return outcome
+
+    async def _final_at(
+        self, slot: DeviceSlot, request: EvaluationRequest, *, sanitize: bool = False, dtype: str = ""
+    ) -> PhaseVerdict:
         if self._setup.device_class == "cuda":
             await slot.close()  # its buffers take much of the device's memory; a new one starts when needed
         async with self._lock.alone():
             began = time.monotonic()
-            setup = self._setup.joining(self.identity, expert=self._expert, final=True)
+            expert = "" if dtype else self._expert  # a user's kernel need not take it
+            setup = self._setup.joining(self.identity, expert=expert, final=True, dtype=dtype)
             judge, hello = await slot.fresh(setup)
             started = {"start_s": time.monotonic() - began}
         try:
-            build = await self._build(request, shapes_of(hello))
+            build = await self._build(request, shapes_of(hello), dtype=dtype)
             if unbuilt(build) is not None:  # feedback must not reveal hidden shapes
                 return PhaseVerdict(Status.HOLDOUT_FAILED, Stage.COMPILE, HELD_OUT)
             outcome = await self._ask(judge, request, build, sanitize=sanitize)
@@ -177,22 +202,23 @@ class LocalEvaluator:
         assert not isinstance(build.built, BuildFailure)
         digest = build.built.hash
         blobs = [build.built.artifact]
-        if isinstance(build.checked, bytes) and digest not in self._clean:
+        own = request.candidate.id  # a source of the same code may be another program under the sanitizers
+        if isinstance(build.checked, bytes) and own not in self._clean:
             blobs.append(build.checked)
         question = {"op": "check", "source": request.candidate.source, "sanitize": sanitize}
         checked = PhaseVerdict.from_message(await judge.ask(question, blobs))
         if checked.status is not None:
             return checked
+        if self._setup.deterministic and checked.metrics.get(NONDETERMINISTIC):
+            return replace(checked, status=Status.NONDETERMINISTIC, feedback=_ONLY_EQUAL_BITS)
         sanitized = checked.metrics.get("sanitized", 0.0)
         if isinstance(build.checked, bytes):
             if sanitized:
-                self._clean.add(digest)  # the same code need not pass the sanitizers again for a larger budget
-            sanitized = float(digest in self._clean)
+                self._clean.add(own)  # it need not pass the sanitizers again for a larger budget
+            sanitized = float(own in self._clean)
         metrics = {**checked.metrics, "sanitized": sanitized}
         seen = checked.artifact or digest  # a hash claimed by the build could imitate another candidate's
-        duplicate = self._duplicates.outcome(
-            seen, request.budget, own=request.candidate.id, checked=checked, metrics=metrics
-        )
+        duplicate = self._duplicates.outcome(seen, request.budget, own=own, checked=checked, metrics=metrics)
         if duplicate is not None:
             return duplicate
         async with self._lock.alone():

@@ -1,13 +1,16 @@
-"""The engine's handle on one judge process."""
+"""The engine's handles on judge processes, and on the host that forks them."""
 
 import asyncio
 import contextlib
+import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from evokernel.errors import EvokernelError, HarnessError, LanguageError, TaskError
 from evokernel.evaluate.wire import Message, pack, receive_async
@@ -15,6 +18,7 @@ from evokernel.evaluate.wire import Message, pack, receive_async
 _PACKAGES = str(Path(__file__).parents[3])
 _ERRORS: Mapping[str, type[EvokernelError]] = {"TaskError": TaskError, "LanguageError": LanguageError}
 _GRACE_S = 5.0
+_ANSWER_LIMIT_S = 900.0
 
 
 class JudgeLost(HarnessError):
@@ -22,7 +26,7 @@ class JudgeLost(HarnessError):
 
 
 class JudgeClient:
-    """Talks to a judge process, one question at a time; `launch` starts one.
+    """Talks to a judge process, one question at a time.
 
     Args:
         process: the judge.
@@ -33,7 +37,7 @@ class JudgeClient:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: "_JudgeProcess",
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         *,
         stderr: int,
@@ -45,30 +49,10 @@ class JudgeClient:
         self._limit_s = limit_s
         self._open = True
 
-    @classmethod
-    async def launch(cls, limit_s: float, environment: Mapping[str, str] | None = None) -> Self:
-        """Start a judge process, which waits for its setup; `environment` adds to the variables of this process."""
-        stderr = os.memfd_create("judge-stderr")
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs:
-                process = await _spawn(theirs.fileno(), stderr=stderr, environment=environment or {})
-            try:
-                connection = await asyncio.open_connection(sock=ours)
-            except BaseException:
-                process.kill()
-                await process.wait()
-                raise
-        except BaseException:
-            ours.close()
-            os.close(stderr)
-            raise
-        return cls(process, connection, stderr=stderr, limit_s=limit_s)
-
     @property
     def alive(self) -> bool:
         """Say whether it can still be asked."""
-        return self._open and self._process.returncode is None
+        return self._open and not self._process.ended
 
     async def ask(self, message: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Message:
         """Send one message and return the answer; a cancelled question ends the judge.
@@ -114,29 +98,170 @@ class JudgeClient:
         if not kill:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE_S)
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        self._process.kill()
+        await self._process.wait()
 
     async def _last_words(self) -> str:
         text = ""
         if self._stderr >= 0:  # closed already while the search shuts down
-            text = os.pread(self._stderr, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
+            text = _end_of(self._stderr)
         await self.close(kill=True)
-        return f" (exit {self._process.returncode})" + (f":\n{text}" if text else "")
+        text = text or self._process.host_words()
+        return f" (exit {await self._process.wait()})" + (f":\n{text}" if text else "")
 
 
-async def _spawn(end: int, *, stderr: int, environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "evokernel.evaluate.judge.process", str(end), str(os.getpid())),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=stderr,
-        stderr=stderr,
-        pass_fds=(end,),
-        start_new_session=True,  # an interrupt at the terminal is the engine's to handle
-        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(_python_path())},
-    )
+class _Host(NamedTuple):
+    """A running host."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    """Our end of its socket."""
+
+
+class JudgeHostClient:
+    """Starts judges as forks of one process, which imports their code while the engine goes on; see `judge/host`.
+
+    A context manager: leaving it ends the process and every judge. `device_class` is that of its judges.
+    """
+
+    def __init__(self, device_class: str) -> None:
+        self._device_class = device_class
+        self._numbers = 0
+        self._host: _Host | None = None
+        self._stderr = os.memfd_create("judge-host-stderr", os.MFD_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        """Start the process."""
+        self._host = self._launch()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process and its judges."""
+        self._stop()
+        os.close(self._stderr)
+
+    async def __call__(
+        self, setup: Mapping[str, Any], *, environment: Mapping[str, str]
+    ) -> tuple[JudgeClient, Message]:
+        """Start a judge with variables beside those of this process; see `StartJudge`."""
+        judge = await self.launch(environment=environment)
+        try:
+            hello = await judge.ask({"op": "start", **setup})
+        except BaseException:
+            await judge.close(kill=True)
+            raise
+        return judge, hello
+
+    async def launch(
+        self, *, limit_s: float = _ANSWER_LIMIT_S, environment: Mapping[str, str] | None = None
+    ) -> JudgeClient:
+        """Fork a judge, which waits for its setup; a host that has died is replaced first."""
+        self._numbers += 1
+        request = {"judge": self._numbers, "environment": dict(environment or {})}
+        stderr = os.memfd_create("judge-stderr")
+        ours, theirs = socket.socketpair()
+        ending, status = os.pipe()
+        with theirs:
+            try:
+                self._send(request, [theirs.fileno(), stderr, status])
+            except BaseException:
+                ours.close()
+                os.close(stderr)
+                os.close(ending)
+                raise
+            finally:
+                os.close(status)
+        process = _JudgeProcess(self, self._numbers, ending)
+        try:
+            connection = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            process.kill()
+            ours.close()
+            os.close(stderr)
+            raise
+        return JudgeClient(process, connection, stderr=stderr, limit_s=limit_s)
+
+    def kill(self, number: int) -> None:
+        """End a judge unless it has ended; without the host there is none."""
+        if self._host is not None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._host.control.send(json.dumps({"kill": number}).encode())
+
+    def words(self) -> str:
+        """Return the end of what the host wrote."""
+        return _end_of(self._stderr)
+
+    def _send(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        message = json.dumps(request).encode()
+        if self._host is not None and self._host.process.poll() is None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(self._host.control, [message], list(descriptors))
+                return
+        self._stop()
+        self._host = self._launch()
+        socket.send_fds(self._host.control, [message], list(descriptors))
+
+    def _launch(self) -> "_Host":
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        arguments = (str(theirs.fileno()), str(os.getpid()), self._device_class)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "evokernel.evaluate.judge.host", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=self._stderr,
+                stderr=self._stderr,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # an interrupt at the terminal is the engine's to handle
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_python_path())},
+            )
+        return _Host(process, ours)
+
+    def _stop(self) -> None:
+        host, self._host = self._host, None
+        if host is not None:
+            host.control.close()
+            host.process.kill()  # it may still be importing; judges that are left die with it
+            host.process.wait()
+
+
+class _JudgeProcess:
+    """One judge that a host forked; `ending` is the pipe on which the host says how it ended."""
+
+    def __init__(self, host: JudgeHostClient, number: int, ending: int) -> None:
+        self._host = host
+        self._number = number
+        self._ending = ending
+        self._loop = asyncio.get_running_loop()
+        self._code: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(ending, self._read)
+
+    @property
+    def ended(self) -> bool:
+        """Say whether it has ended."""
+        return self._code.done()
+
+    async def wait(self) -> int:
+        """Wait for its end and return its exit code; after a signal, the signal's negative number."""
+        return await asyncio.shield(self._code)
+
+    def kill(self) -> None:
+        """End it now."""
+        if not self.ended:
+            self._host.kill(self._number)
+
+    def host_words(self) -> str:
+        """Return the end of what its host wrote, where the host has died."""
+        return self._host.words()
+
+    def _read(self) -> None:
+        text = os.read(self._ending, 16)
+        self._loop.remove_reader(self._ending)
+        os.close(self._ending)
+        self._code.set_result(int(text or -signal.SIGKILL))  # a judge dies with its host
+
+
+def _end_of(descriptor: int) -> str:
+    return os.pread(descriptor, 1 << 20, 0).decode(errors="replace")[-2000:].strip()
 
 
 def _python_path() -> list[str]:

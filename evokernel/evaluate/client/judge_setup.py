@@ -20,15 +20,19 @@ class JudgeSetup:
     """Threads that a candidate may use on a processor."""
     settings: EvaluationConfig
     """Limits and times, resolved for the device class."""
+    deterministic: bool = False
+    """Kernels whose bits differ from run to run are refused."""
     profiled: bool = False
     """Whether precise timings of GPU kernels come with a profile."""
+    distributions: tuple[str, ...] = ()
+    """The input distributions of the run, as its first judge has chosen them; empty before."""
 
     def first(self) -> dict[str, Any]:
         """Return the setup of the first judge, which admits the task and measures the device."""
         return self._common(admit=True, final=False)
 
     def joining(
-        self, identity: EvaluatorIdentity, *, expert: str, final: bool = False, probes: Shapes = ()
+        self, identity: EvaluatorIdentity, *, expert: str, final: bool = False, probes: Shapes = (), dtype: str = ""
     ) -> dict[str, Any]:
         """Return the setup of a further judge, which measures no device: the first judge's sheet holds for the run.
 
@@ -37,6 +41,7 @@ class JudgeSetup:
             expert: the file of the kernel that is one of the baselines, or nothing.
             final: whether it measures a winner.
             probes: hidden shapes to use instead of drawing some; empty where nothing is compiled for shapes.
+            dtype: a further dtype of the task; empty for its own.
         """
         setup = {
             **self._common(admit=False, final=final),
@@ -45,6 +50,8 @@ class JudgeSetup:
             "baseline_us": {name: dict(times) for name, times in identity.baseline_us.items()},
             "expert": expert,
         }
+        # honest kernels of a further dtype may differ on what the first judge chose
+        setup |= {"dtype": dtype} if dtype else {"distributions": list(self.distributions)}
         return setup | {"probes": [dict(dims) for dims in probes]} if probes else setup
 
     def _common(self, *, admit: bool, final: bool) -> dict[str, Any]:

@@ -4,14 +4,16 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 from evokernel.config.run import DEVICE_OF, EvaluationConfig
 from evokernel.evaluate.client.build_lock import BuildLock, NoBuildLock
 from evokernel.evaluate.client.builds import Builder
-from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, StartJudge, start_judge
+from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, SearchJudge, StartJudge
 from evokernel.evaluate.client.evaluations import identify
 from evokernel.evaluate.client.evaluator import LocalEvaluator
 from evokernel.evaluate.client.expert import ExpertKernel, expert_baseline, read_expert
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.judge_setup import JudgeSetup
 from evokernel.evaluate.device.cores import Cores, share_out
 from evokernel.evaluate.device.device_class import Machine, this_machine
@@ -32,14 +34,15 @@ def open_evaluator(
     settings: EvaluationConfig,
     threads: int = 1,
     machine: Machine | None = None,
+    deterministic: bool = False,
     profiled: bool = False,
-    start: StartJudge = start_judge,
+    start: StartJudge | None = None,
 ) -> AbstractAsyncContextManager[LocalEvaluator]:
     """Return a context with a ready evaluator; the files that the settings name are read now.
 
     Each GPU has a judge of its own, started when there is a candidate for it. The first judge admits the task and
-    identifies the evaluator. It also draws the hidden shapes of the run, which all others take over, so that one build
-    fits every judge. Judges of winners draw their own.
+    identifies the evaluator. It also chooses the input distributions of the run, which all others take over, and draws
+    the hidden shapes, so that one build fits every judge. Judges of winners draw shapes of their own.
 
     Inside the context the calling thread keeps off the cores of judges and timed processes, where other cores remain.
     Every process that was started ends with the context.
@@ -50,8 +53,9 @@ def open_evaluator(
         settings: how to judge, resolved for the device class.
         threads: threads a candidate may use on a processor.
         machine: provides the GPUs, as many as the settings say; this machine if left out.
+        deterministic: refuse kernels whose bits differ from run to run.
         profiled: whether precise timings of GPU kernels come with a profile; only worthwhile where it is read.
-        start: how a judge is started.
+        start: how a judge is started; as a process of this machine if left out.
 
     Raises:
         ConfigError: the expert cannot be read; on entering, it is not right.
@@ -64,7 +68,11 @@ def open_evaluator(
     indices = [gpu.index for gpu in gpus]
     cores = share_out(_CORES, device=device, threads=threads, gpus=indices or [0], machine=gpu_count() if gpus else 0)
     return _opened(
-        JudgeSetup(str(task_path(task_spec)), device, threads, settings, profiled and device == "cuda"),
+        JudgeSetup(
+            *(str(task_path(task_spec)), device, threads, settings),
+            deterministic=deterministic,
+            profiled=profiled and device == "cuda",
+        ),
         language,
         cores=cores,
         gpus=gpus,
@@ -81,11 +89,15 @@ async def _opened(
     cores: Sequence[Cores],
     gpus: Sequence[GpuFacts],
     expert: ExpertKernel | None,
-    start: StartJudge,
+    start: StartJudge | None,
 ) -> AsyncIterator[LocalEvaluator]:
     lock = BuildLock() if setup.device_class == "cpu" else NoBuildLock()
-    slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
     async with AsyncExitStack() as stack:
+        start = start or stack.enter_context(JudgeHostClient(setup.device_class))
+        slots = DevicePool([DeviceSlot(start, own, gpu=gpu) for own, gpu in zip(cores, gpus or (None,), strict=True)])
+        builder = Builder(language, lock, cores[0].compilers)
+        stack.push_async_callback(builder.close)
+        builder.warm()
         stack.callback(os.sched_setaffinity, 0, _CORES)
         stack.push_async_callback(slots.close)
         os.sched_setaffinity(0, cores[0].engine)
@@ -97,8 +109,6 @@ async def _opened(
                 added = expert_baseline(expert, judge, task, lock=lock, cores=cores[0].compilers)
                 file, baseline_us = await stack.enter_async_context(added)
                 hello |= {"baseline_us": baseline_us}
-        builder = Builder(language, lock, cores[0].compilers)
-        stack.push_async_callback(builder.close)
         identity = identify(
             hello,
             setup.task_spec,
@@ -112,7 +122,7 @@ async def _opened(
             identity,
             task,
             language=language,
-            setup=setup,
+            setup=replace(setup, distributions=tuple(hello["distributions"])),
             expert=file,
             hidden=judge.hidden,
             slots=slots,

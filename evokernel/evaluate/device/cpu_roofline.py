@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.errors import HarnessError
-from evokernel.records.evaluation import Floor, Limit
+from evokernel.records.timing import Floor, Limit
 
 IMPOSSIBLE_SHARE = 0.9
 """A candidate below this share of the floor is impossible; the rest allows for errors of the device sheet."""
@@ -24,7 +24,7 @@ def device_name() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise HarnessError(f"cannot read the processor's name: {error}") from None
-    found = re.findall(r"^([\w ]+?)\s*: (.*)$", text.split("\n\n")[0], re.MULTILINE)
+    found = re.findall(r"^([\w ]+)\t*: (.*)", text.split("\n\n")[0], re.MULTILINE)
     fields: dict[str, str] = dict(found)
     name = " ".join(fields.get("model name", fields.get("CPU implementer", "cpu")).split())
     if re.search(r"\d{3}", name):

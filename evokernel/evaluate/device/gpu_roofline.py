@@ -10,7 +10,7 @@ import torch
 from evokernel.errors import HarnessError
 from evokernel.evaluate.device.cpu_roofline import longer
 from evokernel.evaluate.device.nvml import visible_gpu
-from evokernel.records.evaluation import Floor
+from evokernel.records.timing import Floor
 
 GIB = 1 << 30
 ARITHMETIC_MARGIN = 1.25

@@ -49,4 +49,5 @@ def _known_to_the_loader() -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [str(Path(path).parent) for path in re.findall(rf"{re.escape(LIBRARY)} .*=> (\S+)", listed.stdout)]
+    found = re.findall(rf"^\s{re.escape(LIBRARY)} .*=> (\S+)", listed.stdout, re.MULTILINE)
+    return [str(Path(path).parent) for path in found]

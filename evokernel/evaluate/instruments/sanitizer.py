@@ -34,7 +34,7 @@ _ACCESS = re.compile(r"^Invalid __(?P<space>\w+)__ (?P<kind>read|write|atomic\w*
 _AT = re.compile(r"^at (?P<place>.+)$")
 _BY = re.compile(r"^by (?P<thread>thread \(\d+,\d+,\d+\) in block \(\d+,\d+,\d+\))")
 _NEAREST = re.compile(
-    r"(?P<count>\d+) bytes? (?P<side>before|after) the nearest allocation at \S+ of size (?P<size>\d+)"
+    r"\b(?P<count>\d+) bytes? (?P<side>before|after) the nearest allocation at \S+ of size (?P<size>\d+)"
 )
 _RACE = re.compile(r"^Error: Race reported between (?P<kind>Read|Write) access at(?P<place>.*)$", re.IGNORECASE)
 _AND = re.compile(r"^and (?P<kind>Read|Write) access at(?P<place>.*)$", re.IGNORECASE)

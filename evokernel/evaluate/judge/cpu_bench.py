@@ -5,18 +5,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
-from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
+from evokernel.evaluate.bench.groundwork import Groundwork, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
-from evokernel.evaluate.bench.workload import BoundWorkload
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.build.confined_compilers import sandbox_for
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device.cpu_roofline import device_name, floor_of, measure_device
-from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
+from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.sandbox.levels import Sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
@@ -24,7 +27,7 @@ from evokernel.evaluate.worker_mode.baseline_process import BaselineProcess, pan
 from evokernel.evaluate.worker_mode.cpu_pool import Worker, WorkerPool
 from evokernel.evaluate.worker_mode.expert_loop import EXPERT
 from evokernel.evaluate.worker_mode.trampoline import build_trampoline
-from evokernel.records.evaluation import Floor
+from evokernel.records.timing import Floor
 from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
@@ -61,6 +64,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
             sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cpu")
+            task = confine_generators(task, setup.task_spec, sandbox=sandbox)
             opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
             groundwork = lay_groundwork(setup, task, sandbox, device_class="cpu")
             baselines, pool = starting.result(), opening.result()
@@ -88,7 +92,27 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             baselines=panel,
             sheet=sheet,
         )
+        bench.fenced = _bind_fenced(groundwork, workloads, stack)
         yield CpuBench(bench)
+
+
+def _bind_fenced(
+    groundwork: Groundwork, workloads: Sequence[BoundWorkload], stack: ExitStack
+) -> tuple[BoundWorkload, ...]:
+    """Return hidden workloads with a page without access right before, or right behind, each buffer."""
+    task, found = groundwork.task, []
+    probes = [bound.workload for bound in workloads if bound.kind is WorkloadPurpose.PROBE]
+    for workload in fenced_workloads(task, probes, task.workloads["cpu"]):
+        for kind in (FencedArena, EndFencedArena):
+            make = partial(_fenced_arena, kind, task, workload)
+            bound = BoundWorkload(task, workload, WorkloadPurpose.PROBE, groundwork.rng, make_arena=make, sets=1)
+            stack.callback(bound.close)
+            found.append(bound)
+    return tuple(found)
+
+
+def _fenced_arena(kind: type[FencedArena], task: Task, workload: Workload, sets: int) -> FencedArena:
+    return kind.for_signature(task.signature, workload.sizes, sets=sets)
 
 
 def _start_baselines(setup: BenchSetup, stack: ExitStack) -> BaselineTimer:
@@ -134,7 +158,7 @@ class Processor:
 
     def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
         """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""
-        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors)
+        narrow = any(DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors if tensor.dtype != "bool")
         return floor_of(0 if narrow else task.flops_at(workload), task.bytes_at(workload), sheet)
 
     def quiet(self) -> str:

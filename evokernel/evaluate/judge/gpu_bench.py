@@ -17,6 +17,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.groundwork import bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.build.confined_compilers import sandbox_for
+from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.device import gpu_roofline
 from evokernel.evaluate.device.cores import Cores
 from evokernel.evaluate.device.lock import this_device_lease
@@ -70,6 +71,8 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     pin_to(setup.cores.untimed)
     with ThreadPoolExecutor(1) as helper:  # it imports torch in parallel
         sandbox, task = sandbox_for(setup.settings), load_task(setup.task_spec).on("cuda")
+        task = confine_generators(task, setup.task_spec, sandbox=sandbox)
+        task = task.with_floats(setup.dtype) if setup.dtype else task
         opening = helper.submit(_open_runners, setup.cores, sandbox, stack)
         groundwork = lay_groundwork(setup, task, sandbox, device_class="cuda")
         prelude, runners = opening.result()
@@ -77,7 +80,11 @@ def _set_up(setup: BenchSetup, stack: ExitStack) -> CudaBench:
     functions = panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)
     baselines = DeviceBaselines(task, functions, prelude=Prelude(prelude))
     verifiers = Verifiers(rng=groundwork.rng, comparers=_comparers(task))
-    least_sets = len(task.distributions) + 1
+    offered = task.workloads["cuda"]
+    timed_on = {workload.distribution for workload in (*offered.search, *offered.holdout)}
+    least_sets = (
+        len(timed_on.union(groundwork.task.distributions)) + 1
+    )  # every check of a workload has a copy, and a repetition
     ours: list[Callable[[], set[int]]] = [runners.pids]
     watch = NeighbourWatch(lambda: set().union(*(pids() for pids in ours)))
     room = Room(_room_bytes(setup, task), cache_bytes=prelude.size_bytes, least_sets=least_sets, final=setup.final)

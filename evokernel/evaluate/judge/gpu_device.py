@@ -11,7 +11,7 @@ from evokernel.evaluate.device.lock import this_device_lease
 from evokernel.evaluate.device.neighbours import NeighbourWatch
 from evokernel.evaluate.judge.gpu_workers import GpuWorkers
 from evokernel.evaluate.numerics.arrays import is_float
-from evokernel.records.evaluation import Floor
+from evokernel.records.timing import Floor
 from evokernel.task import DTYPES, Task, Workload
 
 _QUIET_TIMEOUT_S = 120.0

@@ -3,9 +3,7 @@
 import contextlib
 import math
 import os
-import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -18,7 +16,6 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession
 from evokernel.evaluate.bench.feedback import failure
 from evokernel.evaluate.bench.setup import BenchSetup
 from evokernel.evaluate.bench.workload import WorkloadPurpose
-from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.judge.checks import check
 from evokernel.evaluate.judge.timing_stage import Request, time_candidate
 from evokernel.evaluate.numerics.statistics import StoppingRule
@@ -60,6 +57,7 @@ class JudgeServer:
         return {
             "device": self._bench.device.name,
             "hidden_shapes": self._bench.hidden_shapes,
+            "distributions": self._bench.task.distributions,
             "sheet": self._bench.sheet,
             "sandbox": self._bench.sandbox.describe(),
             "baseline_us": _baseline_us(self._bench),
@@ -93,7 +91,6 @@ class JudgeServer:
         return replace(outcome, mode=self._mode, artifact=self._artifact).as_message()
 
     def _check(self, message: Mapping[str, Any], blobs: list[bytes]) -> PhaseVerdict:
-        bench = self._bench
         self._drop()
         self._mode = self._artifact = ""
         began = time.monotonic()
@@ -107,7 +104,6 @@ class JudgeServer:
         outcome = replace(outcome, metrics={**outcome.metrics, **opened})
         if outcome.status is not None:
             self._drop()
-            bench.repair()
         return outcome
 
     def _time(self, message: Mapping[str, Any]) -> PhaseVerdict:
@@ -128,8 +124,6 @@ class JudgeServer:
             outcome = replace(outcome, remarks=profile.remarks, metrics={**outcome.metrics, **profile.metrics})
         profiled = time.monotonic()
         self._drop()
-        if outcome.status is not Status.OK:
-            bench.repair()
         metrics = {"wait_s": waited - began, "time_s": timed - waited, "close_s": time.monotonic() - profiled}
         return replace(outcome, metrics={**outcome.metrics, **metrics, **self._conditions()})
 
@@ -143,6 +137,7 @@ class JudgeServer:
         if self._session is not None:
             self._session.close()
             self._session = None
+            self._bench.repair()  # right kernels' buffers, too: the kernel clears words for a thread that ends
 
 
 def _baseline_us(bench: Bench) -> dict[str, dict[str, float]]:
@@ -174,6 +169,11 @@ def opened(message: Mapping[str, Any]) -> AbstractContextManager[OpenedBench]:
 
 def serve(connection: socket.socket) -> None:
     """Answer until the other end closes."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        _serve(connection)
+
+
+def _serve(connection: socket.socket) -> None:
     asked = questions(connection)
     for setup, _ in asked:
         with contextlib.ExitStack() as stack:
@@ -206,16 +206,3 @@ def questions(connection: socket.socket) -> Iterator[tuple[Message, list[bytes]]
         except EOFError:
             return
         yield question
-
-
-def main(arguments: list[str]) -> None:
-    """Serve on the descriptor in `arguments[0]` for the process whose id is `arguments[1]`."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(arguments[1]):  # the engine died before the line above
-        return
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(fileno=int(arguments[0])) as end:
-        serve(end)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

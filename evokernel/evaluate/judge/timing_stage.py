@@ -8,15 +8,17 @@ from functools import partial
 from evokernel.errors import WorkerError
 from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import CandidateSession
-from evokernel.evaluate.bench.feedback import NEUTRAL, failure
+from evokernel.evaluate.bench.feedback import NEUTRAL, failure, out_of_bounds
 from evokernel.evaluate.bench.paired_clock import PairedClock, Rejected, confirmed
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.device.cpu_roofline import is_impossible
+from evokernel.evaluate.judge.checks import touch_fences
 from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX
 from evokernel.evaluate.numerics.statistics import Estimate, StoppingRule, measure
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
-from evokernel.records.evaluation import Speedup, Stage, Status, Timing, combined_speedup
+from evokernel.records.evaluation import Stage, Status
+from evokernel.records.timing import Speedup, Timing, combined_speedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,13 @@ def time_candidate(session: CandidateSession, request: Request) -> PhaseVerdict:
                 return _held_out(bound, PhaseVerdict(Status.IMPOSSIBLE_SPEED, request.stage, text))
             early = early or estimate.stopped_early
             timings.append(_timing(session.bench, bound, baseline, estimate))
+    for bound in session.bench.workloads:  # buffers that it did not run on may lie in its reach, too
+        broken = out_of_bounds(bound, request.stage)
+        if broken is not None:
+            return _held_out(bound, broken)
+    found = touch_fences(session, request.stage)  # a worker can count the calls of the checks, and wait
+    if found is not None:
+        return found
     kept = tuple(timings)
     feedback = "\n".join(filter(None, (session.remark(), _feedback(kept))))
     return PhaseVerdict(Status.OK, request.stage, feedback=feedback, timings=kept, stopped_early=early)

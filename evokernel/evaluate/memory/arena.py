@@ -9,6 +9,7 @@ import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,8 @@ from evokernel.task import Signature
 
 PAGE_BYTES = 4096
 SPACING = Spacing(alignment=64, guard=512, unit=PAGE_BYTES, granularity=PAGE_BYTES)
+FENCE_PAGE_BYTES = mmap.PAGESIZE
+FENCE_BYTES = 8 * FENCE_PAGE_BYTES
 F_SEAL_FUTURE_WRITE = 0x10
 RESIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -51,7 +54,8 @@ class Arena(ABC):
     def for_signature(cls, signature: Signature, sizes: Mapping[str, int], *, sets: int) -> Self:
         """Make the arena of one workload, with the shapes that `sizes` gives."""
         tensors = signature.tensors
-        return cls((Buffer(t.name, t.shape_at(sizes), t.dtype, t.role) for t in tensors), sets=sets)
+        buffers = (Buffer(t.name, t.shape_at(sizes), t.dtype, t.role, t.strides_at(sizes)) for t in tensors)
+        return cls(buffers, sets=sets)
 
     @abstractmethod
     def _allocate(self, buffers: list[Buffer], *, writable: bool) -> Segment:
@@ -73,12 +77,12 @@ class Arena(ABC):
         return set_index * layout.stride + layout.offsets[name]
 
     def view(self, set_index: int, name: str) -> Array:
-        """Return one copy, contiguous and writable. Raises `HarnessError` for a set out of range."""
+        """Return one copy in the layout of the task, writable. Raises `HarnessError` for a set out of range."""
         self._check(set_index)
         return self._views[name][set_index]
 
     def views(self, name: str) -> Array:
-        """Return a writable view of all copies, of shape (sets, *shape); each copy is contiguous, the whole is not."""
+        """Return a writable view of all copies, of shape (sets, *shape), each in the layout of the task."""
         return self._views[name]
 
     def broken_guards(self) -> tuple[str, ...]:
@@ -88,7 +92,8 @@ class Arena(ABC):
     def layout(self) -> dict[str, Any]:
         """Return a mapping process's description of the arena as JSON types; segment 0 holds inputs, 1 outputs.
 
-        Each buffer is `[name, shape, dtype, role, segment, offset of its first copy]`.
+        Each buffer is `[name, shape, dtype, role, segment, offset of its first copy]`; `layouts` has the strides of
+        those that are not row-major, in elements, by name.
         """
         layouts = (self.inputs.layout, self.outputs.layout)
         return {
@@ -99,11 +104,16 @@ class Arena(ABC):
                 [b.name, list(b.shape), b.dtype, b.role.value, int(b.writable), self.offset(0, b.name)]
                 for b in self.buffers.values()
             ],
+            "layouts": {b.name: list(b.strides) for b in self.buffers.values() if b.strides is not None},
         }
 
     def descriptors(self) -> tuple[int, int]:
         """Return the descriptors of inputs and outputs, to be sent along with the layout; they stay the arena's."""
         return self.inputs.fd, self.outputs.fd
+
+    def fences(self) -> list[list[tuple[int, int]]]:
+        """Return the ranges (offset, bytes) of inputs and of outputs that a worker must not be able to touch."""
+        return [[], []]
 
     def close(self) -> None:
         """Free the memory."""
@@ -132,16 +142,42 @@ class HostArena(Arena):
     """
 
     device = "cpu"
+    spacing: ClassVar[Spacing] = SPACING
 
     def _allocate(self, buffers: list[Buffer], *, writable: bool) -> Segment:
-        return _MemoryFile(buffers, self.sets, sealed=not writable)
+        return _MemoryFile(buffers, self.sets, spacing=self.spacing, sealed=not writable)
+
+
+class FencedArena(HostArena):
+    """An arena for single calls, with pages that a worker cannot touch right before each buffer, and farther behind.
+
+    They are part of the file, and the judge has access, so that the layout is that of every arena.
+    """
+
+    spacing = Spacing(FENCE_PAGE_BYTES, guard=FENCE_BYTES, unit=FENCE_PAGE_BYTES, granularity=FENCE_PAGE_BYTES)
+
+    def fences(self) -> list[list[tuple[int, int]]]:
+        """Return the pages between buffers."""
+        return [_whole_pages(segment.layout, self.sets) for segment in (self.inputs, self.outputs)]
+
+
+class EndFencedArena(FencedArena):
+    """A fenced arena whose buffers end at the end of a page, as near as their alignment allows."""
+
+    spacing = replace(FencedArena.spacing, alignment=SPACING.alignment, end_alignment=FENCE_PAGE_BYTES)
+
+
+def _whole_pages(layout: SegmentLayout, sets: int) -> list[tuple[int, int]]:
+    page = FENCE_PAGE_BYTES
+    pages = [(-(-bar.begin // page) * page, bar.end // page * page) for bar in layout.bars]
+    return [(layout.stride * copy + begin, end - begin) for copy in range(sets) for begin, end in pages if begin < end]
 
 
 class _MemoryFile:
     """A memory file with `sets` copies of some buffers."""
 
-    def __init__(self, buffers: list[Buffer], sets: int, *, sealed: bool) -> None:
-        self.layout = SegmentLayout.of(buffers, sets=sets, spacing=SPACING)
+    def __init__(self, buffers: list[Buffer], sets: int, *, spacing: Spacing, sealed: bool) -> None:
+        self.layout = SegmentLayout.of(buffers, sets=sets, spacing=spacing)
         size = self.layout.size_bytes
         self.fd = os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, size)

@@ -34,6 +34,14 @@ def widen(values: Array) -> Array:
     return values.double() if values.is_floating_point() else values
 
 
+def differ(left: Array, right: Array) -> Array:
+    """Mark unequal elements; of truth values unequal bytes, since torch takes every byte but 0 for true."""
+    if left.dtype == torch.bool:
+        return bits(left) != bits(right)
+    few = left.is_floating_point() and left.element_size() == 1  # which torch compares on some devices only
+    return left.float() != right.float() if few else left != right
+
+
 def bits(array: Array) -> Array:
     """Return a view of an array as integers of the size of its elements."""
     return array.view(_BITS[array.element_size()])

@@ -1,29 +1,44 @@
 """Hidden shapes: drawn from a task's ranges by the judge's secret, with awkward sizes on purpose."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from evokernel.task import Workload, WorkloadSet
+from evokernel.task import Task, Workload, WorkloadSet
+
+FENCED = "fenced"
+"""The name of all workloads of `fenced_workloads`: a worker has the buffers of one of them at a time."""
+_FENCED_BYTES = 4 << 20
+_CUTS = (8191, 4093, 2039, 1021, 509, 251, 127, 61)
+"""Bounds of the dimensions, the loosest first."""
 
 
 def probe_workloads(workloads: WorkloadSet, rng: np.random.Generator) -> tuple[Workload, ...]:
     """Return hidden shapes drawn from the ranges of the set: `probes` of them, at least two.
 
-    The first has every dimension at its minimum, the second every dimension odd and in the upper half of its range;
-    the others mix primes, neighbours of powers of two, ends of ranges and plain draws. Numbers of the first search
-    workload that have no range (an epsilon) are kept.
+    The first has every dimension at its minimum, the second every dimension odd and in the upper half of its range. Of
+    the third and the fourth one has a dimension right below a power of two, the other right above one: some kernels
+    are wrong on those alone. The others mix primes, neighbours of powers of two, ends of ranges and plain draws.
+    Numbers of the first search workload that have no range (an epsilon) are kept.
     """
-    base = workloads.search[0].dims
-    ranges = workloads.probe
-    chosen: list[dict[str, int]] = [
-        {name: low for name, (low, _) in ranges.items()},
-        {name: _odd((low + high + 1) // 2, high, rng) for name, (low, high) in ranges.items()},
-    ]
+    chosen = [_drawn(workloads, lambda low, high: low)]
+    chosen.append(_drawn(workloads, lambda low, high: _odd((low + high + 1) // 2, high, rng)))
+    sides = rng.choice((-1, 1), len(workloads.probe)).tolist()
+    for sign in (1, -1)[: max(workloads.probes - 2, 0)]:
+        mine = iter([sign * side for side in sides])
+        chosen.append(_drawn(workloads, partial(_beside_a_power, sides=mine, rng=rng)))
     while len(chosen) < workloads.probes:
-        chosen.append({name: _awkward(low, high, rng) for name, (low, high) in ranges.items()})
-    return probes_again([{**base, **dims} for dims in chosen])
+        chosen.append(_drawn(workloads, lambda low, high: _awkward(low, high, rng)))
+    return probes_again(chosen)
+
+
+def _drawn(workloads: WorkloadSet, draw: Callable[[int, int], int]) -> dict[str, int | float]:
+    sizes = workloads.fixed_sizes
+    for name in workloads.probe:
+        sizes[name] = draw(*workloads.range_of(name, sizes))
+    return {**workloads.search[0].dims, **sizes}
 
 
 def probes_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload, ...]:
@@ -31,9 +46,44 @@ def probes_again(shapes: Sequence[Mapping[str, int | float]]) -> tuple[Workload,
     return tuple(Workload(f"probe-{index}", dict(dims)) for index, dims in enumerate(shapes))
 
 
+def fenced_workloads(task: Task, probes: Sequence[Workload], offered: WorkloadSet) -> tuple[Workload, ...]:
+    """Return the first two hidden shapes, and the second one with each dimension in turn a multiple of 64, or of 16.
+
+    Tensors with that dimension are a multiple of 64 bytes long, mostly, while their rows may be odd. The second shape
+    is cut down until its tensors take some MiB at most.
+    """
+    least, odd = (dict(probe.dims) for probe in probes[:2])
+    for most in _CUTS:
+        shape = _lifted(offered, {**odd, **{name: min(int(odd[name]), most) for name in offered.probe}})
+        if task.bytes_at(Workload("", shape)) <= _FENCED_BYTES:
+            break
+    shapes = [least, shape]
+    for name in offered.probe:
+        low, high = offered.range_of(name, Workload("", shape).sizes)
+        step = 64 if high >= 64 else 16
+        multiple = max(int(shape[name]) // step, 1) * step
+        if low <= multiple <= high:
+            shapes.append(_lifted(offered, {**shape, name: multiple}))
+    return tuple(Workload(FENCED, dims) for dims in shapes)
+
+
+def _lifted(offered: WorkloadSet, dims: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Return a shape in which each dimension is at least as large as those before it ask for."""
+    shape = dict(dims)
+    for name in offered.probe:
+        shape[name] = max(int(shape[name]), offered.range_of(name, Workload("", shape).sizes)[0])
+    return shape
+
+
 def _odd(low: int, high: int, rng: np.random.Generator) -> int:
     value = int(rng.integers(low, high + 1)) | 1
     return value if value <= high else max(value - 2, low)
+
+
+def _beside_a_power(low: int, high: int, *, sides: Iterator[int], rng: np.random.Generator) -> int:
+    side = next(sides)
+    powers = [power for power in (1 << bits for bits in range(4, high.bit_length() + 1)) if low <= power + side <= high]
+    return int(rng.choice(powers)) + side if powers else _awkward(low, high, rng)
 
 
 def _awkward(low: int, high: int, rng: np.random.Generator) -> int:

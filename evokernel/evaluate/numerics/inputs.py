@@ -1,19 +1,29 @@
-"""Inputs for checks: five distributions, drawn on their device from the judge's secret."""
+"""Inputs for checks: the distributions of a task and the judge's own, drawn on their device from its secret."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.numerics.arrays import Array, is_float, store
+from evokernel.evaluate.numerics.arrays import Array, is_float, store, torch_dtype
+from evokernel.evaluate.numerics.generated_inputs import generate
+from evokernel.evaluate.numerics.masks import draw_mask, patch_mask
+from evokernel.evaluate.numerics.patchwork import patch_indices, patch_numbers
 from evokernel.source.expressions import evaluate
-from evokernel.task import DISTRIBUTIONS, Role, Task, Tensor, Workload
+from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, SHRUNK, Role, Task, Tensor, Workload
 
-_NARROW_RANGE = ("float16",)
-"""Dtypes whose largest number (65504) one product of ordinary magnitudes would exceed."""
+_PATCHED_SHARE = 0.25
+"""Share of the smaller tensors that are a patchwork, too."""
+_NARROW_RANGE = ("float16", "float8_e4m3fn", "float8_e5m2")
+"""Dtypes whose largest number (65504 of float16) one product of ordinary magnitudes would exceed."""
+_BYTES = ("int8", "uint8")
+"""Integers that hold data, not indices: torch takes none of them for an index."""
+_EXTREME_SHARE = 0.125
+"""Share of the least and the largest number in wide bytes."""
 
 
 def draw(
@@ -23,18 +33,26 @@ def draw(
 
     normal is N(0,1); offset N(100,1), where differences cancel; wide log-uniform magnitudes 1e-4..1e4 with a sign;
     integers01 holds 0 and 1; needles zeros with one value of magnitude 10..1000 per row and 1/256 more, so that the
-    mass sits in unpredictable places. float16 gets smaller magnitudes.
+    mass sits in unpredictable places. Types of a short range get smaller magnitudes. patchwork puts values of two of
+    the task's distributions together, row by row (see `patch_numbers`), in the largest tensor and in some others.
 
     Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
     two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
     for indices. They stay below the extents of those, or below the extents they do not share, where there are such: the
-    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000.
+    columns, for one label per row. Without floating-point tensors they are signed numbers up to 1000. int8 and uint8
+    without a bound take their whole range; wide has ends of it, and needles nothing else but zeros. For bool see
+    `draw_mask`.
+
+    Inputs with a generator get what it makes for a new seed, whatever the distribution.
 
     Raises:
-        TaskError: the distribution is unknown or a shape has an extent below 1.
+        TaskError: the distribution is unknown, a shape has an extent below 1, or a generator failed.
     """
-    contents = {}
+    contents, generated = {}, generate(task, workload, rng, device=device)
     for tensor in task.signature.inputs:
+        if tensor.name in generated:
+            contents[tensor.name] = generated[tensor.name]
+            continue
         shape = shape_of(task, tensor, workload)
         values = draw_values(task, workload, tensor, distribution, rng, count=math.prod(shape), device=device)
         contents[tensor.name] = values.reshape(shape)
@@ -52,23 +70,61 @@ def draw_values(
     device: str,
 ) -> Array:
     """Return `count` values such as `draw` gives one tensor, flat. Raises as `draw` does."""
-    if distribution not in DISTRIBUTIONS:
+    if distribution not in (*DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, *SHRUNK):
         raise TaskError(f"unknown distribution {distribution!r}; known: {', '.join(DISTRIBUTIONS)}")
     row = shape_of(task, tensor, workload)[-1] if tensor.shape else 1
     source = _Source.seeded(rng, device, torch.float64 if tensor.dtype == "float64" else torch.float32)
-    if is_float(tensor.dtype):
-        values = _floats(distribution, count, row, source, narrow=tensor.dtype in _NARROW_RANGE)
-    elif tensor.below is not None:
-        values = _bounded(distribution, count, row, source, bound=_said_bound(task, workload, tensor))
+    known, patched = task.declared, distribution in (PATCHWORK, PATCHWORK_KEPT)
+    if tensor.dtype == "bool":
+        if patched and known != ("integers01",):
+            return patch_mask(count, row, source, filled=distribution == PATCHWORK_KEPT)
+        return draw_mask(known[0] if patched else distribution, count, row, source)
+    bound = _bound(task, workload, tensor)
+    ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
+    if not patched:
+        values = ordinary(distribution, count)
+    elif not _patched(task, workload, tensor, rng):
+        values = ordinary(known[0], count)
+    elif bound is not None:
+        values = patch_indices(count, row, source, bound=min(bound, 2) if known == ("integers01",) else bound)
     else:
-        values = _integers(distribution, count, row, source, bound=_index_bound(task, workload, tensor))
+        homes = (known[0], str(rng.choice(known[1:] or known)))
+        values = patch_numbers(count, row, source, draw=ordinary, homes=homes)
     return store(values, tensor.dtype)
+
+
+def _bound(task: Task, workload: Workload, tensor: Tensor) -> int | None:
+    """Return what the integers of a tensor stay below, or None where nothing says so."""
+    if tensor.below is not None:
+        return _said_bound(task, workload, tensor)
+    if is_float(tensor.dtype) or tensor.dtype in _BYTES:
+        return None
+    return _index_bound(task, workload, tensor)
+
+
+def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: "_Source", bound: int | None) -> Array:
+    """Return numbers of a distribution that is no patchwork."""
+    if is_float(tensor.dtype):
+        return _floats(home, size, row, source, narrow=tensor.dtype in _NARROW_RANGE)
+    if tensor.below is not None and bound is not None:
+        return _bounded(home, size, row, source, bound=bound)
+    if tensor.dtype in _BYTES:
+        return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
+    return _integers(home, size, row, source, bound=bound)
+
+
+def _patched(task: Task, workload: Workload, tensor: Tensor, rng: np.random.Generator) -> bool:
+    """Say whether a tensor is drawn as a patchwork: where all are, results of all sizes hide each other's errors."""
+    drawn = (each for each in task.signature.inputs if each.generator is None)
+    largest = max(drawn, key=lambda each: math.prod(shape_of(task, each, workload)))
+    return tensor == largest or rng.random() < _PATCHED_SHARE
 
 
 def shape_of(task: Task, tensor: Tensor, workload: Workload) -> tuple[int, ...]:
     """Return a tensor's shape on a workload. Raises `TaskError` where an extent is below 1."""
     try:
         shape = tensor.shape_at(workload.sizes)
+        tensor.strides_at(workload.sizes)
     except ValueError as error:
         raise TaskError(f"task {task.name!r}: shape of {tensor.name!r}: {error}") from None
     if any(extent < 1 for extent in shape):
@@ -103,15 +159,19 @@ class _Source:
     def normal(self, count: int) -> Array:
         return torch.randn(count, generator=self.generator, device=self.generator.device, dtype=self.real)
 
+    def uniform(self, low: float, high: float, count: int) -> Array:
+        numbers = torch.rand(count, generator=self.generator, device=self.generator.device, dtype=self.real)
+        return numbers.mul_(high - low).add_(low)
+
     def integers(self, low: int, high: int, count: int, *, dtype: torch.dtype = torch.int64) -> Array:
         """Return integers from `low` to `high - 1`."""
         return torch.randint(low, high, (count,), generator=self.generator, device=self.generator.device, dtype=dtype)
 
     def magnitudes(self, low: float, high: float, count: int) -> Array:
         """Return numbers with a sign whose magnitudes are log-uniform between two powers of ten."""
-        exponents = torch.rand(count, generator=self.generator, device=self.generator.device, dtype=self.real)
+        exponents = self.uniform(low, high, count)
         signs = self.integers(0, 2, count, dtype=self.real).mul_(2).sub_(1)
-        return torch.pow(10.0, exponents.mul_(high - low).add_(low)).mul_(signs)
+        return torch.pow(10.0, exponents).mul_(signs)
 
     def needles(self, count: int, row: int, make: Callable[[int], Array]) -> Array:
         """Return zeros with one value of `make` in each row of `row` elements, and 1/256 more anywhere."""
@@ -132,6 +192,8 @@ def _floats(distribution: str, count: int, row: int, source: _Source, *, narrow:
     if distribution == "needles":
         low, high = (0.9, 1.8) if narrow else (1.0, 3.0)
         return source.needles(count, row, lambda size: source.magnitudes(low, high, size))
+    if distribution in SHRUNK:
+        return source.normal(count).div_(float(distribution.removeprefix("normal/")))
     centre = 0.0 if distribution == "normal" else (8.0 if narrow else 100.0)
     return source.normal(count).add_(centre)
 
@@ -147,7 +209,25 @@ def _integers(distribution: str, count: int, row: int, source: _Source, *, bound
         return source.magnitudes(0.0, 3.0, count).round_()
     if distribution == "needles":
         return source.needles(count, row, lambda size: source.integers(10, 1000, size))
-    return source.integers(-8, 9, count).add_(0 if distribution == "normal" else 100)
+    return source.integers(-8, 9, count).add_(100 if distribution == "offset" else 0)
+
+
+def _whole_range(distribution: str, count: int, row: int, source: _Source, *, dtype: torch.dtype) -> Array:
+    """Return integers that use all of a narrow type."""
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+    def ends(size: int, *, least: int = low) -> Array:
+        return source.integers(0, 2, size).mul_(high - least).add_(least)
+
+    if distribution in ("integers01", "offset"):
+        return _integers(distribution, count, row, source, bound=None)
+    if distribution == "needles":
+        return source.needles(count, row, partial(ends, least=low or 1))
+    if distribution == "wide":
+        values = source.magnitudes(0.0, math.log10(high), count).round_().long()
+        values = values if low else values.abs()
+        return torch.where(source.uniform(0.0, 1.0, count) < _EXTREME_SHARE, ends(count), values)
+    return source.integers(low, high + 1, count)
 
 
 def _bounded(distribution: str, count: int, row: int, source: _Source, *, bound: int) -> Array:
@@ -170,8 +250,12 @@ def _said_bound(task: Task, workload: Workload, tensor: Tensor) -> int:
         bound = evaluate(tensor.below or 0, workload.sizes)
     except ValueError as error:
         raise TaskError(f"task {task.name!r}: what {tensor.name!r} stays below: {error}") from None
-    if bound < 1:
-        raise TaskError(f"task {task.name!r}: {tensor.name!r} would have to stay below {bound}; it must be at least 1")
+    most = torch.iinfo(torch_dtype(tensor.dtype)).max + 1
+    if not 1 <= bound <= most:
+        raise TaskError(
+            f"task {task.name!r}: {tensor.name!r} would have to stay below {bound}; it must be at least 1, "
+            f"and at most {most} for {tensor.dtype}"
+        )
     return bound
 
 

@@ -6,7 +6,8 @@ from statistics import fmean
 
 from evokernel.evaluate.numerics.statistics import pool, verdict_of
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.records.evaluation import Mode, Speedup, Stage, Status, Timing, combined_speedup
+from evokernel.records.evaluation import NONDETERMINISTIC, Mode, Stage, Status
+from evokernel.records.timing import Speedup, Timing, combined_speedup
 
 HOLDOUT_PREFIX = "holdout:"
 """Marks, between judge and engine, the timings of held-out workloads."""
@@ -31,7 +32,10 @@ def pool_finals(outcomes: Sequence[PhaseVerdict]) -> PhaseVerdict:
     elsewhere = combined_speedup(fastest(held))
     metrics = {name: fmean(o.metrics[name] for o in outcomes) for name in outcomes[0].metrics}
     metrics |= {
-        "sanitized": max(outcome.metrics.get("sanitized", 0.0) for outcome in outcomes),
+        **{
+            name: max(outcome.metrics.get(name, 0.0) for outcome in outcomes)
+            for name in ("sanitized", NONDETERMINISTIC)
+        },
         "holdout_speedup": elsewhere.value,
         "holdout_speedup_low": elsewhere.low,
         "holdout_speedup_high": elsewhere.high,
@@ -47,6 +51,20 @@ def pool_finals(outcomes: Sequence[PhaseVerdict]) -> PhaseVerdict:
         artifact=outcomes[0].artifact,
         remarks="\n".join(dict.fromkeys(outcome.remarks for outcome in outcomes if outcome.remarks)),
     )
+
+
+def further_dtype(dtype: str, outcome: PhaseVerdict) -> PhaseVerdict:
+    """Return what is reported of a winner at a further dtype: a remark, and the metric `DTYPE_speedup`, 0 if wrong.
+
+    The speed-up is that over the fastest baseline of each search workload.
+    """
+    if outcome.status is not Status.OK:
+        text = f"{dtype}: not right ({outcome.status}, at the stage {outcome.stage})"
+        return PhaseVerdict(None, Stage.FINAL, metrics={f"{dtype}_speedup": 0.0}, remarks=text)
+    search = tuple(timing for timing in outcome.timings if not timing.workload.startswith(HOLDOUT_PREFIX))
+    speedup = combined_speedup(fastest(search))
+    metrics = {f"{dtype}_speedup": speedup.value}
+    return PhaseVerdict(None, Stage.FINAL, metrics=metrics, remarks=f"{dtype}: right, {_span(speedup)}")
 
 
 def fastest(timings: Sequence[Timing]) -> tuple[Timing, ...]:

@@ -1,10 +1,12 @@
 """Answers of the reference: in the task's own precision, and in fp64 as the measure of errors."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import Array, is_float, widen
@@ -48,7 +50,7 @@ def _call(task: Task, workload: Workload, given: Mapping[str, Array], *, high: b
         # the kernel gets the rounded number, so the reference must, too
         scalars[scalar.name] = float(np.float32(value)) if scalar.dtype == "float32" else value
     try:
-        with strict_torch():
+        with strict_torch(), _DoubleKept() if high else nullcontext():
             results = task.reference(**given, **scalars)
     except Exception as error:  # a user's reference may raise anything
         raise TaskError(
@@ -83,6 +85,8 @@ def _checked(
         raise TaskError(f"{where} has shape {tuple(result.shape)}; the signature says {shape} ({tensor.shape})")
     wanted = "float64" if high and is_float(tensor.dtype) else tensor.dtype
     found = str(result.dtype).removeprefix("torch.")
+    if high and found == tensor.dtype and found.startswith("float8"):
+        return widen(result)  # rounding to so few bits is what such a task is about
     if found != wanted:
         pinned = high and is_float(tensor.dtype)
         hint = "do not cast to a fixed float type in it" if pinned else "cast the result in it"
@@ -94,6 +98,23 @@ def _checked(
     # a copy: a stateful reference could change its earlier results
     copy: Array = result.detach().clone(memory_format=torch.contiguous_format)
     return copy
+
+
+class _DoubleKept(TorchFunctionMode):  # type: ignore[misc]
+    """Casts of a reference to fp32, which widen 16-bit inputs in code for models, keep fp64.
+
+    Casts to 16 bits stay: they round on purpose.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        named = {name: _wide(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_wide, args), **named)
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if value is torch.float32 else value
 
 
 @contextmanager

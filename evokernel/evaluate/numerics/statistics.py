@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evokernel.records.evaluation import Z95, Verdict
+from evokernel.records.timing import Z95, Verdict
 
 SAME = math.log(1.005)
 """Speeds within 0.5 % are the same."""

@@ -1,59 +1,73 @@
-"""Content for timed calls: new for every call, as fast as a copy, and reproducible as often as needed."""
+"""Content for timed calls: new for every call, about as fast as a copy, and reproducible as often as needed."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from evokernel.evaluate.numerics.arrays import Array, torch_dtype
+from evokernel.evaluate.numerics.device_contents import fill_rows, table_bits
+from evokernel.evaluate.numerics.generated_inputs import GeneratedInputs
 from evokernel.evaluate.numerics.inputs import draw_values, secret_generator, shape_of
 from evokernel.task import Task, Workload
 
-_POOL_EXTRA = 1 << 16
-"""Least number of windows of a pool; half of them are used before the pool is drawn anew."""
+_TABLE = 1 << 16
+"""Length of a processor's table, which is kept twice in a row, so that a part from anywhere holds all of it."""
+_EXTRA = 1 << 16
+"""Elements by which random places and factors are more than those of a tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Elements drawn from a table on a processor."""
+
+    places: Array
+    """A window of random places in the table, each an int32."""
+    factors: Array | None
+    """Scale of each element; None to leave them as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """Elements drawn from a table on a GPU, by a counter; see `device_contents`."""
+
+    key: int
+    """The secret of all contents that are drawn at once."""
+    number: int
+    """The place of this content among them."""
+    spread: float
+    """Largest relative change of an element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Content of one tensor in one call: a window of a pool, perhaps scaled or mixed with another."""
+    """Content of one tensor in one call."""
 
-    pool: Array
-    """Random numbers, flat."""
-    start: int
-    """First element of the window."""
-    size: int
-    """Elements of the window."""
-    factor: float | Array | None = None
-    """Scale of all elements, or of each."""
-    choice: Array | None = None
-    """Mask of the elements taken from the window; the others are from `other`."""
-    other: Array | None = None
-    """Elements where `choice` is False."""
-
-    @property
-    def source(self) -> Array:
-        """The numbers of the window, flat, before scaling or mixing."""
-        return self.pool[self.start : self.start + self.size]
+    values: Array
+    """The elements, flat, or the table that they are drawn from; on a processor it begins where no other does."""
+    draw: _Places | _Counter | None = None
+    """The elements' places in the table; None where `values` are the content."""
 
 
 Window = Mapping[str, Content]
-"""Content of all inputs and in/out tensors of one call, by name. It is small, since it refers to the pools."""
+"""Content of all inputs and in/out tensors of one call, by name. It is small, since it refers to tables."""
 
 
 class FreshInputs:
     """Draws unused contents, and writes them into buffers.
 
-    Every tensor has a pool of random numbers longer than itself. A content is a window of it at an unused random
-    offset, and float32 and float64 content is scaled by a random factor near 1. So neither a cache keyed by addresses
-    nor one keyed by sampled elements ever hits, and no call's input follows from earlier ones. The content has the
-    workload's own distribution. One instance per worker.
+    Each element of a content is drawn anew from a table of random numbers with the workload's own distribution. So two
+    contents share no row, no stretch and no order of sizes: a kernel that remembers others has nothing to look up.
+    Every element of float32 and float64 is scaled by a random factor near 1, so that few are equal. One instance per
+    worker.
 
-    A processor's worker keeps its memory between calls. It could reassemble the pool and answer by running sums over
-    it. So there every element has a factor of its own, from a window of random factors at another offset. Content that
-    must not be scaled is a random choice between two windows. Knowledge of one pair of offsets does not help with
-    others.
+    On a GPU a counter-based generator with a new key for each batch gives the places. On a processor, where that would
+    take several times as long, they are a window of random places, counted from a start of the content's own in the
+    table: what one content holds at a place says nothing of what another one holds there.
+
+    Contents of inputs with a generator are those that it makes; see `GeneratedInputs`.
     """
 
     def __init__(self, task: Task, workload: Workload, rng: np.random.Generator, *, device: str = "cpu") -> None:
@@ -61,114 +75,120 @@ class FreshInputs:
         self._workload = workload
         self._rng = rng
         self._device = device
-        self._tensors = {tensor.name: tensor for tensor in task.signature.inputs}
+        self._tensors = {tensor.name: tensor for tensor in task.signature.inputs if tensor.generator is None}
+        self._generated = GeneratedInputs(task, workload, rng, device=device)
         self._sizes = {name: math.prod(shape_of(task, t, workload)) for name, t in self._tensors.items()}
-        self._pools: dict[str, Array] = {}
-        self._mixers: dict[str, Array] = {}
-        self._used: dict[str, set[int]] = {}
+        self._tables: dict[str, Array] = {}
+        self._places: dict[str, Array] = {}
+        self._factors: dict[str, Array] = {}
+        self._starts: dict[str, list[int]] = {}
         for name in self._tensors:
             self._renew(name)
 
     def draw_windows(self, count: int) -> list[Window]:
         """Return the contents of `count` calls, all different from each other and from earlier ones."""
         contents = {name: self._contents(name, count) for name in self._tensors}
-        return [{name: of[call] for name, of in contents.items()} for call in range(count)]
+        windows = [{name: of[call] for name, of in contents.items()} for call in range(count)]
+        for window, made in zip(windows, self._generated.draw(count), strict=True):
+            window |= {name: Content(values) for name, values in made.items()}
+        return list[Window](windows)
 
     def fill(self, views: Mapping[str, Array], window: Window) -> None:
-        """Overwrite contiguous arrays, one per input and in/out tensor by name; the same bits for the same window."""
+        """Overwrite arrays, one per input and in/out tensor by name; the same bits for the same window."""
         for name, view in views.items():
-            if not view.is_contiguous():
-                raise ValueError(f"the view of {name!r} must be contiguous")
-            _write(view.view(-1), window[name])
+            _write(view, window[name])
 
     def fill_sets(self, views: Mapping[str, Array], windows: Sequence[Window]) -> None:
         """Overwrite the first copies of all arrays, as `fill` does; `views` are of shape (sets, *shape)."""
         for name, every in views.items():
-            contents = [window[name] for window in windows]
-            rows = every[: len(windows)].view(len(windows), -1)
-            if rows.device.type == "cpu":
-                for row, content in zip(rows, contents, strict=True):
-                    _write(row, content)
-            else:
-                _write_rows(list(rows.unbind()), contents)
+            copies, contents = every[: len(windows)], [window[name] for window in windows]
+            if every[0].is_contiguous():
+                _write_rows(copies.view(len(windows), -1), contents)
+                continue
+            for view, content in zip(copies, contents, strict=True):
+                _write(view, content)
 
     def _contents(self, name: str, count: int) -> list[Content]:
-        starts: list[tuple[Array, int]] = []
-        while len(starts) < count:
-            starts += self._unused(name, count - len(starts))
-        return [self._content(name, pool, start) for pool, start in starts]
-
-    def _content(self, name: str, pool: Array, start: int) -> Content:
-        size, scales = self._sizes[name], self._scales(self._tensors[name].dtype)
         if self._device != "cpu":
-            return Content(pool, start, size, float(self._rng.uniform(*self._range)) if scales else None)
-        mixer = self._part(self._mixers[name], size)
-        if scales:
-            return Content(pool, start, size, factor=mixer)
-        return Content(pool, start, size, choice=mixer, other=self._part(pool, size))
+            key, spread = int(self._rng.integers(1 << 63)), self._spread(name)
+            return [Content(self._tables[name], _Counter(key, number, spread)) for number in range(count)]
+        return [self._drawn(name) for _ in range(count)]
 
-    def _part(self, of: Array, size: int) -> Array:
-        start = int(self._rng.integers(of.numel() - size + 1))
-        return of[start : start + size]
-
-    @property
-    def _range(self) -> tuple[float, float]:
-        """The range of factors; where differences cancel the factors must stay small beside them."""
-        return (0.998, 1.002) if self._device == "cpu" and self._workload.distribution == "offset" else (0.875, 1.125)
-
-    def _scales(self, dtype: str) -> bool:
-        return dtype in ("float32", "float64") and self._workload.distribution != "integers01"
-
-    def _unused(self, name: str, count: int) -> list[tuple[Array, int]]:
-        """Return up to `count` unused places in the pool; a half-used pool is replaced."""
-        windows = self._pools[name].numel() - self._sizes[name] + 1
-        if 2 * (len(self._used[name]) + count) > windows:
+    def _drawn(self, name: str) -> Content:
+        if not self._starts[name]:
             self._renew(name)
-        used, pool = self._used[name], self._pools[name]
-        drawn = [
-            start for start in dict.fromkeys(self._rng.integers(windows, size=count).tolist()) if start not in used
-        ]
-        used.update(drawn)
-        return [(pool, start) for start in drawn]
+        size, factors, start = self._sizes[name], self._factors.get(name), self._starts[name].pop()
+        first, scale = self._rng.integers(_EXTRA + 1, size=2).tolist()
+        places = self._places[name][first : first + size]
+        draw = _Places(places, None if factors is None else factors[scale : scale + size])
+        return Content(self._tables[name][start : start + _TABLE], draw)
+
+    def _spread(self, name: str) -> float:
+        """Return the largest relative change of an element; small, so that it stays so where differences cancel."""
+        wide = self._tensors[name].dtype in ("float32", "float64")
+        return 0.002 if wide and self._workload.distribution != "integers01" else 0.0
 
     def _renew(self, name: str) -> None:
-        """Draw a new pool; windows of the old one keep it alive."""
-        size, tensor = self._sizes[name], self._tensors[name]
-        count = size + max(size // 4, _POOL_EXTRA)
-        self._pools[name] = draw_values(
-            self._task,
-            self._workload,
-            tensor,
-            self._workload.distribution,
-            self._rng,
-            count=count,
-            device=self._device,
+        """Draw a new table and new places; contents of the old ones keep them alive."""
+        tensor, spread = self._tensors[name], self._spread(name)
+        dtype, distribution = torch_dtype(tensor.dtype), self._workload.distribution
+        length = _TABLE if self._device == "cpu" else 1 << table_bits(dtype)
+        self._tables[name] = draw_values(
+            self._task, self._workload, tensor, distribution, self._rng, count=length, device=self._device
         )
-        self._used[name] = set()
         if self._device == "cpu":
-            self._mixers[name] = self._mixer(count, torch_dtype(tensor.dtype) if self._scales(tensor.dtype) else None)
-
-    def _mixer(self, count: int, dtype: torch.dtype | None) -> Array:
-        """Return random factors, or random truth values without a dtype."""
-        generator = secret_generator(self._rng, self._device)
-        if dtype is None:
-            return torch.randint(0, 2, (count,), generator=generator, dtype=torch.uint8).bool()
-        return torch.empty(count, dtype=dtype).uniform_(*self._range, generator=generator)
-
-
-def _write(flat: Array, content: Content) -> None:
-    if content.factor is not None:
-        torch.mul(content.source, content.factor, out=flat)
-    elif content.choice is not None and content.other is not None:
-        torch.where(content.choice, content.source, content.other, out=flat)
-    else:
-        flat.copy_(content.source)
+            count, generator = self._sizes[name] + _EXTRA, secret_generator(self._rng, self._device)
+            self._tables[name] = self._tables[name].repeat(2)
+            self._places[name] = torch.randint(0, _TABLE, (count,), generator=generator, dtype=torch.int32)
+            self._starts[name] = self._rng.permutation(_TABLE).tolist()
+            if spread:
+                factors = torch.empty(count, dtype=dtype).uniform_(1 - spread, 1 + spread, generator=generator)
+                self._factors[name] = factors
 
 
-def _write_rows(rows: list[Array], contents: Sequence[Content]) -> None:
-    """Write one content to each row with a few launches; the same bits as `_write`."""
-    torch._foreach_copy_(rows, [content.source for content in contents])
-    if any(
-        content.factor is not None for content in contents
-    ):  # the contents of checks have none, and times 1 is exact
-        torch._foreach_mul_(rows, [1.0 if content.factor is None else content.factor for content in contents])
+def _write(view: Array, content: Content) -> None:
+    if not view.is_contiguous():  # a layout of the task's own: its padding stays as it is
+        plain = torch.empty(view.shape, dtype=view.dtype, device=view.device)
+        _write(plain, content)
+        view.copy_(plain)
+        return
+    flat = view.view(-1)
+    match content.draw:
+        case None:
+            flat.copy_(content.values)
+        case _Counter() as draw:
+            _count(flat.view(1, -1), content.values, draw)
+        case _Places() as draw:
+            _look_up(flat, content.values, draw)
+
+
+def _write_rows(rows: Array, contents: Sequence[Content]) -> None:
+    """Write one content to each row, those of one key with one launch; the same bits as `_write`."""
+    first = _first_of_one_key(contents)
+    if first is not None:
+        table = next(each.values for each in contents if each.draw is not None)
+        _count(rows, table, first)
+    for flat, content in zip(rows, contents, strict=True):
+        if first is None or content.draw is None:  # a check's content stands among the others
+            _write(flat, content)
+
+
+def _first_of_one_key(contents: Sequence[Content]) -> _Counter | None:
+    """Return the first of contents that count on from row to row, whether it is among them or not."""
+    for row, content in enumerate(contents):
+        if isinstance(content.draw, _Counter) and content.draw.number >= row:
+            first = replace(content.draw, number=content.draw.number - row)
+            due = (replace(first, number=first.number + place) for place in range(len(contents)))
+            fits = all(each.draw in (None, one) for each, one in zip(contents, due, strict=True))
+            return first if fits else None
+    return None
+
+
+def _count(rows: Array, table: Array, draw: _Counter) -> None:
+    fill_rows(rows, table, key=draw.key, first=draw.number, spread=draw.spread)
+
+
+def _look_up(flat: Array, table: Array, draw: _Places) -> None:
+    torch.index_select(table, 0, draw.places, out=flat)
+    if draw.factors is not None:
+        flat.mul_(draw.factors)

@@ -16,15 +16,22 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from evokernel.evaluate.numerics.arrays import Array, is_float, widen
+from evokernel.evaluate.numerics.arrays import Array, differ, is_float, widen
+from evokernel.evaluate.numerics.edges import edge_answers
 from evokernel.evaluate.numerics.inputs import result_tensors
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.source.expressions import evaluate
-from evokernel.task import Task, Tensor, Workload
+from evokernel.task import PATCHWORK, PATCHWORK_KEPT, Task, Tensor, Workload
 
-ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+ROUNDOFF = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3,
+}  # fmt: skip
 _TF32_ROUNDOFF = 2.0**-11
-_ALIKE = ("integers01", "needles")  # distributions full of equal values
+_ALIKE = {"integers01": 2.0**13, "needles": 2.0**13, PATCHWORK: 2.0**11, PATCHWORK_KEPT: 2.0**11}
+"""The most roundings allowed on distributions full of equal values."""
+EDGED = (torch.bool, torch.int8, torch.uint8)
+"""Types of results that are compared exactly but at edges."""
 _WIDE = "wide"  # magnitudes from 1e-4 to 1e4
 _FEW_ELEMENTS = 256  # with fewer results one shifted run is no estimate of rounding errors
 
@@ -77,6 +84,10 @@ class ExpectedOutput:
     """Outputs must be equal."""
     finite: bool = True
     """Both answers are finite everywhere."""
+    others: tuple[Array, ...] = ()
+    """Answers that differ where intermediate results move by some roundings; for `EDGED` types only."""
+    edge_share: float = 0.0
+    """Share of elements in which one of these differs, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +118,8 @@ def expect(task: Task, workload: Workload, inputs: Mapping[str, Array], *, distr
             measured = _measure(output, [shift[index] for shift in shifts])
             output = replace(output, limits=_limits(task, output, measured, growth=growth), finite=measured.finite)
         outputs.append(replace(output, exact=demanded and _fits_exactly(output, reduction=reduction)))
-    return Expected(workload, distribution, tuple(outputs))
+    edged = _with_edges(outputs, task, workload, inputs, growth=growth)
+    return Expected(workload, distribution, tuple(edged))
 
 
 def rms(values: Array) -> float:
@@ -129,10 +141,33 @@ def _shifts(task: Task, workload: Workload, inputs: Mapping[str, Array], *, high
         for tensor in floats:
             unit, values = _working_roundoff(task, tensor.dtype), inputs[tensor.name]
             up = torch.randint(0, 2, values.shape, generator=generator, device=values.device, dtype=torch.float64)
-            moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(values)
+            moved[tensor.name] = up.mul_(2 * unit).add_(1 - unit).mul_(widen(values))
         answers = high_answer(task, workload, moved)
-        shifts.append(tuple(answer - base for answer, base in zip(answers, high, strict=True)))
+        pairs = zip(answers, high, strict=True)
+        shifts.append(tuple(answer - base if base.is_floating_point() else base for answer, base in pairs))
     return shifts
+
+
+def _with_edges(
+    outputs: Sequence[ExpectedOutput], task: Task, workload: Workload, inputs: Mapping[str, Array], *, growth: float
+) -> list[ExpectedOutput]:
+    """Note what elements of a byte may be that lie at an edge."""
+    dtypes = [tensor.dtype for tensor in task.signature.inputs if is_float(tensor.dtype)]
+    places = [place for place, output in enumerate(outputs) if output.native.dtype in EDGED]
+    made = list(outputs)
+    if not dtypes or not places or "float64" in dtypes:  # of fp64 nothing tells what is exact
+        return made
+    # a division on a GPU alone may be off by four roundings, and others come before and after it
+    unit = 3 * (2 + growth) * max(_working_roundoff(task, dtype) for dtype in dtypes)
+    answers = list(edge_answers(task, workload, inputs, unit=unit))
+    for place in places:
+        high = outputs[place].high
+        others = tuple(each for each in (answer[place] for answer in answers) if differ(each, high).any())
+        edges = torch.zeros_like(high, dtype=torch.bool)
+        for other in others:
+            edges |= differ(other, high)
+        made[place] = replace(outputs[place], others=others, edge_share=float(edges.double().mean()))
+    return made
 
 
 def _working_roundoff(task: Task, dtype: str) -> float:
@@ -212,7 +247,7 @@ def _growth(reduction: int, distribution: str) -> float:
     """Return the roundings that a plain sequential sum may be off by: a random walk, or a drift for equal terms."""
     if distribution in _ALIKE:
         # equal terms (exponentials of zeros) all err to one side; capped, since these inputs must reveal left-out work
-        return min(0.5 * reduction, 2.0**13)
+        return min(0.5 * reduction, _ALIKE[distribution])
     # small terms are lost beside a large one, all to one side: squares of 1000 wide numbers are off by 100 roundings
     return (1.5 if distribution == _WIDE else 0.5) * math.sqrt(reduction)
 

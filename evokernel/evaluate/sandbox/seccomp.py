@@ -19,6 +19,16 @@ CLONE_THREAD = 0x10000
 CLONE_NEW_ANY = 0x7E020000
 TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: the receiver of a socket's signals
+OWN_ADVICE = frozenset({*range(5), 8, 10, 11, *range(14, 20), 22, 23, 102, 103})
+"""Advice on memory that changes the caller's own page tables at most, by the numbers of madvise(2).
+
+Refused are those that act on pages which others map, too (MADV_REMOVE, MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE), that
+employ a thread of the kernel (MADV_MERGEABLE), and unknown ones.
+"""
+FOREIGN_ATTRIBUTES = (1, 62, 67)
+"""Attributes that prctl(2) may not set: PR_SET_PDEATHSIG, PR_SCHED_CORE, PR_SET_MEMORY_MERGE."""
+FAULT_SIGNALS = (7, 11)
+"""SIGBUS and SIGSEGV: a handler could hide that a kernel leaves its buffers."""
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -134,10 +144,25 @@ DENIED_TO_WORKERS: dict[str, tuple[int | None, int | None]] = {
     "sched_setparam": (142, 118),
     "sched_setattr": (314, 274),
     "setpriority": (141, 140),
+    # Pages of a file, which others map, too: freed, moved, written out, or dropped from the cache.
+    "fallocate": (285, 47),
+    "ftruncate": (77, 46),
+    "truncate": (76, 45),
+    "remap_file_pages": (216, 234),
+    "mbind": (237, 235),
+    "set_mempolicy_home_node": (450, 450),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
+    "sync_file_range": (277, 84),
+    "fadvise64": (221, 223),
+    "readahead": (187, 213),
 }
 # The CUDA driver needs descriptors of shared memory, and unix sockets (no other family) to pass them. It has not been
-# tried without the attributes.
-LIFTED_FOR_GPU = frozenset({"memfd_create", "socket", "socketpair", "timer_create", *ATTRIBUTES})
+# tried without the attributes, nor without calls on files and on the place of memory; a GPU's worker shares no memory
+# of the host with anybody.
+LIFTED_FOR_GPU = frozenset(
+    {*("memfd_create", "socket", "socketpair", "timer_create"), *("fallocate", "ftruncate", "mbind"), *ATTRIBUTES}
+)
 # Tools that watch another process need these; harmless in namespaces that hold only the two.
 LIFTED_FOR_WATCHING = frozenset(
     {"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp"}
@@ -145,8 +170,9 @@ LIFTED_FOR_WATCHING = frozenset(
 STARTING = frozenset({"execve", "execveat"})
 FORKS: dict[str, tuple[int | None, int | None]] = {"fork": (57, None), "vfork": (58, None)}
 CLONE, CLONE3, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (435, 435), (41, 198), (53, 199), (16, 29)
-TGKILL, PRLIMIT, FCNTL = (234, 131), (302, 261), (72, 25)
-OWNER_COMMANDS = (8, 15)  # F_SETOWN, F_SETOWN_EX: the receiver of a file's signals
+TGKILL, PRLIMIT, FCNTL, MADVISE, PRCTL, SIGACTION = (234, 131), (302, 261), (72, 25), (28, 233), (157, 167), (13, 134)
+# F_SETOWN, F_SETSIG, F_SETOWN_EX: the receiver of a file's signals; F_SETLEASE, F_NOTIFY: who hears of its use
+FOREIGN_COMMANDS = (8, 10, 15, 1024, 1026)
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
@@ -182,7 +208,7 @@ def worker_filter(children: Children, *, gpu: bool = False, machine: str | None 
         HarnessError: on an architecture without a table of call numbers.
     """
     denied = _denied_to_candidates(LIFTED_FOR_GPU if gpu else frozenset())
-    return _build(denied, children, machine or platform.machine(), unix_sockets=gpu)
+    return _build(denied, children, machine or platform.machine(), unix_sockets=gpu, handlers=gpu)
 
 
 def program_filter(children: Children, *, machine: str | None = None) -> bytes:
@@ -212,7 +238,12 @@ def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None,
 
 
 def _build(
-    denied: dict[str, tuple[int | None, int | None]], children: Children, machine: str, *, unix_sockets: bool
+    denied: dict[str, tuple[int | None, int | None]],
+    children: Children,
+    machine: str,
+    *,
+    unix_sockets: bool,
+    handlers: bool = True,
 ) -> bytes:
     if machine not in ARCHITECTURES:
         raise HarnessError(f"no system call table for {machine!r}; known: {', '.join(ARCHITECTURES)}")
@@ -228,7 +259,10 @@ def _build(
     if children is not Children.ANY:
         denied = {**denied, **FORKS}
         own = _on(TGKILL[column], _own_rule()) + _on(PRLIMIT[column], _own_rule())
-        own += _on(FCNTL[column], _refused_second_arguments(OWNER_COMMANDS))
+        own += _on(FCNTL[column], _refused_arguments(1, FOREIGN_COMMANDS))
+        own += _on(MADVISE[column], _own_advice_rule()) + _on(PRCTL[column], _refused_arguments(0, FOREIGN_ATTRIBUTES))
+        if not handlers:  # a sanitizer's runtime needs them
+            own += _on(SIGACTION[column], _refused_arguments(0, FAULT_SIGNALS))
     else:
         own = []  # its children have other numbers
     for numbers in denied.values():
@@ -237,7 +271,7 @@ def _build(
     code += _refuse(CLONE3[column], ENOSYS)
     code += _on(CLONE[column], _clone_rule(children)) + own
     code += _on(
-        IOCTL[column], _refused_second_arguments((*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
+        IOCTL[column], _refused_arguments(1, (*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
     )
     if unix_sockets:
         code += _on(SOCKET[column], _unix_rule()) + _on(SOCKETPAIR[column], _unix_rule())
@@ -275,8 +309,16 @@ def _unix_rule() -> list[Instruction]:
     return [family, (JUMP_EQUAL, 0, 1, AF_UNIX), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM)]
 
 
-def _refused_second_arguments(commands: tuple[int, ...]) -> list[Instruction]:
-    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8)]
-    for command in commands:
-        rule += [(JUMP_EQUAL, 0, 1, command), (RETURN, 0, 0, ERRNO | EPERM)]
+def _refused_arguments(index: int, values: tuple[int, ...]) -> list[Instruction]:
+    """Refuse a call with one of these values as its argument number `index`, from 0."""
+    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 8 * index)]
+    for value in values:
+        rule += [(JUMP_EQUAL, 0, 1, value), (RETURN, 0, 0, ERRNO | EPERM)]
     return [*rule, (RETURN, 0, 0, ALLOW)]
+
+
+def _own_advice_rule() -> list[Instruction]:
+    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET + 16)]
+    for advice in sorted(OWN_ADVICE):
+        rule += [(JUMP_EQUAL, 0, 1, advice), (RETURN, 0, 0, ALLOW)]
+    return [*rule, (RETURN, 0, 0, ERRNO | EPERM)]

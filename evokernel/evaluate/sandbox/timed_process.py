@@ -25,10 +25,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
-from evokernel.evaluate.memory.arena import Arena
+
+if TYPE_CHECKING:  # the engine imports this module while a judge process imports torch
+    from evokernel.evaluate.memory.arena import Arena
 
 MESSAGE_BYTES = 65536
 STOP_TIMEOUT_S = 2.0
@@ -36,6 +38,8 @@ KILL_TIMEOUT_S = 5.0
 SETTLED = frozenset("TtZX")
 CPUCLOCK_SCHED = 2
 _WAITS = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
+_MINOR_FAULTS = 7
+"""Number of the field in /proc/PID/stat, counted from the state."""
 OWN_WAITS = 3
 """Times that a runner may give its core up in a batch: for the next message, after a disturbance, to stop."""
 BELIEVED_SHARE = 0.1
@@ -192,9 +196,12 @@ class RunnerProcess(PeerProcess):
         self._before = SchedulerUsage()
         self.ran_ns = 0
         """Time of the last batch by the scheduler's account alone, in ns; 0 without one."""
+        self.faults = 0
+        """Page faults of the last batch that needed no disk."""
+        self._faults_before = 0
 
     @abstractmethod
-    def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
+    def attach(self, name: str, arena: "Arena", scalars: Mapping[str, int | float]) -> None:
         """Make an arena usable under a name."""
 
     def _await_writes(self) -> None:
@@ -212,6 +219,7 @@ class RunnerProcess(PeerProcess):
         self._ask(request, (), b"ready", timeout_s)
         self._stop()
         self._before = self._account()  # a process that wakes itself before `go` pays for that time
+        self._faults_before = self._count_faults()
         self._prepared = True
 
     def go(self, *, timeout_s: float) -> int:
@@ -237,6 +245,7 @@ class RunnerProcess(PeerProcess):
             raise self._died() from None
         self._expect(b"done", answered, timeout_s)
         self._stop()
+        self.faults = self._count_faults() - self._faults_before
         if not self.one_thread:
             return elapsed
         now = self._account()
@@ -266,6 +275,13 @@ class RunnerProcess(PeerProcess):
         except OSError:
             raise self._died() from None
         return SchedulerUsage(ran_ns, self._queued_ns(), int(waits[1]) if waits else math.inf)
+
+    def _count_faults(self) -> int:
+        try:
+            with open(f"/proc/{self._pid}/stat", "rb") as file:
+                return int(file.read().rpartition(b") ")[2].split()[_MINOR_FAULTS])
+        except OSError:
+            raise self._died() from None
 
     def _queued_ns(self) -> int:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from evokernel.errors import HarnessError, WorkerDied
 from evokernel.evaluate.inside.driver.batches import Batches
-from evokernel.evaluate.inside.driver.device_sets import DeviceSets
+from evokernel.evaluate.inside.driver.device_sets import DeviceSets, elements
 from evokernel.evaluate.inside.driver.virtual_memory import synchronize
 from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
 from evokernel.evaluate.memory.arena import Arena
@@ -268,10 +268,10 @@ def _one_set(request: dict[str, Any], tensors: Mapping[str, Any]) -> Set:
 
 def _map_sets(request: dict[str, Any], descriptors: list[int]) -> list[dict[str, Any]]:
     memories = [_map(descriptor, write=bool(index)) for index, descriptor in enumerate(descriptors)]
-    strides = request["strides"]
+    steps, layouts = request["strides"], request["layouts"]
     return [
         {
-            name: _tensor(memories[segment], offset + index * strides[segment], shape, dtype)
+            name: _tensor(memories[segment], offset + index * steps[segment], shape, dtype, layouts.get(name))
             for name, shape, dtype, _, segment, offset in request["buffers"]
         }
         for index in range(request["sets"])
@@ -286,18 +286,17 @@ def _map(descriptor: int, *, write: bool) -> mmap.mmap:
     return memory
 
 
-def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str) -> Any:
+def _tensor(memory: mmap.mmap, start: int, shape: list[int], dtype: str, strides: list[int] | None) -> Any:
     import torch
 
-    count = 1
-    for extent in shape:
-        count *= extent
+    count = elements(shape, strides)
     kind = getattr(torch, dtype)
     if count == 0:
         return torch.empty(shape, dtype=kind)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the inputs' memory is read-only, as it should be
-        return torch.frombuffer(memory, dtype=kind, count=count, offset=start).view(shape)
+        flat = torch.frombuffer(memory, dtype=kind, count=count, offset=start)
+    return flat.view(shape) if strides is None else flat.as_strided(shape, strides)
 
 
 def main(text: str) -> None:

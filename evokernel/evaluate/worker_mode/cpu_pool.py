@@ -33,7 +33,9 @@ class Worker(ForkedRunner):
         self._trampoline = pool.trampoline
 
     def attach(self, name: str, arena: Arena, scalars: Mapping[str, int | float]) -> None:
-        """Map an arena into the worker, its inputs read-only. `scalars` are passed by value in each call.
+        """Map an arena into the worker, in place of one of the same name. `scalars` are passed by value in each call.
+
+        Inputs are read-only, and fences cannot be touched.
 
         Raises:
             WorkerDied, WorkerTimeout: the worker is gone then, perhaps because the arena exceeds its memory limit.
@@ -42,6 +44,7 @@ class Worker(ForkedRunner):
             "attach": name,
             "sets": arena.sets,
             "strides": arena.layout()["strides"],
+            "fences": arena.fences(),
             "arguments": self._trampoline.arguments(arena, scalars),
         }
         self._ask(request, arena.descriptors(), b"attached", ATTACH_TIMEOUT_S)

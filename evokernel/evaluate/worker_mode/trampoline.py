@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evokernel.errors import HarnessError, LanguageError
-from evokernel.evaluate.memory.arena import Arena
 from evokernel.task import Scalar, Signature
+
+if TYPE_CHECKING:  # as in sandbox/timed_process.py
+    from evokernel.evaluate.memory.arena import Arena
 
 COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 FLAGS = ("-x", "c", "-std=c11", "-O2", "-fPIC", "-shared")
@@ -86,7 +89,7 @@ class Trampoline:
     """The shared object."""
     signature: Signature
 
-    def arguments(self, arena: Arena, scalars: Mapping[str, int | float]) -> list[tuple[int, int]]:
+    def arguments(self, arena: "Arena", scalars: Mapping[str, int | float]) -> list[tuple[int, int]]:
         """Return (base, offset in set 0 or the value's 64 bits) per argument, in calling order.
 
         Raises:

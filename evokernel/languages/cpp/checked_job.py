@@ -31,7 +31,9 @@ _NOTE = re.compile(
 )
 _ASAN = re.compile(r"ERROR: AddressSanitizer: (?P<kind>[\w-]+)")
 _UBSAN = re.compile(r"^(?P<place>\S+?:\d+(?::\d+)?): runtime error: (?P<text>.*)$", re.MULTILINE)
-_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ in (?P<function>.+?) (?P<place>\S*kernel\.\w+:\d+(?::\d+)?)", re.MULTILINE)
+_FRAME = re.compile(
+    r"^[ \t]*#\d+ 0x[0-9a-f]+ in (?P<function>.+?) (?P<place>\S*kernel\.\w+:\d+(?::\d+)?)", re.MULTILINE
+)
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 _FAR_BYTES = 1 << 20
 
@@ -42,8 +44,8 @@ def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapp
     Args:
         signature: the arguments of `run`.
         dims: every dimension and scalar by name.
-        arrays: for each tensor by name a contiguous buffer (bytes or an array) of exactly its size; an output that is
-            missing is filled with 0xFF bytes (not-a-number in every floating-point type).
+        arrays: for each tensor by name the bytes of its buffer, in its layout and of exactly its size; an output
+            that is missing is filled with 0xFF bytes (not-a-number in every floating-point type).
 
     Raises:
         ValueError: a scalar or input is missing, or a buffer has the wrong size.
@@ -56,7 +58,7 @@ def pack_job(signature: Signature, dims: Mapping[str, int | float], arrays: Mapp
     parts = [MAGIC]
     for argument in signature.arguments:
         if isinstance(argument, Tensor):
-            content = _content(argument, argument.bytes_at(sizes), arrays)
+            content = _content(argument, argument.storage_bytes_at(sizes), arrays)
             parts += [struct.pack("<Q", len(content)), content]
         elif argument.dtype == "int64":
             parts.append(struct.pack("<q", int(dims[argument.name])))

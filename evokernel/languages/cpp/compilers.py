@@ -81,8 +81,8 @@ def cpu_digest() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    wanted = re.compile(r"^(model name|flags|Features|CPU implementer|CPU part)\s*:\s*(.*)$", re.MULTILINE)
-    facts = {name: value for name, value in wanted.findall(text)}
+    wanted = re.compile(r"^(model name|flags|Features|CPU implementer|CPU part)[ \t]*:(.*)", re.MULTILINE)
+    facts = {name: value.lstrip() for name, value in wanted.findall(text)}
     described = platform.machine() + repr(sorted(facts.items()))
     return hashlib.sha256(described.encode()).hexdigest()[:8]
 
@@ -92,7 +92,7 @@ def _identify(argv: tuple[str, ...]) -> Compiler:
         answer = run_plain(
             [*argv, "--version"], workdir=Path(folder), timeout_s=_ASK_LIMIT_S, memory_bytes=_ASK_MEMORY_BYTES
         )
-    version = re.search(r"\d+\.\d+(?:\.\d+)?", re.sub(r"\([^)]*\)", "", answer.stdout))
+    version = re.search(r"\b\d+\.\d+(?:\.\d+)?", re.sub(r"\([^()]*\)", "", answer.stdout))
     named = re.search(r"g\+\+|gcc|c\+\+|clang", answer.stdout.partition("\n")[0], re.IGNORECASE)
     if not answer.ok or version is None or named is None:
         raise LanguageError(f"{' '.join(argv)} does not answer --version like a C++ compiler: {_HINT}")

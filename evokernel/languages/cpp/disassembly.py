@@ -7,7 +7,7 @@ _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>[^>]+)>:$")
 _INSTRUCTION = re.compile(r"^\s+(?P<address>[0-9a-f]+):\t(?P<text>\S.*)$")
 _PREFIX = re.compile(r"^(?:(?:bnd|notrack|lock|rep|repz|repnz|data16|cs|ds|\{\w+\})\s+)+")
 _TARGET = re.compile(r"(?:^|[\s,])(?P<address>[0-9a-f]+) <")
-_REFERENCE = re.compile(r"<(?P<name>[^>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
+_REFERENCE = re.compile(r"<(?P<name>[^<>+@]+)(?:@\w+)?(?:[+-]0x[0-9a-f]+)?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def read_disassembly(text: str) -> dict[str, list[Instruction]]:
     """Return the instructions of each function by name, in the order of their addresses."""
     functions: dict[str, list[Instruction]] = {}
     current: list[Instruction] | None = None
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a name may hold characters that end lines elsewhere
         instruction = _INSTRUCTION.match(line)
         if instruction is not None and current is not None:
             mnemonic, *operands = _PREFIX.sub("", instruction["text"]).split(None, 1)

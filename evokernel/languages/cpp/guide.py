@@ -1,8 +1,8 @@
 """The guide for authors of a C++ kernel: the signature of `run` in C++ and the contract around it."""
 
 from evokernel.errors import LanguageError
-from evokernel.languages.guide_text import range_of
-from evokernel.task import Role, Scalar, Signature, Task, Tensor
+from evokernel.languages.guide_text import arguments_of, bytes_of, layout_of, range_of, row_major
+from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor
 
 C_TYPES = {
     "float32": "float",
@@ -11,6 +11,11 @@ C_TYPES = {
     "bfloat16": "uint16_t",
     "int32": "int32_t",
     "int64": "int64_t",
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "bool": "bool",
+    "float8_e4m3fn": "uint8_t",
+    "float8_e5m2": "uint8_t",
 }
 
 _CONTRACT = """\
@@ -22,7 +27,7 @@ Arguments, in this order:
 {arguments}
 
 Contract:
-- Every tensor is contiguous and row-major, its first byte is aligned to 64 bytes, and no two tensors overlap
+- Every tensor is {layout}, its first byte is aligned to 64 bytes, and no two tensors overlap
   (`__restrict` is right on all of them).
 - Inputs are read-only. Outputs hold garbage before the call: write every element, read none before you wrote it.
 - The sizes differ from call to call and need not be multiples of anything: handle every remainder.
@@ -62,7 +67,8 @@ def guide(task: Task, *, threads: int, flags: str) -> str:
         how = "One thread only: start no others."
     return _CONTRACT.format(
         entry=entry_signature(task.signature),
-        arguments="\n".join(_describe(argument) for argument in task.signature.arguments),
+        arguments=arguments_of(task.signature, _describe),
+        layout=row_major(task.signature),
         threads=how,
         omp=", <omp.h>" if threads > 1 else "",
         flags=flags,
@@ -83,5 +89,6 @@ def _describe(argument: Tensor | Scalar) -> str:
         return f"- {argument.name}: {argument.dtype}, by value"
     shape = ", ".join(str(extent) for extent in argument.shape)
     role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
-    bits = " as its 16 bits" if argument.dtype == "bfloat16" else ""
-    return f"- {argument.name}[{shape}]: {argument.dtype}{bits}, {role}{range_of(argument)}"
+    hidden = argument.dtype == "bfloat16" or argument.dtype.startswith("float8")
+    bits = f" as its {8 * DTYPES[argument.dtype]} bits" if hidden else bytes_of(argument)
+    return f"- {argument.name}[{shape}]: {argument.dtype}{bits}, {role}{layout_of(argument)}{range_of(argument)}"

@@ -21,6 +21,8 @@ _ARM_FLOAT = re.compile(
 )
 _ARM_INTEGER = re.compile(r"^(?:add|sub|mul|ml[as]|[us]min|[us]max|abs|[us]abd|[us]dot)$")
 _ARM_NEON = re.compile(r"\bv\d+\.(?P<count>\d+)(?P<kind>[bhsd])")
+_ARM_STACK = re.compile(r"\[sp(?:, #-?\w+)?\]")
+_ARM_FRAME = re.compile(r"\[(?:sp|x29)(?:, #-?\w+)?\]")
 _ARM_SVE = re.compile(r"\bz\d+\.(?P<kind>[bhsd])")
 _ARM_BITS = {"b": 8, "h": 16, "s": 32, "d": 64}
 _SVE_LENGTH = Path("/proc/sys/abi/sve_default_vector_length")
@@ -148,8 +150,8 @@ class Arm64:
 
     def touches_stack(self, instruction: Instruction, *, frame_pointer: bool) -> bool:
         """Say whether it loads from or stores to a fixed place on the stack."""
-        pattern = r"\[(?:sp|x29)(?:, #-?\w+)?\]" if frame_pointer else r"\[sp(?:, #-?\w+)?\]"
-        return bool(re.match(r"^(?:ld|st)", instruction.mnemonic) and re.search(pattern, instruction.operands))
+        pattern = _ARM_FRAME if frame_pointer else _ARM_STACK
+        return bool(re.match(r"^(?:ld|st)", instruction.mnemonic) and pattern.search(instruction.operands))
 
     def sets_frame_pointer(self, instruction: Instruction) -> bool:
         """Say whether it sets up the frame pointer."""

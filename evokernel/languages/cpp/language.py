@@ -1,5 +1,6 @@
 """C++ for the processor at hand: the system's compiler, native instructions, one shared object per candidate."""
 
+import hashlib
 import os
 import platform
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from evokernel.languages.cpp import guide, static_check, tokens
+from evokernel.languages.cpp import guide, static_check
 from evokernel.languages.cpp.checked_main import SANITIZE, checked_main
 from evokernel.languages.cpp.compilers import cpu_digest, find_compiler, find_objdump
 from evokernel.languages.cpp.disassembly import read_disassembly
@@ -20,6 +21,7 @@ from evokernel.languages.cpp.messages import digest_errors
 from evokernel.languages.cpp.profile import HotLoopProfile, profile
 from evokernel.languages.toolchain import CompilerRunner
 from evokernel.records.build import BuildFailure, Built
+from evokernel.records.candidate import Candidate
 from evokernel.task import Task
 
 ARTIFACT_LIMIT_BYTES = 64 << 20
@@ -40,6 +42,7 @@ class CppLanguage:
 
     name = "cpp"
     suffix = ".cpp"
+    syntax = "cpp"
 
     def __init__(
         self, *, run: CompilerRunner, threads: int = 1, compile_timeout_s: float = 30.0, memory_bytes: int = 2 << 30
@@ -67,9 +70,12 @@ class CppLanguage:
         self._sanitizers: bool | None = None
         self.environment = f"{self._compiler.label} {' '.join(self._flags)} cpu {cpu_digest()}"
 
+    def warm(self) -> None:
+        """Start nothing: a C++ compiler is a program that starts in milliseconds."""
+
     def program_hash(self, source: str) -> str:
-        """Return a hash over the tokens: comments and layout do not change it, values of tunables do."""
-        return tokens.program_hash(source)
+        """Return a hash over the whole text: `__LINE__` and `#x` depend on comments and layout."""
+        return Candidate(source, self.name).id
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""
@@ -146,12 +152,10 @@ class CppLanguage:
             compiled = read_shared_object(image)
         except ValueError as error:
             return BuildFailure(f"the compiled program cannot be read: {error}")
-        if not compiled.exports(_ENTRY):
+        if _ENTRY not in compiled.exports:
             return BuildFailure('the source defines no visible function `extern "C" void run(...)`')
-        if compiled.section_bytes(".text") > CODE_LIMIT_BYTES:
-            return BuildFailure(
-                f"{compiled.section_bytes('.text')} bytes of machine code; the limit is {CODE_LIMIT_BYTES}"
-            )
+        if compiled.text_bytes > CODE_LIMIT_BYTES:
+            return BuildFailure(f"{compiled.text_bytes} bytes of machine code; the limit is {CODE_LIMIT_BYTES}")
         found = self._profile(folder)
         if isinstance(found, BuildFailure):
             return found
@@ -170,7 +174,7 @@ class CppLanguage:
             "artifact_bytes": float(len(image)),
             "compile_ms": compile_ms,
         }
-        return Built(image, compiled.loaded_hash, descriptor, metrics)
+        return Built(image, hashlib.sha256(image).hexdigest(), descriptor, metrics)
 
     def _profile(self, folder: Path) -> HotLoopProfile | BuildFailure:
         text = _read(folder / "kernel.lst", _LISTING_LIMIT_BYTES)

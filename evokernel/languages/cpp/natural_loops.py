@@ -1,12 +1,14 @@
 """Natural loops of a disassembled function, with their depths."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evokernel.languages.cpp.disassembly import Instruction
 from evokernel.languages.cpp.isa import Isa
 
 _LOOP_LIMIT = 500
+_UNLIMITED = itertools.repeat(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +21,18 @@ class InstructionLoop:
     """In the order of their blocks."""
 
 
-def regions(code: Sequence[Instruction], isa: Isa) -> list[InstructionLoop]:
+def regions(code: Sequence[Instruction], isa: Isa, steps: Iterator[None] = _UNLIMITED) -> list[InstructionLoop]:
     """Return the regions of a function, one for each loop and one for the rest.
 
     A loop is a natural loop: a jump back to a block that dominates it, and all blocks from which that jump is reached
-    without passing the head. At most 500 loops of a function are distinguished.
+    without passing the head. At most 500 loops of a function are distinguished, and none where `steps`
+    end before it has found them.
     """
     blocks, successors = _blocks(code, isa)
-    dominators = _immediate_dominators(successors)
-    bodies = _bodies(successors, dominators)
+    try:
+        bodies = _bodies(successors, _immediate_dominators(successors, steps), steps)
+    except StopIteration:
+        bodies = {}
     depth = [0] * len(blocks)
     owner = [-1] * len(blocks)
     for head, body in sorted(bodies.items(), key=lambda item: -len(item[1])):
@@ -87,7 +92,7 @@ def _postorder(successors: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
-def _immediate_dominators(successors: Sequence[Sequence[int]]) -> dict[int, int]:
+def _immediate_dominators(successors: Sequence[Sequence[int]], steps: Iterator[None]) -> dict[int, int]:
     """Return the immediate dominator of each reachable block (Cooper, Harvey, Kennedy 2001)."""
     order = _postorder(successors)
     rank = {block: place for place, block in enumerate(order)}
@@ -100,28 +105,31 @@ def _immediate_dominators(successors: Sequence[Sequence[int]]) -> dict[int, int]
             known = [other for other in before[block] if other in nearest]
             best = known[0]
             for other in known[1:]:
-                best = _meet(best, other, nearest, rank)
+                best = _meet(best, other, nearest, rank, steps)
             if nearest.get(block) != best:
                 nearest[block], changed = best, True
     return nearest
 
 
-def _meet(left: int, right: int, nearest: dict[int, int], rank: dict[int, int]) -> int:
+def _meet(left: int, right: int, nearest: dict[int, int], rank: dict[int, int], steps: Iterator[None]) -> int:
     while left != right:
         while rank[left] < rank[right]:
+            next(steps)
             left = nearest[left]
         while rank[right] < rank[left]:
+            next(steps)
             right = nearest[right]
     return left
 
 
-def _dominates(head: int, block: int, nearest: dict[int, int]) -> bool:
+def _dominates(head: int, block: int, nearest: dict[int, int], steps: Iterator[None]) -> bool:
     while block != head and nearest[block] != block:
+        next(steps)
         block = nearest[block]
     return block == head
 
 
-def _bodies(successors: Sequence[Sequence[int]], nearest: dict[int, int]) -> dict[int, set[int]]:
+def _bodies(successors: Sequence[Sequence[int]], nearest: dict[int, int], steps: Iterator[None]) -> dict[int, set[int]]:
     """Return the blocks of each loop by the block at its head."""
     before = _predecessors(successors)
     bodies: dict[int, set[int]] = {}
@@ -129,13 +137,14 @@ def _bodies(successors: Sequence[Sequence[int]], nearest: dict[int, int]) -> dic
         for head in successors[block]:
             if head > block or (head not in bodies and len(bodies) >= _LOOP_LIMIT):
                 continue
-            if not _dominates(head, block, nearest):
+            if not _dominates(head, block, nearest, steps):
                 continue
             body = bodies.setdefault(head, {head})
             waiting = [block]
             while waiting:
                 inside = waiting.pop()
                 if inside not in body:
+                    next(steps)
                     body.add(inside)
                     waiting.extend(other for other in before[inside] if other in nearest)
     return bodies

@@ -4,6 +4,7 @@ Measured on machine code. The hot loop is the one with the most estimated work: 
 each loop around it, loops of callers included. So a vectorised copy outside the loop that matters counts for nothing.
 """
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from evokernel.languages.cpp.natural_loops import InstructionLoop, regions
 
 _WORK_PER_LEVEL = 8
 _DEPTH_LIMIT = 12
+_STEP_LIMIT = 5_000_000
+"""Far more steps than compilers' code takes; following jumps without order takes the square of their number."""
 _MATH_WORK = 20  # arithmetic instructions in a typical expf
 _MATH = re.compile(
     r"^(?:_ZGV(?P<isa>[a-z])[MN](?P<lanes>\d+)v+_)?(?:exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sin|cos|sincos|tan|asin"
@@ -55,7 +58,8 @@ def profile(functions: Mapping[str, list[Instruction]], isa: Isa, *, entry: str 
     """Measure the machine code that an entry point reaches. Raises `ValueError` where it has no code."""
     if not functions.get(entry):
         raise ValueError(f"no machine code for {entry!r}")
-    split = {name: regions(code, isa) for name, code in _reached(functions, isa, entry).items()}
+    steps = itertools.repeat(None, _STEP_LIMIT)
+    split = {name: regions(code, isa, steps) for name, code in _reached(functions, isa, entry).items()}
     base = _call_depths(split, entry)
     places = [
         _Place(region, min(base[name] + region.depth, _DEPTH_LIMIT), _has_frame_pointer(functions[name], isa))

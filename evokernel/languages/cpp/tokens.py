@@ -1,18 +1,13 @@
 r"""C++ as tokens, without comments and layout.
 
 Follows the phases of translation: a backslash at the end of a line joins it to the next one everywhere except inside a
-raw string; a comment is one space; a directive ends with its line. Two sources with equal tokens are the same program,
-but for `__LINE__` and for the spacing that `#x` in a macro turns into text.
+raw string; a comment is one space; a directive ends with its line. Good for early feedback only: two sources with equal
+tokens need not be the same program, since a program can depend on its layout.
 """
 
 import bisect
-import hashlib
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from itertools import chain
-
-from evokernel.source import SIZE_LIMIT_BYTES
 
 _SPLICE = re.compile(r"\\[ \t\f\v]*\n")
 _RAW = re.compile(r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\((?:.|\n)*?\)(?P=mark)"(?:[A-Za-z_]\w*)?')
@@ -20,7 +15,7 @@ _TOKEN = re.compile(
     r"""
       (?P<comment>//[^\n]*|/\*(?:.|\n)*?(?:\*/|\Z))
     | (?P<newline>\n)
-    | (?P<blank>[^\S\n]+)
+    | (?P<blank>[ \t\f\v]+)
     | (?P<raw>(?:u8|[uUL])?R")
     | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*(?:"(?:[A-Za-z_]\w*)?)?)
     | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])*(?:'(?:[A-Za-z_]\w*)?)?)
@@ -32,15 +27,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_HEADER = re.compile(r"[^\S\n]*(?P<name><[^>\n]*>)")
-_UNUSUAL = ('R"', "/*", "%:")
-"""Marks of text that is not read line by line: raw strings, long comments, and a spelling of `#`."""
-_LENGTH_KEPT = 200
-_COMMON = r"[A-Za-z_][A-Za-z0-9_]*+(?![\w$\"']) | [;,(){}\[\]]"  # first, since most tokens are of these
-_PIECE = re.compile(
-    rf"[^\S\n]*+(?: //[^\n]* | \n | ( {_COMMON} | {re.sub(r'[(][?]P<[a-z]+>', '(?:', _TOKEN.pattern)} ))", re.VERBOSE
-)
-"""A token, or the space between tokens, with an empty group."""
+_HEADER = re.compile(r"<[^<>\n]*>")
+_BEFORE_HEADER = (["include"], ["include_next"], ["embed"])
+_ASKS_FOR_HEADER = frozenset({"__has_include", "__has_include_next", "__has_embed"})
 DIRECTIVE = "\n#"
 """The token that begins a directive; the token `"\\n"` ends it."""
 
@@ -51,72 +40,7 @@ def tokens(source: str) -> tuple[str, ...]:
     Never fails, and takes time in proportion to the text: a literal that is not closed ends with its line (a raw one
     with the source). Any other character that begins no token is one by itself.
     """
-    lines = _code_lines(source)
-    return tokens_one_by_one(source) if lines is None else tuple(chain.from_iterable(each for each, _ in _read(lines)))
-
-
-def tokens_one_by_one(source: str) -> tuple[str, ...]:
-    """Return the tokens as `tokens` does, one after the other; several times slower."""
-    return tuple(_Lexer(_lines(source)).run())
-
-
-def _lines(source: str) -> str:
-    return source.replace("\r\n", "\n").replace("\r", "\n") if "\r" in source else source
-
-
-def _code_lines(source: str) -> list[str] | None:
-    """Return the lines without layout and most comments, or None where a line cannot be read by itself.
-
-    A line with a quote or a `#` before its first `//` is left as it is: in quotes, closed or not, blanks count, and
-    there and in the name of a header `//` begins no comment.
-    """
-    text = _lines(source)
-    if any(mark in text for mark in _UNUSUAL) or ("\\" in text and _SPLICE.search(text)):
-        return None
-    lines: list[str] = []
-    for line in text.split("\n"):  # in place: a call for each line would take as long as all of this
-        code = line.partition("//")[0]
-        verbatim = '"' in code or "'" in code or "#" in code
-        lines.append(line if verbatim else code.strip())
-    return lines
-
-
-def _read(lines: list[str]) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Return the tokens of each line, and their bytes for a hash."""
-    return map(_line_kept if max(map(len, lines)) <= _LENGTH_KEPT else _line, lines)
-
-
-def _line(line: str) -> tuple[tuple[str, ...], bytes]:
-    return _line_kept(line) if len(line) <= _LENGTH_KEPT else _line_read(line)
-
-
-def _line_read(line: str) -> tuple[tuple[str, ...], bytes]:
-    directive = line.lstrip().startswith("#")
-    found = tuple(_Lexer(line).run() if directive else filter(None, _PIECE.findall(line + "\n")))
-    return found, _coded(found)
-
-
-_line_kept = lru_cache(maxsize=8192)(_line_read)
-"""A child has most lines of its parent."""
-
-
-def program_hash(source: str) -> str:
-    """Return 16 hex digits over the tokens of a C++ source; comments and layout do not change it.
-
-    Of a source that is too long to be tried all text counts, so that it is not tokenised.
-    """
-    if len(source) > SIZE_LIMIT_BYTES:
-        text = _coded((source,))
-    elif (lines := _code_lines(source)) is None:
-        text = _coded(tokens_one_by_one(source))
-    else:
-        text = b"".join([coded for _, coded in _read(lines)])
-    return hashlib.sha256(b"cpp\0" + text).hexdigest()[:16]
-
-
-def _coded(found: tuple[str, ...]) -> bytes:
-    encoded = [token.encode("utf-8", "surrogatepass") for token in found]
-    return b"".join([b"%d:%s" % (len(token), token) for token in encoded])
+    return tuple(_Lexer(source.replace("\r\n", "\n").replace("\r", "\n")).run())
 
 
 class _Lexer:
@@ -162,12 +86,17 @@ class _Lexer:
         defining = self.directive is not None and self.directive[:1] == ["define"] and len(self.directive) == 2
         return defining and self.text.startswith("(", place)
 
+    def _at_header(self) -> bool:
+        """Say whether the name of a header may stand here; in one `/*` begins no comment."""
+        before = self.directive or []
+        return before in _BEFORE_HEADER or (before[-1:] == ["("] and not _ASKS_FOR_HEADER.isdisjoint(before[-2:-1]))
+
     def _next(self, place: int) -> tuple[int, str, str]:
         """Return where the token at a place ends, its kind, and its text."""
-        if self.directive is not None and self.directive[-1:] in (["include"], ["include_next"], ["embed"]):
+        if self._at_header():
             header = _HEADER.match(self.text, place)
             if header is not None:
-                return header.end(), "header", header["name"]
+                return header.end(), "header", header.group()
         match = _TOKEN.match(self.text, place)
         assert match is not None  # the last alternative takes any character but a newline, which has its own
         if match.lastgroup == "raw":

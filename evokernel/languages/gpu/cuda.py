@@ -6,7 +6,7 @@ from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check, python_tokens
+from evokernel.languages.gpu import cuda_guide, cuda_messages, cuda_static_check
 from evokernel.languages.gpu.language import GpuPythonLanguage
 from evokernel.languages.toolchain import PythonCompiler
 from evokernel.task import Task
@@ -33,10 +33,6 @@ class CudaLanguage(GpuPythonLanguage):
         headers = "" if self._headers else " without CUDA's headers"
         torch = importlib.metadata.version("torch")
         self.environment = f"nvrtc {tools['version']}{headers} helper {_HELPER_VERSION} torch {torch} {self._target}"
-
-    def program_hash(self, source: str) -> str:
-        """Return a hash over the tokens: comments, layout and docstrings of the Python in it do not change it."""
-        return python_tokens.program_hash(source, language=self.name)
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""

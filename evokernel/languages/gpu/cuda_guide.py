@@ -2,6 +2,7 @@
 
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.triton_guide import ALIGNMENT_BYTES, describe_argument, entry_signature
+from evokernel.languages.guide_text import arguments_of, row_major
 from evokernel.task import Task
 
 _CONTRACT = """\
@@ -28,7 +29,7 @@ Arguments, in this order:
         kernels.scale[(-(-n // THREADS),), (THREADS,)](x, y, n, float(2))
 
 Contract:
-- Tensors are torch tensors on the GPU, contiguous and row-major; their first byte is aligned to {alignment} bytes, and
+- Tensors are torch tensors on the GPU, {layout}; their first byte is aligned to {alignment} bytes, and
   no two of them overlap. Scalars are Python numbers, not tensors.
 - Inputs are read-only. Outputs are allocated already and hold garbage: write every element, read none before you wrote
   it. `run` returns nothing.
@@ -71,7 +72,8 @@ def guide(task: Task, *, device: DeviceLimits, target: str, headers: bool) -> st
     """Return the guide for authors of kernels for a task; `headers` says whether those of CUDA are there."""
     return _CONTRACT.format(
         entry=entry_signature(task.signature),
-        arguments="\n".join(describe_argument(argument) for argument in task.signature.arguments),
+        arguments=arguments_of(task.signature, describe_argument),
+        layout=row_major(task.signature),
         alignment=ALIGNMENT_BYTES,
         tf32="" if task.precision.allow_tf32 else "; no TF32 where inputs are fp32",
         capability=f"{device.capability // 10}.{device.capability % 10}",

@@ -9,6 +9,7 @@ from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu.profile import read_answer
 from evokernel.languages.toolchain import PythonCompiler
 from evokernel.records.build import BuildFailure, Built
+from evokernel.records.candidate import Candidate
 from evokernel.task import Signature, Task, Tensor
 
 Dims = Mapping[str, int | float]
@@ -26,6 +27,7 @@ class GpuPythonLanguage(ABC):
     program: str
     environment: str
     suffix = ".py"
+    syntax = "python"
 
     def __init__(
         self, *, forge: PythonCompiler | None, device: DeviceLimits | None = None, compile_timeout_s: float = 30.0
@@ -48,9 +50,17 @@ class GpuPythonLanguage(ABC):
         self._device = device or DeviceLimits()
         self._timeout_s = compile_timeout_s
 
+    def program_hash(self, source: str) -> str:
+        """Return a hash over the whole text: Python code can read its own docstrings and line numbers."""
+        return Candidate(source, self.name).id
+
     @abstractmethod
     def digest(self, failure: Mapping[str, Any], source: str) -> str:
         """Return a failure of the program as a message to the author. Raises `ValueError` for another document."""
+
+    def warm(self) -> None:
+        """Start the warm process of the compile pool: an empty request starts it, and fails at once."""
+        self._forge(self.program, {}, timeout_s=self._timeout_s)
 
     def build(self, source: str, task: Task, *, hidden: Sequence[Dims] = ()) -> Built | BuildFailure:
         """Compile the kernels that `run` launches for the search workloads and for `hidden` dimensions.
@@ -113,8 +123,12 @@ class GpuPythonLanguage(ABC):
 def _arguments(signature: Signature, dims: Dims) -> list[dict[str, Any]]:
     sizes = {name: value for name, value in dims.items() if isinstance(value, int)}
     return [
-        {"kind": "tensor", "name": each.name, "shape": list(each.shape_at(sizes)), "dtype": each.dtype}
-        if isinstance(each, Tensor)
-        else {"kind": "scalar", "value": dims[each.name]}
+        _tensor(each, sizes) if isinstance(each, Tensor) else {"kind": "scalar", "value": dims[each.name]}
         for each in signature.arguments
     ]
+
+
+def _tensor(tensor: Tensor, sizes: Mapping[str, int]) -> dict[str, Any]:
+    described = {"kind": "tensor", "name": tensor.name, "shape": list(tensor.shape_at(sizes)), "dtype": tensor.dtype}
+    strides = tensor.strides_at(sizes)
+    return described if strides is None else {**described, "strides": list(strides)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from evokernel.errors import LanguageError
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.gpu import python_tokens, triton_guide, triton_static_check
+from evokernel.languages.gpu import triton_guide, triton_static_check
 from evokernel.languages.gpu.language import GpuPythonLanguage
 from evokernel.languages.gpu.triton_messages import digest_failure
 from evokernel.languages.toolchain import PythonCompiler, run_plain
@@ -34,10 +34,6 @@ class TritonLanguage(GpuPythonLanguage):
         """Find the tools. Raises `LanguageError` where triton or torch are missing, or there is no forge."""
         super().__init__(forge=forge, device=device, compile_timeout_s=compile_timeout_s)
         self.environment = f"{_versions()} sm_{self._device.capability}"
-
-    def program_hash(self, source: str) -> str:
-        """Return a hash over the tokens: comments, layout and docstrings do not change it, values of tunables do."""
-        return python_tokens.program_hash(source)
 
     def static_check(self, source: str) -> str | None:
         """Return why the source cannot be tried, or None. Early feedback, not security."""

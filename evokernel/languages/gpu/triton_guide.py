@@ -1,7 +1,7 @@
 """The guide for authors of a Triton kernel: the signature of `run` and the contract around it."""
 
 from evokernel.languages.device_limits import DeviceLimits
-from evokernel.languages.guide_text import range_of
+from evokernel.languages.guide_text import arguments_of, bytes_of, layout_of, range_of, row_major
 from evokernel.task import Role, Scalar, Signature, Task, Tensor
 
 ALIGNMENT_BYTES = 256
@@ -15,7 +15,7 @@ Arguments, in this order:
 {arguments}
 
 Contract:
-- Tensors are torch tensors on the GPU, contiguous and row-major; their first byte is aligned to {alignment} bytes, and
+- Tensors are torch tensors on the GPU, {layout}; their first byte is aligned to {alignment} bytes, and
   no two of them overlap. Scalars are Python numbers, not tensors.
 - Inputs are read-only. Outputs are allocated already and hold garbage: write every element, read none before you wrote
   it. `run` returns nothing.
@@ -63,7 +63,8 @@ def guide(task: Task, *, device: DeviceLimits) -> str:
     """Return the guide for authors of kernels for a task."""
     return _CONTRACT.format(
         entry=entry_signature(task.signature),
-        arguments="\n".join(describe_argument(argument) for argument in task.signature.arguments),
+        arguments=arguments_of(task.signature, describe_argument),
+        layout=row_major(task.signature),
         alignment=ALIGNMENT_BYTES,
         tf32="" if task.precision.allow_tf32 else ', and give tl.dot input_precision="ieee" where its inputs are fp32',
         capability=f"{device.capability // 10}.{device.capability % 10}",
@@ -78,4 +79,5 @@ def describe_argument(argument: Tensor | Scalar) -> str:
         return f"- {argument.name}: {'int' if argument.dtype == 'int64' else 'float'}"
     shape = ", ".join(str(extent) for extent in argument.shape)
     role = {Role.INPUT: "input", Role.INOUT: "input and output, changed in place", Role.OUTPUT: "output"}[argument.role]
-    return f"- {argument.name}[{shape}]: torch.{argument.dtype}, {role}{range_of(argument)}"
+    kind = f"torch.{argument.dtype}{bytes_of(argument)}"
+    return f"- {argument.name}[{shape}]: {kind}, {role}{layout_of(argument)}{range_of(argument)}"

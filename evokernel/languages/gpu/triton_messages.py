@@ -47,7 +47,7 @@ def on_hidden_shape(failure: Mapping[str, Any]) -> str:
 
 def _place(line: int | None, source: str) -> list[str]:
     """Return the lines of the source before the faulty one, and that one with a mark."""
-    text = source.splitlines()
+    text = source.split("\n")
     if not isinstance(line, int) or not 1 <= line <= len(text):
         return []
     first = max(1, line - _BEFORE)

@@ -15,6 +15,7 @@ _REFUSED_NAMES = frozenset(
 )
 _REFUSED_PARTS = frozenset({"runtime", "knobs", "backends", "compiler", "testing", "profiler", "autotune"})
 _TORCH_DTYPES = """
+    float8_e4m3fn float8_e5m2
     bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 half float double int long
     short float8_e4m3fn float8_e5m2
 """

@@ -28,19 +28,19 @@ function reach(speedups) {
   return [low / 1.06, high * 1.06];
 }
 
-function workloads() {
-  const [low, high] = reach(best.workloads.map((each) => each.speedup));
-  const known = best.workloads.some((each) => each.floor_us);
+function workloads(caption, workloads) {
+  const [low, high] = reach(workloads.map((each) => each.speedup));
+  const known = workloads.some((each) => each.floor_us);
   const columns = [["workload", ""], ["kernel", "number"], ["fastest baseline", "number"], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"]];
   if (known) columns.push(["of the floor", "number"]);
-  const rows = best.workloads.map((each) => {
+  const rows = workloads.map((each) => {
     const baseline = el("span", null, microseconds(each.baseline_us), " ", el("small", { text: each.baseline }));
     const cells = [each.name, microseconds(each.candidate_us), baseline, whisker(each.speedup, low, high),
       el("b", { text: times(each.speedup.value) }), between(each.speedup)];
     if (known) cells.push(each.floor_us ? el("span", null, percent(each.floor_us / each.candidate_us), " ", el("small", { text: each.limit || "" })) : "–");
     return cells;
   });
-  return table("Each workload, against the fastest baseline on it", columns, rows);
+  return table(caption, columns, rows);
 }
 
 function comparisons() {
@@ -56,7 +56,7 @@ function comparisons() {
   const [low, high] = reach(rows.filter((row) => !row[0].startsWith("seed ")).map((row) => row[1]));
   return table("All workloads together", [["compared with", ""], ["", "plot"], ["speed-up", "number"], ["95 % interval", "number"], ["measured", ""]],
     rows.map(([name, each, kind]) => [name, each.low >= low && each.high <= high ? whisker(each, low, high) : "", el("b", { text: times(each.value) }), between(each),
-      kind === "final" ? "anew" : "in the search"]));
+      kind]));
 }
 
 const fact = (name, value, note) => (value ? el("div", null, el("dt", { text: name }), el("dd", null, value, note ? el("small", { text: note }) : "")) : "");
@@ -69,7 +69,7 @@ function facts() {
     fact("judged", many(status.results, "candidate"), right),
     fact("time", duration(status.seconds), status.state === "running" ? "so far, running" : status.last_stop || status.state),
     fact("cost", dollars(status.cost_usd), models),
-    best && best.floor_share ? fact("of what the device allows", percent(best.floor_share), data.answer.ceiling ? `the floor is at ${times(data.answer.ceiling)}` : "") : "");
+    best && best.floor_share ? fact("of what the device allows", percent(best.floor_share), [best.kind, data.answer.ceiling ? `the floor is at ${times(data.answer.ceiling)}` : ""].filter(Boolean).join("; ")) : "");
 }
 
 function conditions() {
@@ -101,16 +101,18 @@ function drawAnswer() {
     return section("answer", "The answer", "No correct kernel yet.", facts(), conditions(), next());
   }
   const [kind, sentence] = verdict();
+  const found = placeOf(best.candidate) < 0 ? null : searchOf(placeOf(best.candidate));
   const [mark, said] = HOLDOUT[best.holdout];
-  const measured = best.kind === "final" ? badge("measured anew", "good") : badge("search numbers: they selected it and flatter it", "warn");
+  const measured = best.kind === "final" ? badge("final measurement: anew, in fresh processes", "good") : badge("search numbers: they selected it and flatter it", "warn");
   const hero = el("div", { class: `hero ${kind}` },
-    el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: "the speed of the fastest baseline" }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
-    el("div", { class: "said" }, el("p", { class: "sentence" }, "Kernel ", el("code", { text: best.candidate }), ` ${sentence}`),
-      el("p", null, badge(said, mark), measured, badge(`${best.mode} mode`)),
+    el("div", { class: "big" }, el("strong", { text: times(best.speedup.value) }), el("span", { text: `${kindName(best.kind).toLowerCase()}: the speed of the fastest baseline` }), el("span", { text: `95 % interval ${between(best.speedup)}` })),
+    el("div", { class: "said" }, el("p", { class: "sentence" }, "Kernel ", candidateLink(best.candidate, best.candidate), ` ${sentence}`),
+      el("p", null, badge(said, mark), measured, badge(`${best.mode} mode`), best.nondeterministic ? badge("nondeterministic: bits differ from run to run", "warn") : ""),
+      best.kind === "final" && found ? note(`In the search it was ${times(found.value)} (${between(found)}), which selected it.`) : "",
       best.contender ? el("p", { class: "note", text: `${best.contender} looks faster, but was not measured anew yet.` }) : ""));
   const source = el("details", null, el("summary", { text: `Source of the kernel (${many(data.answer.lines.length, "line")})` }),
     el("pre", { class: "source", tabindex: "0", text: data.answer.lines.join("\n") }),
     data.answer.cut ? el("p", { class: "note", text: "Long lines or the end are cut here; `evokernel show best --source` prints every byte." }) : "");
-  return section("answer", "The answer", "", hero, facts(), workloads(), comparisons(), source,
+  return section("answer", "The answer", "", hero, facts(), workloads(`${kindName(best.kind)}: each workload, against the fastest baseline on it`, best.workloads), comparisons(), source,
     el("details", null, el("summary", { text: "Under what conditions this holds" }), conditions()), next());
 }

@@ -66,6 +66,9 @@ function tokens(value) {
   return String(value);
 }
 
+/** The source of a number in words: a search, which flatters, or a final measurement. */
+const kindName = (kind) => (kind === "final" ? "Final measurement" : "Search");
+
 function section(id, title, lead, ...children) {
   const heading = el("h2", { text: title });
   return el("section", { id, class: "card" }, heading, lead ? el("p", { class: "lead", text: lead }) : "", children);
@@ -90,6 +93,7 @@ function table(caption, columns, rows) {
   return el("div", { class: "wide" }, el("table", null, el("caption", { text: caption }), el("thead", null, head), el("tbody", null, body)));
 }
 
+const note = (text) => el("p", { class: "note", text });
 const badge = (text, kind) => el("span", { class: `badge ${kind || ""}`, text });
 
 function command(text) {

@@ -14,7 +14,7 @@ function baselineLines() {
   const lines = [["fastest baseline", 1]];
   for (const [name, each] of Object.entries(best.baselines)) {
     const at = best.speedup.value / each.speedup;
-    if (Math.abs(at - 1) > 0.02) lines.push([name, at]);
+    if (Math.abs(at - 1) > 0.02) lines.push([`${name} (${best.kind})`, at]);
   }
   return lines;
 }
@@ -47,9 +47,9 @@ function curveOption(c) {
   return {
     grid: { left: 58, right: 18, top: 44, bottom: 62 },
     legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
-    tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
+    tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
-    yAxis: axis(c, "speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
+    yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
       { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },
@@ -61,15 +61,21 @@ function curveOption(c) {
   };
 }
 
+function curvesReady(drawn) {
+  drawn.on("datazoom", () => { curves.view = zoomOf(drawn, 1); });
+  drawn.on("click", ({ value }) => { if (Array.isArray(value) && value[2] >= 0) location.hash = addressOf(all.id[value[2]]); });
+}
+
 function drawCurves() {
-  const place = chart("curves", curveOption, (drawn) => drawn.on("datazoom", () => { curves.view = zoomOf(drawn, 1); }), "", "Best speed-up so far, by what was spent");
+  const place = chart("curves", curveOption, curvesReady, "", "Best speed-up so far, by what was spent");
   const spent = Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
   const ceiling = data.answer && data.answer.ceiling;
   return section("curves", "How it got there",
-    "What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval.",
+    "Numbers of the search: they select, and flatter. What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval.",
     el("div", { class: "controls" },
       choice("against", spent.map((name) => [name, name === "hours" && inMinutes() ? "minutes" : name]), curves.by, (value) => { Object.assign(curves, { by: value, view: [[0, 100]] }); drawChart("curves"); }),
-      choice("scale", [["even", "even"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); })),
+      choice("scale", [["even", "even"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); }),
+      chartFiles("curves")),
     place,
     el("p", { class: "note", text: ceiling ? `The floor, the least time the device could need, would be ${times(ceiling)}; where it is far above everything, the logarithmic scale shows it.` : "The floor of this device is not known for every workload, so there is no ceiling to draw." }));
 }

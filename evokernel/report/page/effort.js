@@ -6,7 +6,7 @@ function operators() {
   const rows = Object.entries(status.operators).map(([name, row]) => ({ name, ...row }));
   if (!rows.length) return "";
   const columns = [["operator", "", (row) => row.name], ["judged", "number", (row) => count(row.results)], ["right", "", (row) => share(row.validity)],
-    ["best gain", "number", (row) => times(row.best_gain)], ["new best", "number", (row) => count(row.improvements)],
+    ["best gain, search", "number", (row) => times(row.best_gain)], ["new best", "number", (row) => count(row.improvements)],
     ["insights", "number", (row) => count(row.insights), "insights"], ["no use", "number", (row) => count(row.unusable), "unusable"],
     ["had nothing", "number", (row) => count(row.barren), "barren"], ["calls", "number", (row) => count(row.calls), "calls"],
     ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => dollars(row.cost_usd), "cost_usd"]];
@@ -24,13 +24,13 @@ function models() {
 function islands() {
   const rows = Object.entries(status.islands);
   if (!rows.length) return "";
-  return table("Islands", [["island", ""], ["judged", "number"], ["right", ""], ["best found there", "number"]],
+  return table("Islands", [["island", ""], ["judged", "number"], ["right", ""], ["best there, search", "number"]],
     rows.map(([name, row]) => [name, count(row.results), share(row.results ? row.correct / row.results : null), times(row.best_speedup)]));
 }
 
 function drawEffort() {
   const parts = [operators(), models(), islands()].filter(Boolean);
-  return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent.", parts) : null;
+  return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 
 function failure(found, most) {
@@ -39,7 +39,7 @@ function failure(found, most) {
     el("summary", null, el("span", { class: "stage", text: found.stage }), el("b", { text: name }),
       el("span", { class: "bar" }, el("i", { css: { width: `${(100 * found.count) / most}%` } })), el("span", { class: "number", text: count(found.count) })),
     found.examples.map((each) => el("div", { class: "example" },
-      el("p", { class: "note" }, el("code", { text: short(each.candidate) }), ` ${each.operator} on ${each.island}`),
+      el("p", { class: "note" }, candidateLink(each.candidate), ` ${each.operator} on ${each.island}`),
       el("pre", { tabindex: "0", text: each.feedback || "no words" }))));
 }
 

@@ -55,7 +55,7 @@ function familyOption(c) {
     grid: { left: family.layout === "kin" ? 14 : 56, right: 14, top: 40, bottom: 44 },
     legend: { top: 2, type: "scroll", textStyle: { color: c.ink }, inactiveColor: c.fail, icon: "circle", itemWidth: 10, itemHeight: 10, pageTextStyle: { color: c.dim } },
     xAxis: axis(c, "step", { type: "value", min: 0, max: highest(all.step, 1), splitLine: { show: false }, nameGap: 24 }),
-    yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "speed-up", { type: "value", scale: true, nameGap: 42 }),
+    yAxis: family.layout === "kin" ? { type: "value", show: false, scale: true } : axis(c, "search speed-up", { type: "value", scale: true, nameGap: 42 }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start: family.view[0][0], end: family.view[0][1], ...zoom }, { type: "inside", yAxisIndex: 0, start: family.view[1][0], end: family.view[1][1], ...zoom }],
     series: [
       // The library fails at a large series of lines without any: a seed alone has none.
@@ -85,13 +85,12 @@ function nearest(drawn, x, y) {
 function candidateView(i) {
   if (i < 0) return [el("p", { class: "note", text: "Choose a candidate in the tree, or type the beginning of its id." })];
   const name = (kind) => all.names[kind][all[kind][i]];
-  const parent = all.parent[i];
-  const gain = parent >= 0 && all.speedup[i] !== null && all.speedup[parent] !== null ? all.speedup[i] / all.speedup[parent] : null;
-  const rows = [["speed-up", all.speedup[i] === null ? words(name("status")) : times(all.speedup[i])], ["gain", gain === null ? "" : times(gain)],
+  const parent = all.parent[i], gain = gainOf(i);
+  const rows = [["search speed-up", all.speedup[i] === null ? words(name("status")) : times(all.speedup[i])], ["final speed-up", finalOf(i) ? times(finalOf(i).value) : ""], ["gain, search", gain === null ? "" : times(gain)],
     ["predicted", all.predicted[i] === null ? "" : times(all.predicted[i])], ["operator", name("operator")], ["island", name("island")],
     ["model", name("model")], ["step", String(all.step[i])]];
   return [
-    el("h3", null, el("code", { text: all.id[i] })),
+    el("h3", null, candidateLink(all.id[i], all.id[i])),
     el("dl", { class: "sheet" }, rows.filter((row) => row[1]).map(([label, value]) => [el("dt", { text: label }), el("dd", { text: value })])),
     el("p", { class: "why", text: name("why") }),
     parent >= 0 ? el("button", { type: "button", text: `Go to its parent ${short(all.id[parent])}`, on: { click: () => choose(parent) } }) : "",
@@ -184,12 +183,12 @@ function familyControls() {
     choice("height", [["kin", "kinship"], ["speed", "speed-up"]], family.layout, set("layout")),
     choice("failures", [["yes", "shown"], ["no", "hidden"]], family.failures ? "yes" : "no", (value) => set("failures")(value === "yes")),
     el("div", { class: "choice" }, el("span", { text: "zoom" }), button("+", "Zoom in", zoom(0.5)), button("−", "Zoom out", zoom(2)), button("all", "Show all", zoom(1e6))),
-    search);
+    search, chartFiles("family"));
 }
 
 function drawFamily() {
   const place = chart("family", familyOption, familyReady, "tall", "Family tree of all candidates");
-  return section("family", "The family tree", `${many(total, "candidate")}, each beside its kin; the line of the best stands out. Drag to move, Ctrl and wheel or the buttons to zoom, click for more.`,
+  return section("family", "The family tree", `${many(total, "candidate")}, each beside its kin; the line of the best stands out; speed-ups are those of the search. Drag to move, Ctrl and wheel or the buttons to zoom, click for more.`,
     familyControls(),
     el("div", { class: "split" }, place, el("aside", { class: "side", "aria-live": "polite" }, candidateView(family.chosen))));
 }

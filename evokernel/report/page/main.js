@@ -1,5 +1,5 @@
 function sections() {
-  return [drawAnswer(), total ? drawCurves() : null, drawStory(), total ? drawFamily() : null, drawNiches(), drawEffort(), drawFailures()].filter(Boolean);
+  return [drawAnswer(), total ? drawCurves() : null, total ? drawCandidates() : null, drawStory(), total ? drawFamily() : null, drawNiches(), drawEffort(), total ? drawExpected() : null, drawFailures()].filter(Boolean);
 }
 
 /** Show the document that was taken last, touching only what differs from what is there. */
@@ -12,12 +12,15 @@ function draw() {
   fill(document.getElementById("foot"), [document.createTextNode(`Made by ${by} ${data.version} from ${status.store}. ${loads} Charts: Apache ECharts, Apache License 2.0.`)]);
   redraw();
   fit();
+  drawListing();
+  showAddressed();
 }
 
 /** Begin anew: what was kept of one run says nothing of another. */
 function forget() {
   for (const kept of charts.values()) kept.selected = {};
   axesOf.clear();
+  Object.assign(listing, { chosen: { status: "", operator: "", island: "", model: "" }, text: "", found: null, at: "" });
   Object.assign(curves, { by: "evaluations", view: [[0, 100]] });
   Object.assign(family, { chosen: -1, view: [[0, 100], [0, 100]] });
 }
@@ -36,6 +39,7 @@ function renew(document) {
 }
 
 watchCharts();
+watchAddress();
 const embedded = document.getElementById("data");
 if (embedded) {
   take(JSON.parse(embedded.textContent));

@@ -53,5 +53,5 @@ function nicheView(map) {
 function drawNiches() {
   if (!data.niches.length) return null;
   const cells = data.niches.reduce((sum, map) => sum + map.cells.length, 0);
-  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best; other axes are folded together.`, data.niches.map(nicheView));
+  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best, by the search; other axes are folded together.`, data.niches.map(nicheView));
 }

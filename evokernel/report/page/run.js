@@ -24,6 +24,17 @@ async function catchUp() {
   }
 }
 
+async function asked(kind, name) {
+  const answer = await fetch(`${document.body.dataset[kind]}/${name}`, { cache: "no-store", credentials: "same-origin" });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
+
+Object.assign(candidateFacts, {
+  of: (i) => asked("candidate", all.id[i]),
+  search: async (text) => new Set((await asked("search", [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, "0")).join(""))).ids),
+});
+
 follow((pulse) => {
   newest = pulse;
   say(...doing(pulse));

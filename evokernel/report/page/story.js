@@ -4,13 +4,9 @@ const TOLD = 12;
 const NOTABLE = 1.02;
 
 function diffView(diff) {
-  const lines = diff.lines.map((line) => {
-    const kind = line.startsWith("@@") ? "place" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "";
-    return el("span", { class: kind, text: line || " " });
-  });
   return el("details", { class: "diff", open: story.open },
     el("summary", null, "What changed ", el("b", { class: "added", text: `+${diff.added}` }), " ", el("b", { class: "removed", text: `−${diff.removed}` })),
-    el("pre", { tabindex: "0" }, lines), diff.cut ? el("p", { class: "note", text: "Cut here: long lines, or what comes after the first lines." }) : "");
+    el("pre", { tabindex: "0" }, diffLines(diff.lines)), diff.cut ? el("p", { class: "note", text: "Cut here: long lines, or what comes after the first lines." }) : "");
 }
 
 function outcome(chapter) {
@@ -25,7 +21,7 @@ function chapterView(chapter, first) {
   const cost = [chapter.model, chapter.calls ? many(chapter.calls, "call") : "", chapter.tokens ? `${tokens(chapter.tokens)} tokens` : "", chapter.cost_usd ? dollars(chapter.cost_usd) : ""].filter(Boolean).join(", ");
   const others = [...chapter.parents.slice(1).map((id) => `also from ${short(id)}`), ...chapter.inspirations.map((id) => `inspired by ${short(id)}`)];
   return el("li", { class: "chapter", "data-key": chapter.candidate },
-    el("div", { class: "stop" }, el("strong", { text: speed }), el("code", { text: short(chapter.candidate) })),
+    el("div", { class: "stop" }, el("strong", { text: speed }), chapter.speedup === null ? "" : el("small", { text: "search" }), " ", candidateLink(chapter.candidate)),
     el("div", { class: "told" },
       el("h3", null, first ? "The seed" : chapter.operator, el("small", { text: `${chapter.island} · step ${chapter.step}${chapter.mode ? ` · ${chapter.mode} mode` : ""}` })),
       first && chapter.why === "seed" ? "" : el("p", { class: "why", text: chapter.why }),

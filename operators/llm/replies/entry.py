@@ -4,25 +4,28 @@ import ast
 import re
 import warnings
 
+from evokernel.languages import syntax_of
 from evokernel.languages.cpp.tokens import tokens
 from evokernel.source import SIZE_LIMIT_BYTES
 from evokernel.task import Signature
 
 _DEF_RUN = re.compile(r"^(?:async\s+)?def\s+run\s*\(", re.MULTILINE)
 _ANY_RUN = re.compile(r"\brun\b")
+_MOST_ENTRIES, _LONGEST_LIST = 64, 4096
 
 
 def entry_problem(source: str, language: str, signature: Signature) -> str | None:
     """Return why a source is no kernel for the task, or None. Compile errors are left to the compiler.
 
-    In a language of a user's own only the word `run` is required.
+    In a syntax that is neither C++ nor Python only the word `run` is required.
     """
     if len(source) > SIZE_LIMIT_BYTES:
         return f"it has {len(source)} characters, and the limit is {SIZE_LIMIT_BYTES}"
-    if language == "cpp":
-        return _cpp(source, len(signature.arguments))
-    if language in ("triton", "cuda"):
-        return _python(source, len(signature.arguments))
+    match syntax_of(language):
+        case "cpp":
+            return _cpp(source, len(signature.arguments))
+        case "python":
+            return _python(source, len(signature.arguments))
     return None if _ANY_RUN.search(source) else "it does not define `run`"
 
 
@@ -55,7 +58,7 @@ def _cpp(source: str, wanted: int) -> str | None:
     found = tokens(source)
     linkage = next((i for i in range(len(found) - 1) if found[i] == "extern" and found[i + 1] == '"C"'), None)
     starts = [i for i in range(len(found) - 1) if found[i] == "run" and found[i + 1] == "("]
-    entries = [start for start in starts if linkage is not None and start > linkage]
+    entries = [start for start in starts if linkage is not None and start > linkage][:_MOST_ENTRIES]
     if not entries:
         return 'it does not define `extern "C" void run(...)`' if not starts else 'its `run` is not `extern "C"`'
     counts = [_parameters(found, start + 2) for start in entries]
@@ -65,9 +68,9 @@ def _cpp(source: str, wanted: int) -> str | None:
 
 
 def _parameters(found: tuple[str, ...], start: int) -> int | None:
-    """Return how many parameters are listed from a place on; None where a macro may stand for them."""
+    """Return how many parameters are listed from a place on; None where a macro may stand for them, or too many."""
     depth = commas = 0
-    for length, token in enumerate(found[start:]):
+    for length, token in enumerate(found[start : start + _LONGEST_LIST]):
         if depth == 0 and token == ")":
             return None if length == 1 else commas + (length > 0)
         depth += (token in ("(", "[", "{", "<")) - (token in (")", "]", "}", ">"))

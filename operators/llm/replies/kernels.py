@@ -4,6 +4,7 @@ import heapq
 import re
 from dataclasses import dataclass
 
+from evokernel.languages import syntax_of
 from evokernel.records.candidate import normalise
 from evokernel.task import Signature
 from operators.llm.replies.entry import entry_problem, parsed
@@ -19,11 +20,7 @@ from operators.llm.replies.patches import (
 from operators.llm.replies.words import Fence, UnreadableReply, refusal, split
 from operators.quoting import one_line
 
-_TAGS = {
-    "cpp": frozenset({"cpp", "c++", "cxx", "cc", "c"}),
-    "triton": frozenset({"python", "py", "python3", "triton"}),
-    "cuda": frozenset({"python", "py", "python3"}),
-}
+_OTHER_TAGS = {"cpp": frozenset({"c++", "cxx", "cc", "c"}), "python": frozenset({"py", "python3"})}
 _DIFF_TAGS = frozenset({"diff", "patch", "udiff"})
 _BEGINNING = {
     "cpp": re.compile(
@@ -31,6 +28,7 @@ _BEGINNING = {
     ),
     "python": re.compile(r"^(?:import\s|from\s+[\w.]+\s+import|@|def\s|\"\"\"|'''|#|[A-Z_]+\s*=)"),
 }
+_ANYTHING = re.compile(r"\S")
 _SHOWN = 80
 _MOST_CUTS = 12
 _MOST_BLOCKS = 32
@@ -38,14 +36,16 @@ _MOST_BLOCKS = 32
 _LEFT_OUT = (
     r"unchanged|unmodified|omitted|elided|remain\w*|rest of|same as|as before|as above|existing|previous|original"
 )
-_PLACEHOLDER = re.compile(
-    r"^\s*(?:(?://|\#|/\*|\*|--)\s*)?(?:\.\.\.|…)\s*(?:\*/)?\s*$"  # nothing but an ellipsis
-    rf"|^\s*(?://|\#|/\*)\s*\W*(?:\.\.\.|…).*\b(?:{_LEFT_OUT}|other|your|keep|continue\w*|implementation|code)\b"
-    rf"|^\s*(?://|\#|/\*).*\b(?:{_LEFT_OUT})\b.*(?:\.\.\.|…)\W*$"
-    r"|^\s*(?://|\#|/\*)[\W_]*(?:the )?(?:rest|remainder|remaining (?:code|part)) (?:of .{0,60})?"
+_SAYS_LEFT_OUT = re.compile(rf"\b(?:{_LEFT_OUT})\b", re.IGNORECASE)
+_MAY_BE_LEFT_OUT = re.compile(rf"\b(?:{_LEFT_OUT}|other|your|keep|continue\w*|implementation|code)\b", re.IGNORECASE)
+_REST_OF = re.compile(
+    r"[\W_]*(?:the )?(?:rest|remainder|remaining (?:code|part)) (?:of .{0,60})?"
     r"(?:is |are |stays? |remains? )?(?:unchanged|the same|as before|omitted|identical)\b",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"\w+")
+_COMMENTS = ("//", "#", "/*")
+_ELLIPSES = ("...", "…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,17 @@ def _rank(block: Fence, wanted: ReplyExpectation) -> tuple[bool, bool, bool, int
     """Return how likely a block is the kernel: the entry point, something new, the right tag, size."""
     fits = entry_problem(block.text, wanted.language, wanted.signature) is None
     new = wanted.original is None or normalise(block.text) != normalise(wanted.original)
-    return fits, new, block.tag in _TAGS.get(wanted.language, ()), len(block.text)
+    syntax = syntax_of(wanted.language)
+    tagged = block.tag in {wanted.language, syntax, *_OTHER_TAGS.get(syntax, ())}
+    return fits, new, tagged, len(block.text)
 
 
 def _unfenced(text: str, wanted: ReplyExpectation) -> str:
     """Return a source outside of any fence, without the words around it."""
-    family = "cpp" if wanted.language == "cpp" else "python"
+    syntax = syntax_of(wanted.language)
     lines = [line for line in text.split("\n") if not re.match(r"\W*(?:IDEA|PREDICTED)\W*[::]", line)]
-    start = next((index for index, line in enumerate(lines) if _BEGINNING[family].match(line)), None)
+    beginning = _BEGINNING.get(syntax, _ANYTHING)
+    start = next((index for index, line in enumerate(lines) if beginning.match(line)), None)
     body = lines[start:] if start is not None else []
     if entry_problem("\n".join(body), wanted.language, wanted.signature) is not None:
         declined = refusal(text)
@@ -149,14 +152,16 @@ def _unfenced(text: str, wanted: ReplyExpectation) -> str:
             raise UnreadableReply(f"the model declines: {declined}")
         first = next((line for line in text.split("\n") if line.strip()), "")
         raise UnreadableReply(f"the reply holds no code that defines `run`; it begins with: {one_line(first, _SHOWN)}")
-    return "\n".join(_without_tail(body, family))
+    return "\n".join(_without_tail(body, syntax))
 
 
-def _without_tail(lines: list[str], family: str) -> list[str]:
+def _without_tail(lines: list[str], syntax: str) -> list[str]:
     """Drop the words that follow a source: behind the last brace, or as far as Python can be read."""
-    if family == "cpp":
+    if syntax == "cpp":
         last = max((index for index, line in enumerate(lines) if line.startswith(("}", "#endif"))), default=None)
         return lines if last is None else lines[: last + 1]
+    if syntax != "python":
+        return lines
     ends = [index for index in range(len(lines), 0, -1) if index == len(lines) or not lines[index].strip()]
     for end in ends[:_MOST_CUTS]:
         if parsed("\n".join(lines[:end])) is not None:
@@ -167,4 +172,22 @@ def _without_tail(lines: list[str], family: str) -> list[str]:
 def _placeholder(source: str, original: str) -> str:
     """Return a line that replaces omitted code and is not in the original, or nothing."""
     known = set(original.split("\n"))
-    return next((line for line in source.split("\n") if line not in known and _PLACEHOLDER.match(line[:400])), "")
+    return next((line for line in source.split("\n") if line not in known and _stands_for_code(line[:400])), "")
+
+
+def _stands_for_code(line: str) -> bool:
+    """Say whether a line is an ellipsis alone, or a comment that says in words that something is left out."""
+    text = line.strip()
+    mark = next((mark for mark in (*_COMMENTS, "*", "--") if text.startswith(mark)), "")
+    body = text.removeprefix(mark)
+    if body.removesuffix("*/").strip() in _ELLIPSES:
+        return True
+    if mark not in _COMMENTS:
+        return False
+    words = list(_WORD.finditer(body))
+    if _REST_OF.match(body) or not words:
+        return bool(words)
+    before, behind = body[: words[0].start()], body[words[-1].end() :]
+    return (any(each in before for each in _ELLIPSES) and _MAY_BE_LEFT_OUT.search(body) is not None) or (
+        any(each in behind for each in _ELLIPSES) and _SAYS_LEFT_OUT.search(body) is not None
+    )

@@ -16,6 +16,7 @@ _DIVIDER = re.compile(r"^[ \t]*={7}[ \t]*$")
 _REPLACE = re.compile(r"^[ \t]*>{5,9} ?REPLACE\b.*$")
 _HUNK = re.compile(r"^@@(?: -(?P<old>\d{1,9})(?:,(?P<count>\d+))? \+\d+(?:,\d+)? @@.*|.*)$")
 _SHOWN = 80
+_MOST_PLACES = 20
 MOST_PARTS = 200
 
 Lines = Sequence[str]
@@ -144,7 +145,7 @@ def _span(source: str, edit: SearchReplace, number: int) -> tuple[int, int]:
         found = _places(lines, edit.search, form)
         if len(found) > 1:
             raise PatchError(
-                f"block {number}: its SEARCH text is there {len(found)} times; it needs more lines around it"
+                f"block {number}: its SEARCH text is there {_count(found)} times; it needs more lines around it"
             )
         if found:
             before = sum(len(line) + 1 for line in lines[: found[0]])
@@ -182,6 +183,8 @@ def read_hunks(text: str) -> list[Hunk]:
             hunks[-1].lines.append((line[:1], line[1:]))
     if not hunks:
         raise PatchError("the diff has no line that begins with @@")
+    if len(hunks) > MOST_PARTS:
+        raise PatchError(f"the diff has {len(hunks)} hunks; a kernel that changes so much should be written anew")
     for hunk in hunks:
         while hunk.lines and hunk.lines[-1][0] == "":  # an empty line of the reply, not of the source
             hunk.lines.pop()
@@ -222,23 +225,38 @@ def _find(lines: Lines, hunk: Hunk, number: int, *, after: int, shift: int) -> i
             raise PatchError(f"hunk {number} only adds lines and does not say where; it needs lines around them")
         return hunk.line + shift
     for form in (_as_it_is, str.rstrip):
-        found = [at for at in _places(lines, hunk.old, form) if at >= after]
         for hint in (hunk.line, hunk.line + shift) if hunk.line is not None else ():
-            if hint in found:
+            there = lines[hint : hint + len(hunk.old)] if hint >= after else ()
+            if [form(line) for line in there] == [form(line) for line in hunk.old]:
                 return hint
+        found = _places(lines, hunk.old, form, after=after)
         if len(found) == 1:
             return found[0]
         if found:
-            raise PatchError(f"hunk {number} fits at {len(found)} places; it needs more lines around it")
+            raise PatchError(f"hunk {number} fits at {_count(found)} places; it needs more lines around it")
     shown = one_line(next((line for line in hunk.old if line.strip()), ""), _SHOWN)
     raise PatchError(f"hunk {number}: its lines are not in the kernel; they begin with: {shown}")
 
 
-def _places(lines: Lines, wanted: Lines, form: Callable[[str], str]) -> list[int]:
-    """Return every index at which the wanted lines stand, both brought into one form."""
-    have, want = [form(line) for line in lines], [form(line) for line in wanted]
-    first = want[0]
-    return [at for at in range(len(have) - len(want) + 1) if have[at] == first and have[at : at + len(want)] == want]
+def _places(lines: Lines, wanted: Lines, form: Callable[[str], str], *, after: int = 0) -> list[int]:
+    """Return the indices from `after` on at which the wanted lines stand, both brought into one form; only so many.
+
+    Searches texts, not lists of lines: that takes time in proportion to them, however often a beginning repeats.
+    """
+    have, want = ("".join(f"\n{form(line)}" for line in each) + "\n" for each in (lines[after:], wanted))
+    found: list[int] = []
+    place, number = have.find(want), after
+    counted = 0
+    while place >= 0 and len(found) < _MOST_PLACES:
+        number += have.count("\n", counted, place)
+        counted = place
+        found.append(number)
+        place = have.find(want, place + 1)
+    return found
+
+
+def _count(found: Sequence[int]) -> str:
+    return f"{len(found)} or more" if len(found) == _MOST_PLACES else str(len(found))
 
 
 def _as_it_is(line: str) -> str:

@@ -7,8 +7,8 @@ from operators.quoting import one_line
 
 IDEA_CHARACTERS = 400
 REPLY_CHARACTERS = 1 << 20
-_OPEN = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}|~{3,})[ \t]*(?P<tag>[^\s`]*)[^`]*$")
-_NUMBER = re.compile(r"[+~≈]?\s*(?P<number>\d{1,6}(?:\.\d{1,6})?)\s*(?P<unit>%|[x×X])?")
+_OPEN = re.compile(r"^(?P<indent>[ \t]*)(?P<marks>`{3,}(?!`)|~{3,}(?!~))(?P<info>[^`\n]*)$")
+_NUMBER = re.compile(r"(?P<number>\d{1,6}(?:\.\d{1,6})?)\s*(?P<unit>%|[x×X])?")
 _REFUSAL = re.compile(
     r"\b(?:I(?:'m| am) (?:sorry|unable|not able)|I (?:can(?:no|')t|will not|won't|must decline)|cannot (?:help|assist)"
     r"|as an AI)\b",
@@ -82,7 +82,8 @@ def _closes(line: str, marks: str) -> bool:
 
 def _block(opening: re.Match[str], lines: list[str], *, closed: bool) -> Fence:
     indent = opening["indent"]  # a fence inside a list is indented as a whole
-    return Fence(opening["tag"].lower(), "\n".join(line.removeprefix(indent) for line in lines) + "\n", closed)
+    tag = "".join(opening["info"].split(maxsplit=1)[:1])
+    return Fence(tag.lower(), "\n".join(line.removeprefix(indent) for line in lines) + "\n", closed)
 
 
 def ends_open(reply: str) -> bool:
@@ -94,7 +95,7 @@ def ends_open(reply: str) -> bool:
 
 def labelled(text: str, label: str) -> str:
     """Return the text behind a label such as IDEA at the beginning of a line, or nothing."""
-    match = re.search(rf"^[ \t>*_#-]*{label}[*_]*[ \t]*[::][*_]*(?P<rest>[^\n]*)$", text, re.MULTILINE | re.IGNORECASE)
+    match = re.search(rf"^[ \t>*_#-]*{label}[*_]*[ \t]*[::][*_]*(?P<rest>[^\n]*)", text, re.MULTILINE | re.IGNORECASE)
     return match["rest"].strip(" \t*_`") if match else ""
 
 

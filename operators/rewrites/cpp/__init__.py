@@ -1,7 +1,5 @@
 """Source transformations of C++ kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.hoist import Hoist

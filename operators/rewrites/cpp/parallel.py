@@ -3,8 +3,6 @@
 Legal for loops whose iterations are independent.  Overlapping tiles at the end of a range store equal values.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.base import LoopSite, constant_trip, loops

@@ -4,45 +4,34 @@ Legal when every access of the array in the statements has that one subscript an
 change it.  From: Callahan, Carr, Kennedy, "Improving register allocation for subscripted variables", 1990.
 """
 
-from __future__ import annotations
-
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import LoopSite, element_types, fresh, innermost, loops
 from operators.rewrites.cpp.ir.dependence import facts
 from operators.rewrites.cpp.ir.paths import splice, with_body
-from operators.rewrites.cpp.ir.syntax import (
-    Assign,
-    Decl,
-    For,
-    Index,
-    Program,
-    RefCast,
-    Stmt,
-    Var,
-    all_exprs,
-    expr_names,
-    map_body,
-    walk_stmts,
-)
 
 
-def updated_element(body: tuple[Stmt, ...]) -> Index | None:
+def updated_element(body: tuple[ir.Stmt, ...]) -> ir.Index | None:
     """Return the array element that a loop among the statements updates in place, if it can live in a scalar."""
-    inner = {s.var for s in walk_stmts(body) if isinstance(s, For)}
-    inner |= {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
+    inner = {s.var for s in ir.walk_stmts(body) if isinstance(s, ir.For)}
+    inner |= {s.name for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)}
     for loop in body:
-        if not isinstance(loop, For):
+        if not isinstance(loop, ir.For):
             continue
-        for stmt in walk_stmts(loop.body):
-            if isinstance(stmt, Assign) and isinstance(stmt.target, Index) and not expr_names(stmt.target) & inner:
-                uses = {e for e in all_exprs(body) if isinstance(e, Index) and e.base == stmt.target.base}
+        for stmt in ir.walk_stmts(loop.body):
+            if (
+                isinstance(stmt, ir.Assign)
+                and isinstance(stmt.target, ir.Index)
+                and not ir.expr_names(stmt.target) & inner
+            ):
+                uses = {e for e in ir.all_exprs(body) if isinstance(e, ir.Index) and e.base == stmt.target.base}
                 if uses == {stmt.target} and not any(
-                    isinstance(e, RefCast) and e.value in uses for e in all_exprs(body)
+                    isinstance(e, ir.RefCast) and e.value in uses for e in ir.all_exprs(body)
                 ):
                     return stmt.target
     return None
 
 
-def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def promote(program: ir.Program, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
     """Return the statements with their updated element, where its type is known, held in a scalar."""
     element = updated_element(body)
     kind = element_types(program).get(element.base) if element is not None else None
@@ -50,10 +39,10 @@ def promote(program: Program, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return body
     name = fresh(program, "acc")
     first = body[0]
-    stored = isinstance(first, Assign) and first.target == element and first.op == "="
-    start: Stmt = Decl(kind, name, (), first.value if stored and isinstance(first, Assign) else element)
-    rest = map_body(body[1:] if stored else body, lambda e: Var(name) if e == element else e)
-    return (start, *rest, Assign(element, "=", Var(name)))
+    stored = isinstance(first, ir.Assign) and first.target == element and first.op == "="
+    start: ir.Stmt = ir.Decl(kind, name, (), first.value if stored and isinstance(first, ir.Assign) else element)
+    rest = ir.map_body(body[1:] if stored else body, lambda e: ir.Var(name) if e == element else e)
+    return (start, *rest, ir.Assign(element, "=", ir.Var(name)))
 
 
 class Promote:
@@ -61,7 +50,7 @@ class Promote:
 
     name = "promote"
 
-    def sites(self, program: Program) -> list[LoopSite]:
+    def sites(self, program: ir.Program) -> list[LoopSite]:
         """Return loops whose body updates one element in an inner loop."""
         found = []
         for path, loop in loops(program):
@@ -72,10 +61,10 @@ class Promote:
                 found.append(LoopSite(path, f"{element.base} in loop {loop.var}"))
         return found
 
-    def apply(self, program: Program, site: LoopSite) -> Program:
+    def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Load before, store after, a scalar in between."""
         loop = dict(loops(program))[site.path]
         new = with_body(loop, promote(program, loop.body))
-        return Program(
+        return ir.Program(
             program.head, program.prefix, program.params, splice(program.body, site.path, (new,)), program.tail
         )

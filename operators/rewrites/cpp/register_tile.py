@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import (
     LoopSite,
     NewTunable,
@@ -30,29 +31,6 @@ from operators.rewrites.cpp.ir.accesses import Scan
 from operators.rewrites.cpp.ir.affine import ONE as UNIT
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
 from operators.rewrites.cpp.ir.paths import at, splice
-from operators.rewrites.cpp.ir.syntax import (
-    ONE,
-    ZERO,
-    Assign,
-    Binary,
-    Block,
-    Decl,
-    Expr,
-    For,
-    If,
-    Index,
-    Path,
-    Program,
-    Stmt,
-    Ternary,
-    Var,
-    expr_names,
-    map_body,
-    names_in,
-    own_exprs,
-    substitute,
-    walk_stmts,
-)
 from operators.rewrites.cpp.promote import promote
 from operators.rewrites.cpp.vector_types import VECTORS
 
@@ -63,7 +41,7 @@ _VECTORS = frozenset(vector.name for vector in VECTORS.values())
 class _Dim:
     """One tiled loop."""
 
-    loop: For
+    loop: ir.For
     """The loop."""
     size: str
     """The name of its tile size."""
@@ -81,16 +59,16 @@ class _Dim:
 class _Phase:
     """Statements that share one tile nest, or a loop that runs around phases of its own."""
 
-    stmts: tuple[Stmt, ...] = ()
-    loop: For | None = None
+    stmts: tuple[ir.Stmt, ...] = ()
+    loop: ir.For | None = None
     inner: tuple[_Phase, ...] = ()
 
 
-def _phases(body: tuple[Stmt, ...], changing: set[str]) -> tuple[_Phase, ...]:
+def _phases(body: tuple[ir.Stmt, ...], changing: set[str]) -> tuple[_Phase, ...]:
     phases: list[_Phase] = []
-    group: list[Stmt] = []
+    group: list[ir.Stmt] = []
     for stmt in body:
-        if isinstance(stmt, For) and not set().union(*map(expr_names, own_exprs(stmt))) & changing:
+        if isinstance(stmt, ir.For) and not set().union(*map(ir.expr_names, ir.own_exprs(stmt))) & changing:
             if group:
                 phases.append(_Phase(tuple(group)))
                 group = []
@@ -100,27 +78,27 @@ def _phases(body: tuple[Stmt, ...], changing: set[str]) -> tuple[_Phase, ...]:
     return (*phases, _Phase(tuple(group))) if group else tuple(phases)
 
 
-def _groups(phases: tuple[_Phase, ...]) -> list[tuple[Stmt, ...]]:
+def _groups(phases: tuple[_Phase, ...]) -> list[tuple[ir.Stmt, ...]]:
     return [g for p in phases for g in ([p.stmts] if p.loop is None else _groups(p.inner))]
 
 
 def _shared(phases: tuple[_Phase, ...]) -> set[str]:
     """Return the locals that several phases use and that therefore need one element per tile point."""
-    groups = [(names_in(group), group) for group in _groups(phases)]
-    declared = {s.name for _, group in groups for s in group if isinstance(s, Decl)}
+    groups = [(ir.names_in(group), group) for group in _groups(phases)]
+    declared = {s.name for _, group in groups for s in group if isinstance(s, ir.Decl)}
     return {name for name in declared if sum(name in names for names, _ in groups) > 1}
 
 
-def _jam(phases: tuple[_Phase, ...], dims: tuple[_Dim, ...], shared: set[str]) -> tuple[Stmt, ...]:
-    place = tuple(Var(d.index) for d in dims)
-    out: list[Stmt] = []
+def _jam(phases: tuple[_Phase, ...], dims: tuple[_Dim, ...], shared: set[str]) -> tuple[ir.Stmt, ...]:
+    place = tuple(ir.Var(d.index) for d in dims)
+    out: list[ir.Stmt] = []
 
-    def spread(expr: Expr) -> Expr:
+    def spread(expr: ir.Expr) -> ir.Expr:
         match expr:
-            case Var(name) if name in shared:
-                return Index(name, place)
-            case Index(name, subs) if name in shared:
-                return Index(name, (*place, *subs))
+            case ir.Var(name) if name in shared:
+                return ir.Index(name, place)
+            case ir.Index(name, subs) if name in shared:
+                return ir.Index(name, (*place, *subs))
             case _:
                 return expr
 
@@ -128,65 +106,67 @@ def _jam(phases: tuple[_Phase, ...], dims: tuple[_Dim, ...], shared: set[str]) -
         if phase.loop is not None:
             out.append(replace(phase.loop, body=_jam(phase.inner, dims, shared)))
             continue
-        points: list[Stmt] = []
+        points: list[ir.Stmt] = []
         for stmt in phase.stmts:
-            if isinstance(stmt, Decl) and stmt.name in shared:
-                sizes = tuple(Var(d.size) for d in dims)
-                out.append(Decl(stmt.type.removeprefix("const "), stmt.name, (*sizes, *stmt.dims), notes=stmt.notes))
+            if isinstance(stmt, ir.Decl) and stmt.name in shared:
+                sizes = tuple(ir.Var(d.size) for d in dims)
+                out.append(ir.Decl(stmt.type.removeprefix("const "), stmt.name, (*sizes, *stmt.dims), notes=stmt.notes))
                 if stmt.init is not None:
-                    points.append(Assign(Var(stmt.name), "=", stmt.init))
+                    points.append(ir.Assign(ir.Var(stmt.name), "=", stmt.init))
             else:
                 points.append(stmt)
         if points:
-            out.append(_nest(map_body(tuple(points), spread), dims))
+            out.append(_nest(ir.map_body(tuple(points), spread), dims))
     return tuple(out)
 
 
-def _nest(body: tuple[Stmt, ...], dims: tuple[_Dim, ...]) -> Stmt:
+def _nest(body: tuple[ir.Stmt, ...], dims: tuple[_Dim, ...]) -> ir.Stmt:
     for dim in dims:
-        body = substitute(body, dim.loop.var, Binary("+", Var(dim.origin), Var(dim.index)))
+        body = ir.substitute(body, dim.loop.var, ir.Binary("+", ir.Var(dim.origin), ir.Var(dim.index)))
     for dim in reversed(dims):
-        body = (tile_loop(dim.index, Var(dim.size), body, unroll=not dim.wide),)
+        body = (tile_loop(dim.index, ir.Var(dim.size), body, unroll=not dim.wide),)
     return body[0]
 
 
-def _clamped(dim: _Dim) -> Decl:
-    end = Binary("+", Var(dim.tile), Var(dim.size))
+def _clamped(dim: _Dim) -> ir.Decl:
+    end = ir.Binary("+", ir.Var(dim.tile), ir.Var(dim.size))
     upper = dim.loop.upper
-    init = Ternary(Binary("<=", end, upper), Var(dim.tile), Binary("-", upper, Var(dim.size)))
-    return Decl("const int64_t", dim.origin, (), init)
+    init = ir.Ternary(ir.Binary("<=", end, upper), ir.Var(dim.tile), ir.Binary("-", upper, ir.Var(dim.size)))
+    return ir.Decl("const int64_t", dim.origin, (), init)
 
 
-def _overlapped(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], nest: For) -> tuple[Stmt, ...]:
+def _overlapped(dims: tuple[_Dim, ...], tile: tuple[ir.Stmt, ...], nest: ir.For) -> tuple[ir.Stmt, ...]:
     """Return tiles that overlap at the end of the range; the original nest for ranges shorter than one tile."""
     for dim in dims:
-        tile = (For(dim.tile, ZERO, dim.loop.upper, Var(dim.size), (_clamped(dim), *tile)),)
-    checks: Expr | None = None
+        tile = (ir.For(dim.tile, ir.ZERO, dim.loop.upper, ir.Var(dim.size), (_clamped(dim), *tile)),)
+    checks: ir.Expr | None = None
     for dim in dims:
-        check = Binary(">=", dim.loop.upper, Var(dim.size))
-        checks = check if checks is None else Binary("&&", checks, check)
+        check = ir.Binary(">=", dim.loop.upper, ir.Var(dim.size))
+        checks = check if checks is None else ir.Binary("&&", checks, check)
     if checks is None:
         return tile
-    return (If(checks, tile, (nest,), nest.notes),)
+    return (ir.If(checks, tile, (nest,), nest.notes),)
 
 
-def _with_remainders(dims: tuple[_Dim, ...], tile: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _with_remainders(
+    dims: tuple[_Dim, ...], tile: tuple[ir.Stmt, ...], body: tuple[ir.Stmt, ...]
+) -> tuple[ir.Stmt, ...]:
     """Return whole tiles, then the original loops over the rest of each dimension."""
     for dim in dims:
-        tile = (For(dim.origin, ZERO, whole(dim.loop.upper, Var(dim.size)), Var(dim.size), tile),)
+        tile = (ir.For(dim.origin, ir.ZERO, whole(dim.loop.upper, ir.Var(dim.size)), ir.Var(dim.size), tile),)
     out = list(tile)
     for position, dim in enumerate(dims):
         rest = body
         for other in reversed(dims[position:]):
-            low = whole(other.loop.upper, Var(other.size)) if other is dim else ZERO
+            low = whole(other.loop.upper, ir.Var(other.size)) if other is dim else ir.ZERO
             rest = (replace(other.loop, lower=low, body=rest, notes=()),)
         for before in reversed(dims[:position]):
-            rest = (replace(before.loop, upper=whole(before.loop.upper, Var(before.size)), body=rest, notes=()),)
+            rest = (replace(before.loop, upper=whole(before.loop.upper, ir.Var(before.size)), body=rest, notes=()),)
         out += rest
     return tuple(out)
 
 
-def _unit_strides(program: Program, path: Path, var: str) -> int:
+def _unit_strides(program: ir.Program, path: ir.Path, var: str) -> int:
     """Return the number of accesses in the loop at `path` with unit stride in `var`."""
     scan: Scan = facts(program, path).scan
     count = 0
@@ -204,15 +184,15 @@ class RegisterTile:
 
     name = "register_tile"
 
-    def sites(self, program: Program) -> list[LoopSite]:
+    def sites(self, program: ir.Program) -> list[LoopSite]:
         """Return pairs of loops first, then single loops, each from the inside out."""
         pairs, singles = [], []
         for path, loop in loops(program):
             if not self._tileable(program, path, loop):
                 continue
             inner = loop.body[0]
-            if len(loop.body) == 1 and isinstance(inner, For) and not innermost(inner):
-                bounds = expr_names(inner.lower) | expr_names(inner.upper)
+            if len(loop.body) == 1 and isinstance(inner, ir.For) and not innermost(inner):
+                bounds = ir.expr_names(inner.lower) | ir.expr_names(inner.upper)
                 if (
                     loop.var not in bounds
                     and self._tileable(program, (*path, 0), inner)
@@ -224,45 +204,49 @@ class RegisterTile:
         covered = [site.path for site in pairs] + [(*site.path, 0) for site in pairs]
         return [*reversed(pairs), *(site for site in reversed(singles) if site.path not in covered)]
 
-    def _tileable(self, program: Program, path: Path, loop: For) -> bool:
-        if loop.lower != ZERO or loop.step != ONE or loop.pragmas or innermost(loop) or has_raw(loop.body):
+    def _tileable(self, program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
+        if loop.lower != ir.ZERO or loop.step != ir.ONE or loop.pragmas or innermost(loop) or has_raw(loop.body):
             return False
         if constant_trip(program, loop) or inside_tile(program, path):
             return False
         return facts(program, path).parallel
 
-    def _fits(self, program: Program, body: tuple[Stmt, ...], loop: For) -> bool:
+    def _fits(self, program: ir.Program, body: tuple[ir.Stmt, ...], loop: ir.For) -> bool:
         """Say whether the body has a loop to jam over, declares nothing twice, and has no pointers or vectors."""
-        names = [s.name for s in walk_stmts(body) if isinstance(s, Decl)]
-        pointers = any(isinstance(s, Decl) and "*" in s.type for s in walk_stmts(body))
+        names = [s.name for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)]
+        pointers = any(isinstance(s, ir.Decl) and "*" in s.type for s in ir.walk_stmts(body))
         phases = _phases(body, {loop.var})
         jams = any(p.loop is not None and not constant_trip(program, p.loop) for p in phases)
-        nested = any(isinstance(s, (Block, If)) and any(isinstance(t, For) for t in walk_stmts((s,))) for s in body)
+        nested = any(
+            isinstance(s, (ir.Block, ir.If)) and any(isinstance(t, ir.For) for t in ir.walk_stmts((s,))) for s in body
+        )
         return jams and not nested and not pointers and len(names) == len(set(names)) and not self._variant(phases)
 
-    def _pays(self, program: Program, path: Path, loop: For) -> bool:
+    def _pays(self, program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
         """Say whether to jam a single loop: else it would take the vectors from the loops inside."""
-        inner = [s for s in loop.body if isinstance(s, For)]
+        inner = [s for s in loop.body if isinstance(s, ir.For)]
         return _has_lanes(loop.body) or any(
             _unit_strides(program, (*path, loop.body.index(s)), loop.var) for s in inner
         )
 
     def _variant(self, phases: tuple[_Phase, ...]) -> bool:
-        return any(isinstance(s, For) for group in _groups(phases) for s in group)
+        return any(isinstance(s, ir.For) for group in _groups(phases) for s in group)
 
-    def apply(self, program: Program, site: LoopSite) -> Program:
+    def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Build the tile, its phases and the treatment of the ends."""
         nest = at(program.body, site.path)
-        chain = [nest] if site.detail == ("1",) else [nest, nest.body[0]] if isinstance(nest, For) else []
-        tiled = [loop for loop in chain if isinstance(loop, For)]
-        if not isinstance(nest, For) or not tiled:
+        chain = [nest] if site.detail == ("1",) else [nest, nest.body[0]] if isinstance(nest, ir.For) else []
+        tiled = [loop for loop in chain if isinstance(loop, ir.For)]
+        if not isinstance(nest, ir.For) or not tiled:
             raise ValueError("no loop at the site")
         dims = self._dims(program, site, tiled)
         body = promote(program, tiled[-1].body)
         phases = _phases(body, {d.loop.var for d in dims})
         tile = _jam(phases, dims, _shared(phases))
-        written = {s.target.base for s in walk_stmts(body) if isinstance(s, Assign) and isinstance(s.target, Index)}
-        local = {s.name for s in walk_stmts(body) if isinstance(s, Decl)}
+        written = {
+            s.target.base for s in ir.walk_stmts(body) if isinstance(s, ir.Assign) and isinstance(s.target, ir.Index)
+        }
+        local = {s.name for s in ir.walk_stmts(body) if isinstance(s, ir.Decl)}
         if (written - local) & self._read(body):
             new = _with_remainders(dims, tile, tiled[-1].body)
         else:
@@ -270,17 +254,22 @@ class RegisterTile:
         changed = replace(program, body=splice(program.body, site.path, new))
         return _tunables(changed, dims, double="double" in element_types(program).values())
 
-    def _read(self, body: tuple[Stmt, ...]) -> set[str]:
+    def _read(self, body: tuple[ir.Stmt, ...]) -> set[str]:
         names: set[str] = set()
-        for stmt in walk_stmts(body):
-            for expr in own_exprs(stmt):
-                if isinstance(stmt, Assign) and stmt.op == "=" and expr is stmt.target and isinstance(expr, Index):
-                    names |= {n for sub in expr.subs for n in expr_names(sub)}
+        for stmt in ir.walk_stmts(body):
+            for expr in ir.own_exprs(stmt):
+                if (
+                    isinstance(stmt, ir.Assign)
+                    and stmt.op == "="
+                    and expr is stmt.target
+                    and isinstance(expr, ir.Index)
+                ):
+                    names |= {n for sub in expr.subs for n in ir.expr_names(sub)}
                 else:
-                    names |= expr_names(expr)
+                    names |= ir.expr_names(expr)
         return names
 
-    def _dims(self, program: Program, site: LoopSite, tiled: list[For]) -> tuple[_Dim, ...]:
+    def _dims(self, program: ir.Program, site: LoopSite, tiled: list[ir.For]) -> tuple[_Dim, ...]:
         dims: list[_Dim] = []
         lanes = _has_lanes(tiled[-1].body)
         tiled = sorted(tiled, key=lambda loop: _unit_strides(program, site.path, loop.var))
@@ -293,12 +282,12 @@ class RegisterTile:
         return tuple(dims)
 
 
-def _has_lanes(body: tuple[Stmt, ...]) -> bool:
+def _has_lanes(body: tuple[ir.Stmt, ...]) -> bool:
     """Say whether the body keeps vectors or several accumulators per point already."""
-    return any(isinstance(s, Decl) and (s.dims or s.type in _VECTORS) for s in walk_stmts(body))
+    return any(isinstance(s, ir.Decl) and (s.dims or s.type in _VECTORS) for s in ir.walk_stmts(body))
 
 
-def _tunables(program: Program, dims: tuple[_Dim, ...], *, double: bool) -> Program:
+def _tunables(program: ir.Program, dims: tuple[_Dim, ...], *, double: bool) -> ir.Program:
     """Declare the tile sizes; together they must leave the accumulators in registers."""
     if dims[-1].wide:
         values = (8, 16, 24, 32) if double else (16, 32, 48, 64)

@@ -3,8 +3,6 @@
 Legal by that contract: array arguments do not alias and are 64-byte aligned.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.base import LoopSite

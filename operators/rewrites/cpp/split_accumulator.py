@@ -6,10 +6,9 @@ Legal for loops that carry only reductions over local scalars (or vectors); reas
 From: Bryant and O'Hallaron, "Computer Systems", section on multiple accumulators.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import (
     LoopSite,
     NewTunable,
@@ -27,24 +26,6 @@ from operators.rewrites.cpp.base import (
 from operators.rewrites.cpp.ir.accesses import ArrayAccess
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
 from operators.rewrites.cpp.ir.paths import at, splice
-from operators.rewrites.cpp.ir.syntax import (
-    ONE,
-    Assign,
-    Binary,
-    Braces,
-    Decl,
-    Expr,
-    For,
-    Index,
-    Num,
-    Path,
-    Program,
-    Stmt,
-    Ternary,
-    Var,
-    map_body,
-    substitute,
-)
 from operators.rewrites.cpp.vector_types import VECTORS
 from operators.rewrites.cpp.vectorize import scalar_types
 
@@ -57,7 +38,7 @@ class SplitAccumulator:
 
     name = "split_accumulator"
 
-    def sites(self, program: Program) -> list[LoopSite]:
+    def sites(self, program: ir.Program) -> list[LoopSite]:
         """Return innermost loops that carry reductions over scalars, all of them at once first."""
         found = []
         types = scalar_types(program)
@@ -70,14 +51,20 @@ class SplitAccumulator:
             found.insert(0, LoopSite((), f"all {len(found)} reductions", ("all", *(_key(s.path) for s in found))))
         return found
 
-    def _simple(self, program: Program, path: Path, loop: For) -> bool:
-        stepped = loop.step == ONE or (isinstance(loop.step, Var) and constant_trip(program, replace(loop, upper=ONE)))
+    def _simple(self, program: ir.Program, path: ir.Path, loop: ir.For) -> bool:
+        stepped = loop.step == ir.ONE or (
+            isinstance(loop.step, ir.Var) and constant_trip(program, replace(loop, upper=ir.ONE))
+        )
         plain = (
-            isinstance(loop.lower, Num) and stepped and innermost(loop) and not loop.pragmas and not has_raw(loop.body)
+            isinstance(loop.lower, ir.Num)
+            and stepped
+            and innermost(loop)
+            and not loop.pragmas
+            and not has_raw(loop.body)
         )
         return plain and not constant_trip(program, loop) and not inside_tile(program, path)
 
-    def _reductions(self, program: Program, path: Path, types: dict[str, str]) -> dict[str, str]:
+    def _reductions(self, program: ir.Program, path: ir.Path, types: dict[str, str]) -> dict[str, str]:
         known = facts(program, path)
         ops = dict(known.reductions)
         fits = known.reorderable and all(types.get(name) in _SCALARS | _VECTORS for name in ops)
@@ -85,7 +72,7 @@ class SplitAccumulator:
         near = all(_near(access, known.symbol) for access in known.scan.accesses)
         return ops if fits and near and not arrays & ops.keys() else {}
 
-    def apply(self, program: Program, site: LoopSite) -> Program:
+    def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Split the reductions of the loop."""
         if site.detail[0] == "one":
             return self._split(program, site.path)
@@ -93,32 +80,32 @@ class SplitAccumulator:
             program = self._split(program, tuple(map(int, key.split("."))))
         return program
 
-    def _split(self, program: Program, path: Path) -> Program:
+    def _split(self, program: ir.Program, path: ir.Path) -> ir.Program:
         loop = at(program.body, path)
         types = scalar_types(program)
         ops = self._reductions(program, path, types)
-        if not isinstance(loop, For) or not ops:
+        if not isinstance(loop, ir.For) or not ops:
             raise ValueError("no reduction at the site")
         scalar = any(types[name] in _SCALARS for name in ops)
         parts, index = fresh(program, "PARTS"), fresh(program, "p")
-        block = mul(loop.step, Var(parts))
-        before: list[Stmt] = []
-        after: list[Stmt] = []
-        body = substitute(loop.body, loop.var, add(Var(loop.var), mul(Var(index), loop.step)))
+        block = mul(loop.step, ir.Var(parts))
+        before: list[ir.Stmt] = []
+        after: list[ir.Stmt] = []
+        body = ir.substitute(loop.body, loop.var, add(ir.Var(loop.var), mul(ir.Var(index), loop.step)))
         for name, op in sorted(ops.items()):
             some = fresh(program, f"{name}_p")
-            part = Index(some, (Var(index),))
+            part = ir.Index(some, (ir.Var(index),))
             body = _replaced(body, name, part)
             before += [
-                Decl(types[name], some, (Var(parts),)),
-                tile_loop(index, Var(parts), (Assign(part, "=", _identity(name, op, types[name])),)),
+                ir.Decl(types[name], some, (ir.Var(parts),)),
+                tile_loop(index, ir.Var(parts), (ir.Assign(part, "=", _identity(name, op, types[name])),)),
             ]
-            after.append(tile_loop(index, Var(parts), (_joined(name, op, part),), unroll=not scalar))
+            after.append(tile_loop(index, ir.Var(parts), (_joined(name, op, part),), unroll=not scalar))
         main = replace(
             loop,
             upper=whole_steps(loop, block),
             step=block,
-            body=(tile_loop(index, Var(parts), body, unroll=not scalar),),
+            body=(tile_loop(index, ir.Var(parts), body, unroll=not scalar),),
         )
         rest = replace(loop, lower=main.upper, notes=())
         program = replace(program, body=splice(program.body, path, (*before, main, *after, rest)))
@@ -132,25 +119,25 @@ def _near(access: ArrayAccess, symbol: str) -> bool:
     return stride is not None and not stride.symbols
 
 
-def _replaced(body: tuple[Stmt, ...], name: str, part: Expr) -> tuple[Stmt, ...]:
-    return map_body(body, lambda e: part if e == Var(name) else e)
+def _replaced(body: tuple[ir.Stmt, ...], name: str, part: ir.Expr) -> tuple[ir.Stmt, ...]:
+    return ir.map_body(body, lambda e: part if e == ir.Var(name) else e)
 
 
-def _key(path: Path) -> str:
+def _key(path: ir.Path) -> str:
     return ".".join(map(str, path))
 
 
-def _identity(name: str, op: str, kind: str) -> Expr:
+def _identity(name: str, op: str, kind: str) -> ir.Expr:
     """Return a neutral start value: extrema may start from the running value itself."""
     if op == "+":
-        return Num("0") if kind in _SCALARS else Braces(kind, ())
+        return ir.Num("0") if kind in _SCALARS else ir.Braces(kind, ())
     if op == "*":
-        return Num("1") if kind in _SCALARS else Binary("+", Braces(kind, ()), Num("1"))
-    return Var(name)
+        return ir.Num("1") if kind in _SCALARS else ir.Binary("+", ir.Braces(kind, ()), ir.Num("1"))
+    return ir.Var(name)
 
 
-def _joined(name: str, op: str, part: Expr) -> Stmt:
-    total = Var(name)
+def _joined(name: str, op: str, part: ir.Expr) -> ir.Stmt:
+    total = ir.Var(name)
     if op in "+*":
-        return Assign(total, f"{op}=", part)
-    return Assign(total, "=", Ternary(Binary(">" if op == "max" else "<", part, total), part, total))
+        return ir.Assign(total, f"{op}=", part)
+    return ir.Assign(total, "=", ir.Ternary(ir.Binary(">" if op == "max" else "<", part, total), part, total))

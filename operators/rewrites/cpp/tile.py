@@ -4,8 +4,6 @@ The working set of a tile then fits a cache.  Legal when all loops of the nest m
 From: Wolf and Lam, "A data locality optimizing algorithm", 1991.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.base import (

@@ -3,8 +3,6 @@
 Always legal.  It pays where loop control or address updates weigh as much as the body.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.base import LoopSite, NewTunable, add_tunables, constant_trip, fresh, inside_tile, loops

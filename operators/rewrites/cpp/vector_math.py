@@ -4,8 +4,6 @@ The functions are redeclared with the `simd` attribute, so that loops over `expf
 `const` says that errno is not needed.  Legal always; the variants are accurate to 4 units in the last place.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from operators.rewrites.cpp.base import LoopSite, element_types

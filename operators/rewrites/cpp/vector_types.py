@@ -4,8 +4,6 @@ One lane-count constant per element type; a value type (`f32v`) and an element-a
 (`f32v_u`), because rows of an array start anywhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from operators.rewrites.cpp.base import NewTunable, add_include, add_lines, add_tunables

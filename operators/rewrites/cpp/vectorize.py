@@ -8,11 +8,10 @@ scalars and every access has unit stride or is the same for all lanes.
 From: Allen and Kennedy, "Automatic translation of Fortran programs to vector form", 1987.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.base import (
     LoopSite,
     add_include,
@@ -28,28 +27,6 @@ from operators.rewrites.cpp.base import (
 )
 from operators.rewrites.cpp.ir.dependence import facts, has_raw
 from operators.rewrites.cpp.ir.paths import at, splice
-from operators.rewrites.cpp.ir.syntax import (
-    ONE,
-    Assign,
-    Binary,
-    Braces,
-    Call,
-    Cast,
-    Decl,
-    Expr,
-    For,
-    Index,
-    Num,
-    Path,
-    Program,
-    Stmt,
-    Var,
-    all_exprs,
-    expr_names,
-    map_body,
-    substitute,
-    walk_stmts,
-)
 from operators.rewrites.cpp.vector_form import NoVector, VectorForm
 from operators.rewrites.cpp.vector_types import (
     VECTORS,
@@ -61,12 +38,12 @@ from operators.rewrites.cpp.vector_types import (
 )
 
 
-def scalar_types(program: Program) -> dict[str, str]:
+def scalar_types(program: ir.Program) -> dict[str, str]:
     """Return the types of scalars and of array elements, by name, without names declared with several types."""
     types = {p.name: p.type.removeprefix("const ") for p in program.params if not p.pointer}
     clashing: set[str] = set()
-    for stmt in walk_stmts(program.body):
-        if isinstance(stmt, Decl) and not stmt.dims and "*" not in stmt.type:
+    for stmt in ir.walk_stmts(program.body):
+        if isinstance(stmt, ir.Decl) and not stmt.dims and "*" not in stmt.type:
             kind = stmt.type.removeprefix("const ")
             if types.setdefault(stmt.name, kind) != kind:
                 clashing.add(stmt.name)
@@ -74,8 +51,8 @@ def scalar_types(program: Program) -> dict[str, str]:
     return {name: kind for name, kind in types.items() if name not in clashing}
 
 
-def _element(loop: For, types: dict[str, str]) -> VectorType | None:
-    kinds = {types.get(e.base) for e in all_exprs(loop.body) if isinstance(e, Index)}
+def _element(loop: ir.For, types: dict[str, str]) -> VectorType | None:
+    kinds = {types.get(e.base) for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index)}
     (kind, *rest) = kinds or {None}
     return VECTORS.get(kind or "") if not rest else None
 
@@ -85,7 +62,7 @@ class Vectorize:
 
     name = "vectorize"
 
-    def sites(self, program: Program) -> list[LoopSite]:
+    def sites(self, program: ir.Program) -> list[LoopSite]:
         """Return tiles first, then all rows at once, then single rows."""
         tiles = [LoopSite(path, f"tile of {size}", ("tile", size)) for path, size in self._tiles(program)]
         rows = [LoopSite(path, f"loop {loop.var} of {_touched(loop)}", ("row",)) for path, loop in self._rows(program)]
@@ -93,11 +70,11 @@ class Vectorize:
             rows.insert(0, LoopSite((), f"all {len(rows)} unit-stride loops", ("all",)))
         return tiles + rows
 
-    def _rows(self, program: Program) -> list[tuple[Path, For]]:
+    def _rows(self, program: ir.Program) -> list[tuple[ir.Path, ir.For]]:
         types = scalar_types(program)
         found = []
         for path, loop in loops(program):
-            simple = isinstance(loop.lower, Num) and loop.step == ONE and innermost(loop) and not loop.pragmas
+            simple = isinstance(loop.lower, ir.Num) and loop.step == ir.ONE and innermost(loop) and not loop.pragmas
             if not simple or constant_trip(program, loop) or inside_tile(program, path):
                 continue
             if self._row_form(program, path, loop, types) is not None:
@@ -105,8 +82,8 @@ class Vectorize:
         return found
 
     def _row_form(
-        self, program: Program, path: Path, loop: For, types: dict[str, str]
-    ) -> tuple[VectorForm, tuple[Stmt, ...], dict[str, str]] | None:
+        self, program: ir.Program, path: ir.Path, loop: ir.For, types: dict[str, str]
+    ) -> tuple[VectorForm, tuple[ir.Stmt, ...], dict[str, str]] | None:
         vector = _element(loop, types)
         known = facts(program, path)
         if vector is None or not known.reorderable or has_raw(loop.body):
@@ -114,7 +91,7 @@ class Vectorize:
         ops = dict(known.reductions)
         if any(types.get(name) != vector.element for name in ops):
             return None
-        arrays = {e.base for e in all_exprs(loop.body) if isinstance(e, Index)}
+        arrays = {e.base for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index)}
         if arrays & ops.keys():
             return None
         names = {name: fresh(program, f"{name}_v") for name in ops}
@@ -125,54 +102,54 @@ class Vectorize:
             return None
         return form, body, ops
 
-    def apply(self, program: Program, site: LoopSite) -> Program:
+    def apply(self, program: ir.Program, site: LoopSite) -> ir.Program:
         """Vectorise one loop, all loops, or a tile."""
         if site.detail[0] == "tile":
             return self._apply_tile(program, site)
         chosen = self._rows(program) if site.detail == ("all",) else [(site.path, at(program.body, site.path))]
         for path, loop in reversed(chosen):
-            if isinstance(loop, For):
+            if isinstance(loop, ir.For):
                 program = self._apply_row(program, path, loop)
         return program
 
-    def _apply_row(self, program: Program, path: Path, loop: For) -> Program:
+    def _apply_row(self, program: ir.Program, path: ir.Path, loop: ir.For) -> ir.Program:
         made = self._row_form(program, path, loop, scalar_types(program))
         if made is None:
             raise ValueError("the loop has no vector form")
         form, body, ops = made
         vector = form.vector
-        lanes = Var(vector.lanes)
+        lanes = ir.Var(vector.lanes)
         main = replace(loop, upper=whole_steps(loop, lanes), step=lanes, body=body)
         rest = replace(loop, lower=main.upper, notes=())
-        before: list[Stmt] = []
-        after: list[Stmt] = []
-        zero = Braces(vector.name, ())
+        before: list[ir.Stmt] = []
+        after: list[ir.Stmt] = []
+        zero = ir.Braces(vector.name, ())
         for name, op in sorted(ops.items()):
             wide = form.sums[name]
-            first: Expr = Cast(vector.element, ONE) if op == "*" else Var(name)
-            start: Expr = zero if op == "+" else Binary("-", first, zero)
-            before.append(Decl(vector.name, wide, (), start))
-            after.append(_combine(name, op, Call(reduce_name(vector, op), (Var(wide),))))
+            first: ir.Expr = ir.Cast(vector.element, ir.ONE) if op == "*" else ir.Var(name)
+            start: ir.Expr = zero if op == "+" else ir.Binary("-", first, zero)
+            before.append(ir.Decl(vector.name, wide, (), start))
+            after.append(_combine(name, op, ir.Call(reduce_name(vector, op), (ir.Var(wide),))))
         new = (*before, main, *after, rest)
         program = replace(program, body=splice(program.body, path, new))
         return _declared(program, form, set(ops.values()))
 
     # ------------------------------------------------------------------ tiles
 
-    def _tiles(self, program: Program) -> list[tuple[Path, str]]:
+    def _tiles(self, program: ir.Program) -> list[tuple[ir.Path, str]]:
         found = []
         types = scalar_types(program)
         for path, loop in loops(program):
-            sizes = [s.dims[-1] for s in loop.body if isinstance(s, Decl) and s.dims]
+            sizes = [s.dims[-1] for s in loop.body if isinstance(s, ir.Decl) and s.dims]
             for size in dict.fromkeys(sizes):
-                if isinstance(size, Var) and self._tile_form(program, loop.body, size, types) is not None:
+                if isinstance(size, ir.Var) and self._tile_form(program, loop.body, size, types) is not None:
                     found.append((path, size.name))
         return found
 
     def _tile_form(
-        self, program: Program, body: tuple[Stmt, ...], size: Var, types: dict[str, str]
-    ) -> tuple[VectorForm, tuple[Stmt, ...]] | None:
-        tiles = [s for s in body if isinstance(s, Decl) and s.dims and s.dims[-1] == size]
+        self, program: ir.Program, body: tuple[ir.Stmt, ...], size: ir.Var, types: dict[str, str]
+    ) -> tuple[VectorForm, tuple[ir.Stmt, ...]] | None:
+        tiles = [s for s in body if isinstance(s, ir.Decl) and s.dims and s.dims[-1] == size]
         vector = VECTORS.get(tiles[0].type)
         if vector is None or any(s.type != vector.element or s.init is not None for s in tiles):
             return None
@@ -183,46 +160,46 @@ class Vectorize:
             return None
         return form, new
 
-    def _retyped(self, stmt: Stmt, form: VectorForm, size: Var) -> Stmt:
+    def _retyped(self, stmt: ir.Stmt, form: VectorForm, size: ir.Var) -> ir.Stmt:
         vector = form.vector
-        if isinstance(stmt, Decl) and stmt.name in form.tiles:
-            count = Binary("/", size, Var(vector.lanes))
+        if isinstance(stmt, ir.Decl) and stmt.name in form.tiles:
+            count = ir.Binary("/", size, ir.Var(vector.lanes))
             return replace(stmt, type=vector.name, dims=(*stmt.dims[:-1], count))
-        if isinstance(stmt, For) and stmt.upper == size and innermost(stmt):
+        if isinstance(stmt, ir.For) and stmt.upper == size and innermost(stmt):
             return self._tile_loop(stmt, form, size)
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             return replace(stmt, body=tuple(self._retyped(s, form, size) for s in stmt.body))
-        if any(isinstance(e, Index) and e.base in form.tiles for e in all_exprs((stmt,))):
+        if any(isinstance(e, ir.Index) and e.base in form.tiles for e in ir.all_exprs((stmt,))):
             raise NoVector("a scalar element of the tile")
         return stmt
 
-    def _tile_loop(self, loop: For, form: VectorForm, size: Var) -> Stmt:
-        uses = [e for e in all_exprs(loop.body) if isinstance(e, Index) and e.base in form.tiles]
-        if any(e.subs[-1] != Var(loop.var) or any(loop.var in expr_names(s) for s in e.subs[:-1]) for e in uses):
+    def _tile_loop(self, loop: ir.For, form: VectorForm, size: ir.Var) -> ir.Stmt:
+        uses = [e for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index) and e.base in form.tiles]
+        if any(e.subs[-1] != ir.Var(loop.var) or any(loop.var in ir.expr_names(s) for s in e.subs[:-1]) for e in uses):
             raise NoVector("a tile element of another lane")
         form.var, form.own = loop.var, set()
         body = form.body(loop.body)
-        lanes = Var(form.vector.lanes)
+        lanes = ir.Var(form.vector.lanes)
 
-        def whole_vectors(expr: Expr) -> Expr:
+        def whole_vectors(expr: ir.Expr) -> ir.Expr:
             match expr:
-                case Index(base, (*first, last)) if base in form.tiles:
-                    return Index(base, (*first, Var("\0") if last == Var(loop.var) else last))
+                case ir.Index(base, (*first, last)) if base in form.tiles:
+                    return ir.Index(base, (*first, ir.Var("\0") if last == ir.Var(loop.var) else last))
                 case _:
                     return expr
 
-        body = map_body(body, whole_vectors)
-        body = substitute(body, loop.var, mul(Var(loop.var), lanes))
-        body = substitute(body, "\0", Var(loop.var))
-        return replace(loop, upper=Binary("/", size, lanes), body=body, pragmas=("GCC unroll 16",))
+        body = ir.map_body(body, whole_vectors)
+        body = ir.substitute(body, loop.var, mul(ir.Var(loop.var), lanes))
+        body = ir.substitute(body, "\0", ir.Var(loop.var))
+        return replace(loop, upper=ir.Binary("/", size, lanes), body=body, pragmas=("GCC unroll 16",))
 
-    def _apply_tile(self, program: Program, site: LoopSite) -> Program:
+    def _apply_tile(self, program: ir.Program, site: LoopSite) -> ir.Program:
         loop = at(program.body, site.path)
-        size = Var(site.detail[1])
+        size = ir.Var(site.detail[1])
         made = None
-        if isinstance(loop, For):
+        if isinstance(loop, ir.For):
             made = self._tile_form(program, loop.body, size, scalar_types(program))
-        if made is None or not isinstance(loop, For):
+        if made is None or not isinstance(loop, ir.For):
             raise ValueError("the tile has no vector form")
         form, body = made
         program = replace(program, body=splice(program.body, site.path, (replace(loop, body=body),)))
@@ -230,19 +207,19 @@ class Vectorize:
         return add_lines(program, [f"// tune-where: {size.name} % {form.vector.lanes} == 0"])
 
 
-def _touched(loop: For) -> str:
-    names = Counter(e.base for e in all_exprs(loop.body) if isinstance(e, Index))
+def _touched(loop: ir.For) -> str:
+    names = Counter(e.base for e in ir.all_exprs(loop.body) if isinstance(e, ir.Index))
     return ", ".join(sorted(names)) or "scalars"
 
 
-def _combine(name: str, op: str, value: Expr) -> Stmt:
-    target = Var(name)
+def _combine(name: str, op: str, value: ir.Expr) -> ir.Stmt:
+    target = ir.Var(name)
     if op in "+*":
-        return Assign(target, f"{op}=", value)
-    return Assign(target, "=", Call(f"std::{op}", (target, value)))
+        return ir.Assign(target, f"{op}=", value)
+    return ir.Assign(target, "=", ir.Call(f"std::{op}", (target, value)))
 
 
-def _declared(program: Program, form: VectorForm, ops: set[str]) -> Program:
+def _declared(program: ir.Program, form: VectorForm, ops: set[str]) -> ir.Program:
     program = declare(program, form.vector)
     for op in sorted(ops):
         program = declare_reduce(add_include(program, "algorithm"), form.vector, op)

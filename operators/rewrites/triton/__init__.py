@@ -1,7 +1,5 @@
 """Source transformations of Triton kernels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

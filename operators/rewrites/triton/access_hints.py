@@ -1,7 +1,5 @@
 """Cache hints of loads and stores: which caches to use, and what to evict first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from operators.rewrites.triton.analysis import calls, labels

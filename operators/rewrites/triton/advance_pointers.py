@@ -1,7 +1,5 @@
 """`advance_pointers`: blocks of pointers are computed before a loop and advanced by a step in each round."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

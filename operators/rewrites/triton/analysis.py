@@ -1,7 +1,5 @@
 """Proofs about names in a kernel: reaching definitions, multiples of a block, ranges, masks."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

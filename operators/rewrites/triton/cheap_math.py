@@ -1,7 +1,5 @@
 """Cheaper arithmetic of the same value, up to rounding: powers of two, reciprocals, accumulating products."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass

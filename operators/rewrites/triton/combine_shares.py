@@ -1,7 +1,5 @@
 """The second kernel of a split sum: it adds the shares of each tile in a fixed order and finishes the tile."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import re

@@ -1,7 +1,5 @@
 """Tensor descriptors for tiles: the hardware's copy engine moves a whole tile and checks its edges."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`drop_masks`: bounds checks are compiled out where the size is a multiple of its block."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

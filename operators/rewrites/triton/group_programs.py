@@ -1,7 +1,5 @@
 """`group_programs`: programs that run at the same time share rows or columns, so that L2 holds their operands."""
 
-from __future__ import annotations
-
 import ast
 
 from operators.rewrites.triton.analysis import calls

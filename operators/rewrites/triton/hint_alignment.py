@@ -1,7 +1,5 @@
 """`hint_alignment`: the compiler learns proved facts of a block of indices: contiguous, a multiple of its size."""
 
-from __future__ import annotations
-
 import ast
 
 from operators.rewrites.triton.analysis import block_offset, unwrap

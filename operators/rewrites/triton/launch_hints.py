@@ -1,7 +1,5 @@
 """`launch_hints`: warps, pipeline stages and the register limit of a launch become tunables."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

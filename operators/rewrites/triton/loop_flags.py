@@ -1,7 +1,5 @@
 """Flags of `tl.range` for loops with loads: pipeline stages, unrolling, flattening."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

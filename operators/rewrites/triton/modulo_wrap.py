@@ -1,7 +1,5 @@
 """`modulo_wrap`: rows beyond the edge read other rows without a mask; their results are never stored."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), arXiv:1805.02867.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import itertools

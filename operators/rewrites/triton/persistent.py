@@ -1,7 +1,5 @@
 """Persistent programs: as many as the device holds at once, each with its share of the grid."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 

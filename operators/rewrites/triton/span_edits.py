@@ -1,7 +1,5 @@
 """Edits of a source by spans: the rest of the text stays as written, comments and tunables included."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Sequence

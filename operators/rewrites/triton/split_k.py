@@ -1,7 +1,5 @@
 """`split_k`: a long sum is split between programs; a second kernel adds the shares and finishes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 

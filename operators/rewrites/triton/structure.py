@@ -1,7 +1,5 @@
 """Helpers of the structural rewrites: statements as lines, bound names, helper functions of a module."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

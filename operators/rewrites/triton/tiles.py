@@ -1,7 +1,5 @@
 """Rectangular tiles of a row-major matrix: the loads and stores that touch one and guard exactly its edges."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`whole_row`: loops over blocks of a row become straight code that loads the row once, in one block."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

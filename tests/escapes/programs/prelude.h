@@ -40,8 +40,10 @@ constexpr bool SANITIZED = false;
 #endif
 #ifdef __x86_64__
 constexpr long SYS_PTRACE = 101, SYS_TGKILL = 234, SYS_TKILL = 200, SYS_PRLIMIT = 302;
+constexpr long SYS_MADVISE = 28, SYS_PRCTL = 157;
 #else
 constexpr long SYS_PTRACE = 117, SYS_TGKILL = 131, SYS_TKILL = 130, SYS_PRLIMIT = 261;
+constexpr long SYS_MADVISE = 233, SYS_PRCTL = 167;
 #endif
 constexpr int READ_ONLY = 0, READ_WRITE = 2, CREATE = 0100;
 

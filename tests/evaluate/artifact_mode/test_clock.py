@@ -13,15 +13,16 @@ from evokernel.evaluate.artifact_mode.baselines import TimedCalls
 from evokernel.evaluate.artifact_mode.clock import ArtifactClock, Loaded
 from evokernel.evaluate.artifact_mode.runner_pool import BatchTimes
 from evokernel.evaluate.artifact_mode.verifier import Verifier
-from evokernel.evaluate.bench.paired_clock import Rejected, confirmed
+from evokernel.evaluate.bench.paired_clock import CheckedCall, Rejected, confirmed
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.records.evaluation import Stage, Status
-from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import DISTRIBUTIONS, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 CALLS, SETS, BLOCKS = 8, 12, 4
 OVERHEAD_NS = 3e5
+USUAL_NS = 2e3
 WORKLOAD = Workload("small", {"N": 300})
 TASK = Task(
     name="double",
@@ -30,7 +31,10 @@ TASK = Task(
     signature=Signature(inputs=(Tensor("x", ("N",)),), scalars=(), outputs=(Tensor("y", ("N",), role=Role.OUTPUT),)),
     workloads={"cpu": WorkloadSet(search=(WORKLOAD,), holdout=(WORKLOAD,), probe={"N": (1, 9)})},
     flops="N",
+    distributions=("normal",),
 )
+MIXED = replace(TASK, distributions=DISTRIBUTIONS)
+"""The same task with contents of checks that timed calls do not have; so some batches are odd."""
 
 
 class Honest:
@@ -240,6 +244,8 @@ class LiarUntilWatched(Honest):
 class Baseline(TimedCalls):
     """A baseline that takes 2 us a call."""
 
+    slow = 1.0
+
     def __init__(self, ground):
         self.ground = ground
 
@@ -248,37 +254,76 @@ class Baseline(TimedCalls):
             self.ground.outputs(number)[0].copy_(2 * self.ground.views(number)["x"])
 
     def elapsed_ns(self):
-        return 2e3 * CALLS
+        return self.slow * USUAL_NS * CALLS
+
+    def run_ns(self):
+        self.run()
+        return self.elapsed_ns()
+
+
+class Victim(Baseline):
+    """A baseline that takes longer where the runner ran since its last batch; where that `lasts`, always."""
+
+    def __init__(self, ground, runner, *, lasts=False):
+        super().__init__(ground)
+        self.runner, self.lasts, self.seen = runner, lasts, 0
+
+    def run(self):
+        super().run()
+        self.slow = 1.5 if self.lasts or len(self.runner.batches) > self.seen else 1.0
+        self.seen = len(self.runner.batches)
+
+
+class CountsItsCalls(Honest):
+    """Has more calls behind it than the checks make, and knows no large numbers from then on."""
+
+    calls = 0
+
+    def call(self, number):
+        super().call(number)
+        self.calls += 1
+        if self.calls > CALLS:
+            self.ground.outputs(number)[0].clamp_(-20, 20)
 
 
 @pytest.fixture
 def ground():
+    yield from bound_to(TASK)
+
+
+@pytest.fixture
+def mixed_ground():
+    yield from bound_to(MIXED)
+
+
+def bound_to(task):
     def make_arena(sets):
-        return HostArena.for_signature(TASK.signature, WORKLOAD.sizes, sets=sets)
+        return HostArena.for_signature(task.signature, WORKLOAD.sizes, sets=sets)
 
     made = BoundWorkload(
-        TASK, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS
+        task, WORKLOAD, WorkloadPurpose.SEARCH, np.random.default_rng(0), make_arena=make_arena, sets=SETS
     )
     made.calls = CALLS
     yield made
     made.close()
 
 
-def clock_for(ground, runner, *, busy=False):
+def clock_for(ground, runner, *, busy=False, seed=1, checked_ns=1e3, anew_ns=1e3, baselines=()):
     runner.bind(ground)
     bench: Any = SimpleNamespace(
-        rng=np.random.default_rng(1),
+        rng=np.random.default_rng(seed),
         settings=SimpleNamespace(timeout_s=1.0),
         device=SimpleNamespace(left_running=lambda: busy),
     )
-    fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
+    fresh = FreshInputs(ground.task, WORKLOAD, np.random.default_rng(2))
     return ArtifactClock(
         bench,
         ground,
         fresh,
         stage=Stage.PRECISE,
-        candidate=Loaded(runner, 0, 1e3),
-        baselines=[Baseline(ground), Baseline(ground)],
+        candidate=Loaded(runner, 0, CheckedCall(checked_ns, lambda: anew_ns)),
+        baselines=baselines or [Baseline(ground), Baseline(ground)],
+        usual_ns=USUAL_NS,
         verifier=Verifier(ground, rng=bench.rng),
     )
 
@@ -325,6 +370,25 @@ def test_work_for_others_or_no_work_is_found_within_a_few_blocks(ground, cheat):
     assert caught.value.outcome.status is Status.CHEAT_SUSPECT
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_right_on_timed_contents_only_is_found_in_odd_batches(mixed_ground, seed):
+    with pytest.raises(Rejected) as caught:
+        measured(clock_for(mixed_ground, CountsItsCalls(), seed=seed))
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_odd_batches_look_like_timed_ones_and_count_for_nothing(mixed_ground):
+    runner = Honest()
+    clock = clock_for(mixed_ground, runner)
+    blocks = [clock.block() for _ in range(30)]
+    clock.finish(thoroughly=True)
+    odd = [sum(float(x.abs().max()) > 20 for x in batch) for batch in runner.contents]
+    assert {time for block in blocks for time in block.candidate_ns} == {1e3}
+    assert 1 <= sum(count > 0 for count in odd) <= len(runner.contents) - 2 * len(blocks) - 3
+    assert max(odd) <= 2
+    assert {len(batch.sets) for batch in runner.batches} == {CALLS, CALLS // 4, 0}
+
+
 @pytest.mark.parametrize("cheat", [Hoarder, Liar, LiarInOneOrder, LiarWithSlowEmptyBatches])
 def test_what_batches_do_not_show_is_found_when_they_are_confirmed(ground, cheat):
     with pytest.raises(Rejected) as caught:
@@ -347,6 +411,33 @@ def test_who_is_delayed_for_a_while_is_not_accused(ground, kind, attempts):
 
 def test_what_was_in_doubt_counts_for_nothing(ground):
     assert measured(clock_for(ground, LiarUntilWatched())) == [1e3] * 2 * BLOCKS
+
+
+def test_a_kernel_that_was_slow_in_the_checks_only_is_timed_as_others_are(ground):
+    ground.baseline_us = {"torch": 2.0}
+    runner = Honest()
+    assert measured(clock_for(ground, runner, checked_ns=7e7)) == [1e3] * 2 * BLOCKS
+    assert [len(order) for order in runner.contents[:4]] == [1, 1, CALLS, CALLS]
+
+
+def test_a_slow_kernel_gets_short_batches(ground):
+    class Slow(Honest):
+        def device_ns(self, calls):
+            return 5e7 * calls
+
+    ground.baseline_us = {"torch": 2.0}
+    runner = Slow()
+    assert measured(clock_for(ground, runner, checked_ns=7e7, anew_ns=7e7)) == [5e7] * 2 * BLOCKS
+    assert {len(order) for order in runner.contents} == {1}
+
+
+def test_a_kernel_whose_checks_are_slow_whenever_they_are_made_is_suspect(ground):
+    ground.baseline_us = {"torch": 2.0}
+    runner = Honest()
+    with pytest.raises(Rejected) as caught:
+        measured(clock_for(ground, runner, checked_ns=7e7, anew_ns=7e7))
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+    assert len(runner.contents) > 3 * 2 * BLOCKS, "it was not measured again"
 
 
 def test_a_neighbour_is_not_the_candidates_fault(ground):
@@ -407,13 +498,27 @@ def test_contents_of_in_out_tensors_are_written_again_between_the_two():
         made,
         fresh,
         stage=Stage.QUICK,
-        candidate=Loaded(runner, 0, 1e3),
+        candidate=Loaded(runner, 0, CheckedCall(1e3, lambda: 1e3)),
         baselines=[GrowAll(made)],
+        usual_ns=USUAL_NS,
         verifier=Verifier(made, rng=bench.rng),
     )
     for _ in range(2):
         clock.block()
     made.close()
+
+
+@pytest.mark.parametrize(("lasts", "alone_ns"), [(False, 2e3), (True, 3e3)], ids=["beside it", "always"])
+def test_where_a_baseline_is_slower_its_times_alone_count(ground, lasts, alone_ns):
+    runner, blocks = Honest(), list[Any]()
+    clock = clock_for(ground, runner, baselines=[Victim(ground, runner, lasts=lasts)])
+
+    def attempt():
+        blocks[:] = [clock.block() for _ in range(BLOCKS)]
+        clock.finish(thoroughly=True)
+
+    confirmed(clock, attempt)
+    assert {time for block in blocks for time in block.baseline_ns} == {alone_ns}
 
 
 def test_batches_are_written_the_same_way_again(ground):

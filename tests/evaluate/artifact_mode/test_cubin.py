@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from evokernel.evaluate.artifact_mode.cubin import inspect, refusal, refuse_misfits
 from evokernel.evaluate.artifact_mode.parameters import Place
 from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, PlanError, PlanLimits, RecordedLaunch
-from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts, KernelFacts
+from evokernel.evaluate.inside.driver.cubin_facts import CubinFacts, KernelFacts, atomic_kernels, state_sections
 from evokernel.evaluate.inside.driver.cubin_sections import is_known
 from evokernel.evaluate.inside.driver.kernel_parameters import Parameter, TensorMap
 from evokernel.evaluate.inside.driver.nvrtc import find_nvrtc, target_of
@@ -114,9 +114,20 @@ def test_variables_of_the_device_are_seen(tmp_path: Path):
     start = assemble(tmp_path, state=".global .u32 start[2] = {1, 2};", body=load.format("start"))
     assert inspect(start).state_bytes == 8
     table = assemble(tmp_path, state=".const .u32 table[2] = {1, 2};", body="ld.const.u32 %x0, [table];")
-    assert inspect(table).state_bytes == 0
+    assert inspect(table).state_bytes == 8, "a kernel can write `__constant__` memory by its address"
     huge = assemble(tmp_path, state=".global .b8 huge[67108868];", body=load.format("huge"))
     assert "__device__ variables" in str(refusal(inspect(huge), capability=90))
+
+
+@needs_triton
+def test_each_section_of_variables_tells_where_they_lie(tmp_path: Path):
+    variables = ".global .u32 count; .global .u32 more; .const .u32 table[2] = {1, 2}; .global .u64 start[2] = {1, 2};"
+    body = """ld.const.u32 %x0, [table+4]; ld.global.u32 %x1, [count]; st.global.u32 [more], %x1;
+    ld.global.u32 %x1, [start+8]; add.u32 %x0, %x0, %x1;"""
+    sections = state_sections(assemble(tmp_path, state=variables, body=body))
+    found = {tuple(sorted(section.offsets.items())): len(section.content) for section in sections}
+    assert found == {(("count", 0), ("more", 4)): 8, (("table", 0),): 8, (("start", 0),): 16}
+    assert state_sections(assemble(tmp_path)) == []
 
 
 @given(st.binary(max_size=400) | st.binary(max_size=400).map(b"\x7fELF\x02\x01".__add__))
@@ -339,3 +350,58 @@ def test_a_launch_that_does_not_fit_its_kernel(changes: dict[str, Any], words: s
     with pytest.raises(PlanError, match=words) as caught:
         refuse_misfits(plans(**changes), {"c": FACTS}, limits=LIMITS)
     assert caught.value.shape == 0
+
+
+ATOMICS = r"""
+extern "C" __global__ void plain(float* y, const float* x) { y[threadIdx.x] = __shfl_xor_sync(~0u, x[threadIdx.x], 1); }
+extern "C" __global__ void sums(float* y, float x) { atomicAdd(y, x); }
+extern "C" __global__ void answered(float* y, float x) { y[1] = atomicAdd(y, x); }
+extern "C" __global__ void doubles(double* y, double x) { atomicAdd(y, x); }
+extern "C" __global__ void counts(unsigned long long* y) { atomicAdd(y, 1ull); }
+extern "C" __global__ void exchanged(int* y) { y[1] = atomicCAS(y, 1, 2); }
+extern "C" __global__ void shared(float* y, float x) {
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    atomicAdd(&sum, x);
+    __syncthreads();
+    y[threadIdx.x] = sum;
+}
+extern "C" __global__ void anywhere(float* y, float x, int some) {
+    __shared__ float sum;
+    sum = x;
+    y[1] = atomicAdd(some ? &sum : y, x) + sum;
+}
+#if __CUDA_ARCH__ >= 900
+extern "C" __global__ void vectors(float* y, float x) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %1, %1, %1};" ::"l"(y), "f"(x));
+}
+extern "C" __global__ void bulk(float* y) {
+    __shared__ __align__(128) float some[32];
+    const unsigned at = (unsigned)__cvta_generic_to_shared(some);
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 128;" ::"l"(y), "r"(at));
+}
+#endif
+"""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])
+def test_kernels_with_atomic_operations_are_known_by_their_code(capability: int):
+    image = find_nvrtc().compile(ATOMICS, (), target=target_of(capability))
+    assert atomic_kernels(image) == inspect(image).kernels.keys() - {"plain"}
+
+
+@needs_nvrtc
+def test_atomic_operations_of_functions_count_for_the_kernels_that_call_them():
+    text = """
+    typedef void (*Work)(float*, float);
+    extern "C" __device__ __noinline__ void add(float* y, float x) { atomicAdd(y, x); }
+    extern "C" __device__ __noinline__ void set(float* y, float x) { *y = x; }
+    __device__ Work table[2] = {add, set};
+    extern "C" __global__ void calls(float* y, float x) { add(y, x); }
+    extern "C" __global__ void chooses(float* y, float x, int which) { table[which](y, x); }
+    extern "C" __global__ void other(float* y, float x) { set(y, x); }
+    """
+    image = find_nvrtc().compile(text, (), target=target_of(90))
+    assert atomic_kernels(image) == {"calls", "chooses"}

@@ -1,12 +1,16 @@
 """The machine code of all seeds for a GPU, with line numbers and without: nothing that a compiler makes is refused."""
 
 import importlib.util
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from evokernel.evaluate.artifact_mode.cubin import inspect, refusal
+from evokernel.evaluate.inside.driver.cubin_facts import atomic_kernels
 from evokernel.evaluate.inside.process.bundle import unpack
+from evokernel.evaluate.inside.untrusted.cubin_description import find_cuobjdump
 from evokernel.protocols import Language
 from evokernel.records.build import Built
 from evokernel.tasks import builtin_tasks, load_task
@@ -35,7 +39,7 @@ def languages() -> dict[str, Language]:
 @needs_triton
 @pytest.mark.parametrize("lines", [False, True], ids=["plain", "with lines"])
 @pytest.mark.parametrize(("name", "kind"), SEEDS, ids=[f"{name}-{kind}" for name, kind in SEEDS])
-def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str, lines: bool):
+def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str, lines: bool, tmp_path: Path):
     task = load_task(name).on("cuda")
     path: Path | None = task.seeds.get(kind)
     if path is None:
@@ -47,3 +51,14 @@ def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str
     assert images
     assert all((b".debug_line" in image) == lines for image in images)
     assert [refusal(inspect(image), capability=90) for image in images] == [None] * len(images)
+    assert [bool(atomic_kernels(image)) for image in images] == [told_atomic(image, tmp_path) for image in images]
+
+
+def told_atomic(image: bytes, folder: Path) -> bool:
+    """Say whether the disassembler names an atomic operation in a cubin."""
+    program = find_cuobjdump()
+    assert program is not None
+    path = folder / "told.cubin"
+    path.write_bytes(image)
+    told = subprocess.run([program, "-sass", path], check=True, capture_output=True, text=True).stdout
+    return re.search(r"\s(?:ATOM[GS]?|REDG?|UTMAREDG|UBLKRED)\.", told) is not None

@@ -1,4 +1,4 @@
-"""Which recorded calls of a candidate a profiler and the sanitizers are given, and with what in their buffers."""
+"""A recorded candidate under judgement: the batches of its checks, and the calls that instruments are given."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,18 +11,22 @@ import pytest
 
 from evokernel.evaluate.artifact_mode.checked_build import CheckedBuild
 from evokernel.evaluate.artifact_mode.plan import LaunchPlan, LaunchPlans, RecordedLaunch
+from evokernel.evaluate.artifact_mode.runner_pool import Batch, BatchTimes
 from evokernel.evaluate.artifact_mode.session import ArtifactSession
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.instruments.inspection import Inspection
 from evokernel.evaluate.instruments.tool_run import RecordedCall
-from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.arena import Arena, HostArena
 from evokernel.evaluate.numerics.arrays import raw_bytes
-from evokernel.records.evaluation import Timing, Verdict
-from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.evaluate.wire import PhaseVerdict
+from evokernel.records.evaluation import Stage, Status
+from evokernel.records.timing import Timing, Verdict
+from evokernel.task import DISTRIBUTIONS, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
 SEARCH = (Workload("large", {"N": 4096}), Workload("small", {"N": 64}), Workload("slow", {"N": 256}))
 HIDDEN = tuple(Workload(f"hidden{n}", {"N": n}) for n in (999, 7, 77))
 HELD_OUT = Workload("held", {"N": 3})
+CALLS, SETS = 64, 80
 TASK = Task(
     name="twice",
     reference=lambda x, **_: 2 * x,
@@ -57,6 +61,40 @@ class Instrument:
         return Inspection(complete=True)
 
 
+class Checked:
+    """A runner whose kernel doubles, on host memory.
+
+    From a place of a batch on it knows no large numbers, unless it has seen one in this batch before.
+    """
+
+    def __init__(self, *, right_calls: int) -> None:
+        self.known: set[str] = set()
+        self.batches: list[Batch] = []
+        self.right_calls = right_calls
+
+    def load(self, *_: object, **__: object) -> None:
+        return
+
+    def attach(self, name: str, arena: Arena, scalars: object) -> None:
+        self.arena = arena
+
+    def arm(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+    def armed(self, timeout_s: float) -> None:
+        return
+
+    def fire(self, timeout_s: float) -> BatchTimes:
+        careful = False
+        for place, number in enumerate(self.batches[-1].sets):
+            x, y = self.arena.view(number, "x"), self.arena.view(number, "y")
+            y.copy_(2 * x)
+            if place >= self.right_calls and not careful:
+                y.clamp_(-20, 20)
+            careful |= bool(x.abs().max() > 20)
+        return BatchTimes(1e3 * len(self.batches[-1].sets), 1e6)
+
+
 def make_arena(workload: Workload, sets: int) -> HostArena:
     return HostArena.for_signature(TASK.signature, workload.sizes, sets=sets)
 
@@ -68,19 +106,26 @@ def instrument() -> Instrument:
 
 @pytest.fixture
 def session(instrument: Instrument) -> Iterator[ArtifactSession]:
+    yield from opened(Checked(right_calls=1), instrument)
+
+
+def opened(runner: Checked, instrument: Instrument) -> Iterator[ArtifactSession]:
     kinds = [*((WorkloadPurpose.PROBE, each) for each in HIDDEN), *((WorkloadPurpose.SEARCH, each) for each in SEARCH)]
     kinds.append((WorkloadPurpose.HOLDOUT, HELD_OUT))
     rng = np.random.default_rng(0)
-    grounds = tuple(BoundWorkload(TASK, each, kind, rng, make_arena=partial(make_arena, each)) for kind, each in kinds)
+    grounds = tuple(
+        BoundWorkload(TASK, each, kind, rng, make_arena=partial(make_arena, each), sets=SETS) for kind, each in kinds
+    )
     plans = [plan(number) for number in range(len(kinds))]
     cubins = {str(number) * 64: b"code %d" % number for number in range(len(kinds))}
-    runner = SimpleNamespace(load=lambda *_, **__: None)
     bench: Any = SimpleNamespace(
         settings=SimpleNamespace(timeout_s=1.0),
         workloads=grounds,
         probes=grounds[: len(HIDDEN)],
+        timed=grounds[len(HIDDEN) :],
         task=TASK,
         device=SimpleNamespace(device_class="cuda"),
+        rng=rng,
     )
     tools: Any = SimpleNamespace(
         runners=SimpleNamespace(take=lambda: runner), profiler=instrument, sanitizer=instrument
@@ -88,6 +133,31 @@ def session(instrument: Instrument) -> Iterator[ArtifactSession]:
     yield ArtifactSession(bench, tools, CheckedBuild(LaunchPlans("", tuple(plans)), cubins, stateful=False))
     for ground in grounds:
         ground.close()
+
+
+def compared(session: ArtifactSession, name: str, *, calls: int = 1) -> PhaseVerdict | None:
+    """Check it on one workload whose timed batches have so many calls."""
+    (bound,) = (each for each in session.bench.workloads if each.workload.name == name)
+    bound.calls = calls
+    return session.compare(bound, DISTRIBUTIONS, Stage.CORRECTNESS)
+
+
+@pytest.mark.parametrize(("name", "due"), [("small", CALLS), ("held", CALLS), ("hidden77", len(DISTRIBUTIONS))])
+def test_checks_on_timed_workloads_look_like_timed_batches(instrument: Instrument, name: str, due: int) -> None:
+    runner = Checked(right_calls=SETS)
+    for session in opened(runner, instrument):
+        assert compared(session, name, calls=CALLS) is None
+        (alone,), order = (batch.sets for batch in runner.batches)
+        assert (alone, len(order), len(set(order))) == (0, due, due)
+        assert (list(order) == sorted(order)) == (name == "hidden77")
+
+
+def test_what_is_right_in_the_first_calls_of_a_batch_only_is_found_in_the_checks(instrument: Instrument) -> None:
+    for session in opened(Checked(right_calls=CALLS // 2), instrument):
+        tries = [compared(session, "small", calls=CALLS) for _ in range(20)]
+        found = {verdict.status for verdict in tries if verdict is not None}
+        assert found == {Status.NUMERICAL}
+        assert sum(verdict is not None for verdict in tries) > 4, "it is found once in two tries"
 
 
 def timings(**times_us: float) -> list[Timing]:

@@ -54,8 +54,8 @@ def test_waiting_is_no_interruption():
             time.sleep(0.001)
         found.append(interruptions() - before)
 
-    for _ in range(5):  # a busy machine interrupts even this short work now and then
+    while 0 not in found and len(found) < 200:  # a busy machine interrupts even this short work now and then
         thread = threading.Thread(target=wait)
         thread.start()
         thread.join()
-    assert min(found) == 0
+    assert 0 in found

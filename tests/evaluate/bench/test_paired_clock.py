@@ -1,5 +1,6 @@
 """Timed batches: both runners see the same contents, every output is verified, and nothing can be known ahead."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.bench.paired_clock import Rejected, WorkerClock
+from evokernel.evaluate.bench.baseline_watch import BatchUsage
+from evokernel.evaluate.bench.candidate_session import warm_remark
+from evokernel.evaluate.bench.paired_clock import CheckedCall, Doubtful, MeasureAgain, Rejected, confirmed
+from evokernel.evaluate.bench.worker_clock import WorkerClock
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
+from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 
@@ -35,6 +40,8 @@ class Kernel:
     """Runs in this process, on the judge's buffers; its time is what `microseconds` says."""
 
     microseconds = 100
+    ran_ns = 0
+    faults = 0
 
     closed = False
 
@@ -172,12 +179,20 @@ def ground():
     made.close()
 
 
-def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
-    """Make a clock; `busy` is what each look at the device says, `others` how many more processes it has then."""
+USUAL = BatchUsage(CALLS * 100_000, faults=2)
+
+
+def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0, checked_ns=1e5, anew_ns=1e5, usual=USUAL):
+    """Make a clock.
+
+    `busy` is what each look at the device says, `others` how many more processes it has then; a call took `checked_ns`
+    in the checks, and takes `anew_ns` in those of a new process.
+    """
     looks, counts = iter(busy), iter([0])
     baselines = SimpleNamespace(
         process=baseline,
         wake_ns=lambda ground: 0.0,
+        usual=lambda ground: usual,
         batch_s=0.003,
         attach=lambda ground: ground.attach(baseline, set()),
     )
@@ -195,7 +210,8 @@ def clock_for(ground, candidate, baseline, share=1.0, *, busy=(), others=0):
     )
     ground.attach(candidate, set())
     fresh = FreshInputs(TASK, WORKLOAD, np.random.default_rng(2))
-    return WorkerClock(bench, candidate, ground, fresh, stage=Stage.QUICK, call_s=1e-4)
+    checked = CheckedCall(checked_ns, lambda: anew_ns)
+    return WorkerClock(bench, candidate, ground, fresh, stage=Stage.QUICK, checked=checked)
 
 
 def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
@@ -208,6 +224,120 @@ def test_both_runners_see_the_same_contents_and_none_of_them_twice(ground):
     seen = {x.numpy().tobytes() for batch in candidate.log for x in batch}
     assert len(seen) == len(candidate.log) * CALLS
     assert blocks[0].candidate_ns == blocks[0].baseline_ns == (100_000, 100_000)
+
+
+class Victim(Kernel):
+    """A baseline that has page faults, or is slow, in batches before which the candidate did something."""
+
+    def __init__(self, candidate, *, faults=0, slower=1.0, alone=False):
+        super().__init__()
+        self.candidate, self.more, self.slower, self.always = candidate, faults, slower, alone
+        self.seen = 0
+
+    def go(self, **how):
+        hit = self.always or self.candidate.warm_ups > self.seen
+        self.seen = self.candidate.warm_ups
+        self.faults = self.more * hit
+        return super().go(**how) * (self.slower if hit else 1.0)
+
+
+class Attacker(Kernel):
+    """Does something to the baseline before each batch."""
+
+    warm_ups = 0
+
+    def warm_up(self, index):
+        self.warm_ups += 1
+        super().warm_up(index)
+
+
+def measured(clock):
+    """Measure as a judge does; return the blocks that count."""
+
+    def attempt():
+        blocks = [clock.block() for _ in range(4)]
+        clock.finish(thoroughly=False)
+        return blocks
+
+    return confirmed(clock, attempt)
+
+
+@pytest.mark.parametrize("usual", [USUAL, BatchUsage(0.0)], ids=["known", "unknown"])
+def test_a_baseline_that_has_page_faults_beside_a_candidate_and_not_without_it_is_doubted(ground, usual):
+    candidate = Attacker()
+    clock = clock_for(ground, candidate, Victim(candidate, faults=60), usual=usual)
+    with pytest.raises(Doubtful, match="baseline has page faults beside this kernel") as caught:
+        measured(clock)
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+@pytest.mark.parametrize("usual", [USUAL, BatchUsage(0.0)], ids=["known", "unknown"])
+def test_of_a_baseline_that_is_slower_beside_a_candidate_the_times_alone_count(ground, usual):
+    candidate = Attacker()
+    clock = clock_for(ground, candidate, Victim(candidate, slower=1.4), usual=usual)
+    blocks = measured(clock)
+    assert [block.baseline_ns for block in blocks] == [(100_000, 100_000)] * 4
+    assert [block.candidate_ns for block in blocks] == [(100_000, 100_000)] * 4
+
+
+@pytest.mark.parametrize(
+    "harm", [{"faults": 60, "alone": True}, {"slower": 3.0, "alone": True}, {"faults": 12}, {"slower": 1.1}]
+)
+def test_a_candidate_is_not_blamed_for_a_busy_machine_nor_for_little(ground, harm):
+    candidate = Attacker()
+    clock = clock_for(ground, candidate, Victim(candidate, **harm))
+    measured(clock)
+
+
+class Busy(Kernel):
+    """A baseline on a machine that is busy for stretches of batches."""
+
+    def __init__(self, stretch, seed):
+        super().__init__()
+        rng = np.random.default_rng(seed)
+        self.slower = itertools.chain.from_iterable([slow] * stretch for slow in itertools.cycle(rng.uniform(1, 3, 50)))
+
+    def go(self, **how):
+        return super().go(**how) * next(self.slower)
+
+
+@pytest.mark.parametrize("stretch", [1, 3, 20, 60])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_busy_machine_is_no_reason_to_blame_a_candidate(ground, stretch, seed):
+    measured(clock_for(ground, Attacker(), Busy(stretch, seed)))
+
+
+def test_a_candidate_that_stops_when_it_is_doubted_loses_what_it_gained(ground):
+    candidate = Attacker()
+    baseline = Victim(candidate, slower=1.5)
+    clock = clock_for(ground, candidate, baseline)
+    forget = clock.forget
+
+    def calmer():
+        baseline.slower = 1.0
+        forget()
+
+    clock.forget = calmer
+    assert [block.baseline_ns for block in measured(clock)] == [(100_000, 100_000)] * 4
+
+
+@pytest.mark.parametrize("doubts", [1, 2, 3])
+def test_a_first_alarm_is_no_doubt(ground, doubts):
+    """A measurement that only has to be made anew takes away none of the attempts."""
+    clock = clock_for(ground, Kernel(), Kernel())
+    outcome = PhaseVerdict(Status.CHEAT_SUSPECT, Stage.QUICK, "")
+    errors = iter([Doubtful(outcome), MeasureAgain(), *[Doubtful(outcome)] * (doubts - 1)])
+
+    def attempt():
+        for error in errors:
+            raise error
+        return "measured"
+
+    if doubts < 3:
+        assert confirmed(clock, attempt) == "measured"
+    else:
+        with pytest.raises(Doubtful):
+            confirmed(clock, attempt)
 
 
 def test_whoever_runs_first_is_warmed_up_last(ground):
@@ -289,12 +419,35 @@ def test_where_candidate_and_baseline_differ_the_reference_decides(ground):
 
 def test_a_slow_candidate_gets_fewer_calls(ground):
     candidate, baseline = Slow(), Kernel()
-    clock = clock_for(ground, candidate, baseline)
-    clock._once_ns = 30e6
+    clock = clock_for(ground, candidate, baseline, checked_ns=30e6)
     block = clock.block()
     assert [len(batch) for batch in candidate.log] == 3 * [1]  # one of them has odd contents, and is not timed
     assert [len(batch) for batch in baseline.log] == 3 * [CALLS]
     assert block.candidate_ns == (30e6, 30e6)
+
+
+def test_a_candidate_that_was_slow_in_the_checks_only_is_timed_as_others_are(ground):
+    candidate, baseline = Kernel(), Kernel()
+    clock = clock_for(ground, candidate, baseline, checked_ns=70e6)
+    blocks = [clock.block() for _ in range(2)]
+    assert [len(batch) for batch in candidate.log][:3] == 3 * [1]  # these count for nothing
+    assert [len(batch) for batch in candidate.log][3:7] == 4 * [CALLS]
+    assert all(block.candidate_ns == (1e5, 1e5) for block in blocks)
+    clock.finish(thoroughly=False)
+
+
+def test_a_candidate_whose_checks_are_slow_whenever_they_are_made_is_suspect(ground):
+    clock = clock_for(ground, Kernel(), Kernel(), checked_ns=70e6, anew_ns=70e6)
+    clock.block()
+    with pytest.raises(Doubtful) as caught:
+        clock.finish(thoroughly=False)
+    assert caught.value.outcome.status is Status.CHEAT_SUSPECT
+
+
+def test_a_slow_candidate_may_be_slow_in_the_checks_too(ground):
+    clock = clock_for(ground, Slow(), Kernel(), checked_ns=140e6, anew_ns=140e6)
+    clock.block()
+    clock.finish(thoroughly=True)
 
 
 def test_writing_out_of_bounds_is_rejected(ground):
@@ -321,3 +474,12 @@ def test_work_that_a_stopped_candidate_left_on_the_device_is_found_at_each_stop(
 def test_a_neighbour_on_the_device_is_not_the_candidates_fault(ground):
     with pytest.raises(HarnessError, match="another process"):
         clock_for(ground, Kernel(), Kernel(), busy=[True], others=1).block()
+
+
+def test_a_number_is_marked_warm_where_a_batch_fits_the_cache_of_a_gpu():
+    large, small = (SimpleNamespace(calls=4, set_bytes=size, label=f"{size} bytes") for size in (600, 400))
+    device = SimpleNamespace(device_class="cuda")
+    bench: Any = SimpleNamespace(sheet={"l2_bytes": 1000.0}, timed=(large, small), device=device)
+    assert warm_remark(bench) == "warm: a batch touches less than twice the second-level cache on 400 bytes"
+    bench.sheet = {}
+    assert warm_remark(bench) == ""

@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,11 +70,11 @@ def test_a_request_is_answered_with_json_and_bytes(forge):
 
 def test_many_threads_are_answered_at_once_each_by_a_process_of_its_own(forge):
     assert_still_works(forge)
-    begin = time.monotonic()
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda n: told(forge, "compute", n=n, sleep_s=0.5), range(8)))
     assert [answer["sum"] for answer in answers] == [n * (n - 1) / 2 for n in range(8)]
-    assert time.monotonic() - begin < 3
+    began, ended = ([answer[name] for answer in answers] for name in ("began_s", "ended_s"))
+    assert max(sum(first <= at < last for first, last in zip(began, ended, strict=True)) for at in began) > 1
     if forge.host.sandbox.level is not SandboxLevel.FULL:
         assert len({answer["pid"] for answer in answers}) == 8
 
@@ -114,11 +113,9 @@ def test_an_answer_is_bounded(forge):
 
 @pytest.mark.parametrize("orphan", [False, True])
 def test_no_process_is_left_behind(forge, orphan):
-    begin = time.monotonic()
     forged = ask(forge, "linger", mark=MARK, orphan=orphan, timeout_s=20.0 if orphan else 0.5)
     assert forged.timed_out is not orphan
     assert ("killed" in forged.error) is not orphan
-    assert time.monotonic() - begin < 5
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _marked(path)]
     assert_still_works(forge)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.device_class import Machine
 from evokernel.evaluate.wire import PhaseVerdict
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity, Mode, Stage, Status
+from evokernel.records.evaluation import NONDETERMINISTIC, Evaluation, EvaluationRequest, Fidelity, Mode, Stage, Status
 from tests.evaluate.scripted_judge import Judge, Judges, ShapedLanguage, gpus, timing
 
 SETTINGS = EvaluationConfig().on("cuda")
@@ -22,17 +23,25 @@ Story = Callable[[LocalEvaluator], Coroutine[Any, Any, Any]]
 
 
 def tell(
-    judges: Judges, story: Story, *, count: int, language: ShapedLanguage | None = None, profiled: bool = False
+    judges: Judges,
+    story: Story,
+    *,
+    count: int,
+    language: ShapedLanguage | None = None,
+    profiled: bool = False,
+    task: str = "softmax",
+    deterministic: bool = False,
 ) -> Any:
     """Run a story with an evaluator on so many GPUs."""
 
     async def whole() -> Any:
         first, *others = gpus(count)
         opening = open_evaluator(
-            *("softmax", language or ShapedLanguage()),
+            *(task, language or ShapedLanguage()),
             settings=SETTINGS,
             machine=Machine(first, triton=True, others=tuple(others)),
             profiled=profiled,
+            deterministic=deterministic,
             start=judges,
         )
         async with opening as evaluator:
@@ -83,10 +92,11 @@ def test_all_judges_of_a_run_have_the_hidden_shapes_and_the_sheet_of_the_first()
     tell(judges, judging(*"abcd"), count=2, language=language)
     first, second = (judge.setup for judge in judges.started)
     assert first["admit"]
-    assert "probes" not in first
+    assert not {"probes", "distributions"} & first.keys()
     assert "sheet" not in first
     assert not second["admit"]
     assert second["probes"] == [{"M": 1, "N": 0}]
+    assert second["distributions"] == ["normal", "patchwork"]
     assert second["sheet"] == {"dram_read_gb_s": 3000.0}
     assert sorted(source.strip() for source, _ in language.built_for) == ["a", "b", "c", "d"]  # once each
 
@@ -205,6 +215,7 @@ def test_a_winner_is_measured_on_several_gpus_at_a_time():
     assert sorted(judge.gpu for judge in finals) == ["GPU-0", "GPU-1", "GPU-2"]
     assert judges.most_busy == 3
     assert all("probes" not in judge.setup for judge in finals)  # each draws its own
+    assert all(judge.setup["distributions"] == ["normal", "patchwork"] for judge in finals)
     assert len({str(hidden) for _, hidden in language.built_for}) == 4
 
 
@@ -230,6 +241,40 @@ def test_a_winner_that_one_process_refutes_is_refuted():
 
     (found,) = tell(Judges(answer), judging("a", budget=Fidelity.FINAL), count=2)
     assert found.status is Status.HOLDOUT_FAILED
+
+
+DTYPES_TASK = str(Path(__file__).parents[2] / "tasks" / "users" / "strided_gemm.py")
+
+
+def test_a_winner_is_tried_at_further_dtypes_which_are_reported_and_bar_nobody():
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        if message["op"] == "check" and judge.setup.get("dtype") == "float32":
+            return PhaseVerdict(Status.NUMERICAL, Stage.CORRECTNESS, "wrong")
+        return None
+
+    judges, language = Judges(answer), ShapedLanguage()
+    (found,) = tell(judges, judging("a", budget=Fidelity.FINAL), count=1, task=DTYPES_TASK, language=language)
+    assert found.ok
+    tried = [judge.setup for judge in judges.started if "dtype" in judge.setup]
+    assert [setup["dtype"] for setup in tried] == ["float16", "float32"]
+    assert all("distributions" not in setup for setup in tried)  # honest kernels may differ on those of another dtype
+    assert found.metrics["float16_speedup"] == pytest.approx(2.0)
+    assert found.metrics["float32_speedup"] == 0.0
+    assert "float16: right, 2.000x" in found.feedback
+    assert "float32: not right (numerical, at the stage correctness)" in found.feedback
+    assert language.dtypes == [*["bfloat16"] * (1 + SETTINGS.final_processes), "float16", "float32"]
+
+
+def test_a_further_dtype_that_cannot_be_measured_bars_nobody_either():
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        if judge.setup.get("dtype"):
+            raise HarnessError("the baseline takes no such tensors")
+        return None
+
+    (found,) = tell(Judges(answer), judging("a", budget=Fidelity.FINAL), count=1, task=DTYPES_TASK)
+    assert found.ok
+    assert "float16: not measured: the baseline takes no such tensors" in found.feedback
+    assert "float16_speedup" not in found.metrics
 
 
 # ---------------------------------------------------------------------------------------------------- modes
@@ -266,9 +311,60 @@ def test_of_what_was_recorded_one_measurement_serves_all_that_compile_to_the_sam
     assert second.metrics["twin"] == 1.0
 
 
+def test_a_clean_verdict_of_the_sanitizers_clears_its_own_source_and_no_other_of_the_same_code():
+    def answer(judge: Judge, message: Any) -> PhaseVerdict | None:
+        clean = {"sanitized": float(judge.blobs[-1] == 2)}
+        return PhaseVerdict(None, Stage.CORRECTNESS, metrics=clean) if message["op"] == "check" else None
+
+    async def story(evaluator: LocalEvaluator) -> list[Evaluation]:
+        asked = (("same#1", Fidelity.QUICK), ("same#1", Fidelity.PRECISE), ("same#2", Fidelity.QUICK))
+        return [await evaluator.evaluate(request(*each)) for each in asked]
+
+    judges = Judges(answer)
+    found = tell(judges, story, count=1, language=ShapedLanguage(checked=b"with sanitizers"))
+    assert [evaluation.metrics["sanitized"] for evaluation in found] == [1.0, 1.0, 1.0]
+    assert [judge.blobs for judge in judges.started] == [[2, 1, 2]]
+
+
 def test_what_was_not_recorded_is_measured_each_time():
     found = tell(Judges(in_worker_mode), one_by_one("strided#1", "strided#2"), count=1)
     assert not any("twin" in evaluation.metrics for evaluation in found)
+
+
+class OtherBits:
+    """Answers that one check, of all that are asked for, saw other bits."""
+
+    def __init__(self, which: int = 0) -> None:
+        self.checks, self.which = 0, which
+
+    def __call__(self, judge: Judge, message: Any) -> PhaseVerdict | None:
+        if message["op"] != "check":
+            return None
+        self.checks += 1
+        return PhaseVerdict(
+            None, Stage.CORRECTNESS, metrics={NONDETERMINISTIC: float(self.checks == self.which + 1)}, artifact="same"
+        )
+
+
+def test_other_bits_that_one_process_sees_mark_the_evaluation_and_those_that_share_its_times() -> None:
+    (found,) = tell(Judges(OtherBits(which=1)), judging("a", budget=Fidelity.FINAL), count=1)
+    assert found.ok
+    assert found.nondeterministic
+    first, second = tell(Judges(OtherBits()), one_by_one("same#1", "same#2"), count=1)
+    assert first.nondeterministic
+    assert second.nondeterministic
+    (plain,) = tell(Judges(), judging("a"), count=1)
+    assert not plain.nondeterministic
+
+
+@pytest.mark.parametrize("budget", [Fidelity.QUICK, Fidelity.FINAL])
+def test_other_bits_are_refused_where_a_run_must_be_deterministic(budget: Fidelity) -> None:
+    judges = Judges(OtherBits())
+    refused, fine = tell(judges, one_by_one("a", "b", budget=budget), count=1, deterministic=True)
+    assert (refused.status, fine.status) == (Status.NONDETERMINISTIC, Status.OK)
+    assert "constraint: deterministic" in refused.feedback
+    first = next(judge for judge in judges.started if judge.seen)
+    assert first.seen[:2] in (["check"], ["check", "check"])  # what is refused is not timed
 
 
 @pytest.mark.parametrize("profiled", [True, False])

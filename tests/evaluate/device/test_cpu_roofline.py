@@ -1,4 +1,5 @@
 import os
+import subprocess
 
 import pytest
 
@@ -10,7 +11,7 @@ from evokernel.evaluate.device.cpu_roofline import (
     longer,
     measure_device,
 )
-from evokernel.records.evaluation import Floor, Limit
+from evokernel.records.timing import Floor, Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 100.0,
@@ -72,3 +73,15 @@ def test_impossible_has_a_margin():
 def test_of_two_sheets_the_better_entries_count():
     assert best_of({"a": 1.0, "b": 5.0}, {"a": 2.0}) == {"a": 2.0, "b": 5.0}
     assert best_of({"launch_us": 2.0}, {"launch_us": 3.0, "wake_us": 1.0}) == {"launch_us": 2.0, "wake_us": 1.0}
+
+
+def test_other_programs_on_the_core_do_not_lift_the_limit_of_memory(sheet: dict[str, float]):
+    core = min(os.sched_getaffinity(0))
+    busy = [subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]) for _ in range(8)]
+    try:
+        beside = measure_device([core])
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert beside["dram_read_gb_s"] > 0.4 * sheet["dram_read_gb_s"]  # by the clock on the wall it would be a ninth

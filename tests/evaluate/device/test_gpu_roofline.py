@@ -3,7 +3,7 @@ import pytest
 from evokernel.errors import HarnessError
 from evokernel.evaluate.device.cpu_roofline import is_impossible
 from evokernel.evaluate.device.gpu_roofline import device_name, floor_of
-from evokernel.records.evaluation import Limit
+from evokernel.records.timing import Limit
 
 SHEET = {
     "peak_fp32_gflop_s": 50e3,

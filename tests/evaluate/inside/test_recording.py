@@ -47,6 +47,18 @@ def host() -> Host:
     return Host()
 
 
+def test_a_tensor_with_strides_is_one_to_the_host_code_and_views_of_it_lie_where_they_do_on_a_gpu(host: Host):
+    def run(x: Any) -> None:
+        assert x.stride() == (40, 1)
+        assert not x.is_contiguous()
+        host.launch(("ptr", x), ("ptr", x[2, 3:]), ("ptr", x.T[5]))
+
+    plan = host.recorder.call(run, [{**X, "strides": [40, 1]}])
+    places = [value for _, value in plan["steps"][0]["launch"]["parameters"]]
+    assert places == [["x", 0], ["x", (2 * 40 + 3) * 4], ["x", 5 * 4]]
+    assert plan["scratch"] == {}
+
+
 def test_a_launch_is_written_down_as_the_kernel_gets_it(host: Host):
     def run(x: Any, n: int) -> None:
         work = torch.empty(n, device=x.device)

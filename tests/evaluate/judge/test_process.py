@@ -14,12 +14,13 @@ import pytest
 
 from evokernel.errors import HarnessError, TaskError
 from evokernel.evaluate.build.confined_compilers import local_language
-from evokernel.evaluate.client.judge_process import JudgeClient, JudgeLost
+from evokernel.evaluate.client.judge_process import JudgeClient, JudgeHostClient, JudgeLost
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.cores import share_out
 from evokernel.evaluate.numerics.pooling import HOLDOUT_PREFIX, pool_finals
 from evokernel.evaluate.wire import PhaseVerdict
-from evokernel.records.evaluation import Fidelity, Limit, Stage, Status, Timing, Verdict
+from evokernel.records.evaluation import Fidelity, Stage, Status
+from evokernel.records.timing import Limit, Timing, Verdict
 from evokernel.testing import evaluator as contract
 from tests.support.processes import descendants
 
@@ -57,11 +58,12 @@ def unlike_others(number: int) -> str:
 
 def with_client(work: Callable[[JudgeClient], Any]) -> Any:
     async def story() -> Any:
-        client = await JudgeClient.launch(60.0)
-        try:
-            return await work(client)
-        finally:
-            await client.close()
+        with JudgeHostClient("cpu") as host:
+            client = await host.launch(limit_s=60.0)
+            try:
+                return await work(client)
+            finally:
+                await client.close()
 
     return asyncio.run(story())
 
@@ -105,6 +107,15 @@ def test_kernels_that_die_in_timed_calls_cost_no_judge(driver: Any):
         (found,) = driver.evaluate(dying)
         assert (found.status, found.stage) == (Status.WORKER_DIED, Stage.QUICK), found.feedback
     assert set(before) <= set(_judges())
+
+
+def test_no_kernel_is_blamed_for_the_last_writes_of_an_earlier_one(driver: Any):
+    # behind the output that it was last given with fences, when it is timed
+    keep = "static int calls = 0; static float* behind = nullptr; if (M < 10) behind = c + M * N; calls += M == 64;"
+    (dying,) = driver.evaluate(kernel(f"{keep} if (calls > 30) {{ *behind = 0; __builtin_trap(); }}"))
+    assert (dying.status, dying.stage) == (Status.WORKER_DIED, Stage.QUICK), dying.feedback
+    (right,) = driver.evaluate(unlike_others(4))
+    assert right.ok, right.feedback
 
 
 def test_a_killed_judge_is_replaced(driver: Any):
@@ -182,7 +193,13 @@ def _alive(pid: int) -> bool:
 
 
 def _judges() -> list[int]:
-    return [pid for pid in descendants() if "evokernel.evaluate.judge.process" in _command(pid)]
+    """Return the forks of judge hosts."""
+    ours = [pid for pid in descendants() if "evokernel.evaluate.judge.host" in _command(pid)]
+    return [pid for pid in ours if _parent(pid) in ours]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _command(pid: int) -> str:

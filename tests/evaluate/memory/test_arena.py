@@ -9,8 +9,16 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError
-from evokernel.evaluate.memory.arena import SPACING, HostArena
+from evokernel.evaluate.memory.arena import (
+    FENCE_BYTES,
+    FENCE_PAGE_BYTES,
+    SPACING,
+    EndFencedArena,
+    FencedArena,
+    HostArena,
+)
 from evokernel.evaluate.memory.segments import Buffer
+from evokernel.evaluate.numerics.canary import stored_bytes
 from evokernel.task import Role, Scalar, Signature, Tensor
 
 BUFFERS = (
@@ -37,6 +45,23 @@ def test_copies_are_aligned_apart_and_of_the_right_shape(arena):
     ordered = sorted((arena.offset(k, n), arena.buffers[n].size_bytes) for k in range(3) for n in ("x", "c", "i", "e"))
     assert all(a + size + SPACING.guard <= b for (a, size), (b, _) in itertools.pairwise(ordered))
     assert arena.view(0, "h").dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [FencedArena, EndFencedArena])
+def test_a_fence_lies_right_before_or_right_behind_each_buffer(kind):
+    with kind(BUFFERS, sets=2) as arena:
+        assert arena.broken_guards() == ()
+        for name, buffer in arena.buffers.items():
+            fences = arena.fences()[buffer.writable]
+            begins, ends = {begin for begin, _ in fences}, {begin + size for begin, size in fences}
+            for index in range(2):
+                begin = arena.offset(index, name)
+                end = begin + -(-buffer.size_bytes // 64) * 64  # as near as the alignment allows
+                assert begin % 64 == 0
+                assert begin in ends if kind is FencedArena else end in begins
+                assert all(end <= left or left + size <= begin for left, size in fences)
+        assert all(size % FENCE_PAGE_BYTES == 0 for fences in arena.fences() for _, size in fences)
+        assert max(size for fences in arena.fences() for _, size in fences) >= FENCE_BYTES // 2
 
 
 def test_views_share_memory_with_whoever_maps_the_descriptor(arena):
@@ -129,3 +154,60 @@ def test_misuse_is_told(arena):
         arena.view(3, "a")
     with pytest.raises(HarnessError, match="at least one set"):
         HostArena(BUFFERS, sets=0)
+
+
+PADDED = (
+    Buffer("a", (3, 5), "float32", Role.INPUT, (8, 1)),
+    Buffer("b", (2, 4, 3), "float16", Role.INPUT, (40, 1, 7)),
+    Buffer("c", (3, 3), "float32", Role.OUTPUT),
+)
+
+
+@pytest.fixture
+def padded():
+    with HostArena(PADDED, sets=2) as made:
+        yield made
+
+
+def storage(arena, name, index):
+    """Return all of a copy's memory, padding included."""
+    buffer = arena.buffers[name]
+    view = arena.view(index, name)
+    return view.as_strided((buffer.size_bytes // view.element_size(),), (1,), view.storage_offset())
+
+
+def test_a_buffer_with_strides_is_viewed_by_them_and_others_are_told(padded):
+    assert padded.view(1, "a").stride() == (8, 1)
+    assert padded.views("b").shape == (2, 2, 4, 3)
+    assert json.loads(json.dumps(padded.layout()))["layouts"] == {"a": [8, 1], "b": [40, 1, 7]}
+    padded.views("a").zero_()
+    padded.views("b").zero_()
+    assert padded.broken_guards() == ()
+
+
+@pytest.mark.parametrize(("name", "place"), [("a", 5), ("a", 15), ("b", 4), ("b", 18), ("b", 39), ("b", 46)])
+def test_a_write_between_the_elements_is_noticed_in_any_copy(padded, name, place):
+    storage(padded, name, 1)[place] = 1
+    assert padded.broken_guards() == (name,)
+
+
+def test_what_lies_between_the_elements_spoils_sums_maxima_and_minima(padded):
+    for name in ("a", "b"):
+        padded.views(name).zero_()
+        found = storage(padded, name, 0).float()
+        between = found[found != 0]
+        assert len(between) == found.numel() - padded.view(0, name).numel()
+        assert between.isnan().any()
+        finite = between[between.isfinite()]
+        assert finite.max() > 6e4 or name == "a"
+        assert finite.min() < -6e4 or name == "a"
+        assert not between.isinf().any()
+
+
+def test_the_bytes_of_a_tensor_for_others_have_its_layout():
+    tensor = Tensor("a", ("M", "K"), strides=("LDA", 1))
+    values = torch.arange(15, dtype=torch.float32).view(3, 5)
+    raw = torch.frombuffer(bytearray(stored_bytes(tensor, values, {"M": 3, "K": 5, "LDA": 8})), dtype=torch.float32)
+    assert raw.numel() == 21
+    assert torch.equal(raw.as_strided((3, 5), (8, 1)), values)
+    assert not (raw.as_strided((2, 3), (8, 1), 5).abs() < 1e30).any()

@@ -25,6 +25,7 @@ def test_bars_and_buffers_cover_a_set_without_overlap(made: list[Buffer], sets: 
     pieces = sorted([*((bar.begin, bar.end) for bar in layout.bars), *spans])
     assert pieces[0][0] == 0
     assert pieces[-1][1] == layout.stride
+    assert (layout.tail.begin, layout.tail.end) == (layout.stride * sets, layout.size_bytes)
     assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(pieces))
 
 
@@ -67,3 +68,12 @@ def test_a_changed_byte_is_put_down_to_the_nearer_buffer(guarded, name: str, pla
     layout, memory, guards = guarded
     memory[index * layout.stride + layout.offsets[name] + place] ^= 1
     assert guards.broken() == {name}
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_changed_byte_behind_the_last_copy_is_put_down_to_the_last_buffer(guarded, place: int):
+    layout, memory, guards = guarded
+    tail = memory[layout.tail.begin :]
+    assert len(tail)
+    tail[place] ^= 1
+    assert guards.broken() == {"b"}

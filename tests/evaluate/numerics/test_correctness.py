@@ -1,6 +1,5 @@
 """Honest kernels pass and cheats fail, over tasks, distributions and shapes; feedback says what an author needs."""
 
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.numerics.arrays import store
+from evokernel.evaluate.numerics.arrays import bits, store
 from evokernel.evaluate.numerics.correctness import alike_calls, judge_output, judge_timed
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.evaluate.numerics.references import native_answer
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
 from evokernel.evaluate.numerics.tolerance import expect
 from evokernel.records.evaluation import Status
-from evokernel.task import DISTRIBUTIONS, Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+from evokernel.task import (
+    DISTRIBUTIONS,
+    DTYPES,
+    Precision,
+    Role,
+    Scalar,
+    Signature,
+    Task,
+    Tensor,
+    Workload,
+    WorkloadSet,
+)
 from evokernel.tasks import load_task
 from tests.evaluate.kernels import fill_poison
 
@@ -404,11 +414,15 @@ def test_unwritten_tail_is_recognised():
     assert judge_output(expected, [tail], poison=POISON).share == 1.0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("poison", [POISON, 0x7FF87FF97FFA7FFB])
 def test_poison_is_found_in_every_dtype(dtype, poison):
     task = make(
-        "copy", lambda x, **_: x * 2, inputs=(Tensor("x", ("R", "C"), dtype),), precision=Precision(), dtype=dtype
+        "copy",
+        lambda x, **_: ~x if x.dtype == torch.bool else (x.double() / 2).to(x.dtype),
+        inputs=(Tensor("x", ("R", "C"), dtype),),
+        precision=Precision(),
+        dtype=dtype,
     )
     workload = Workload("the shape", {"R": 5, "C": 7})
     inputs = draw(task, workload, "normal", np.random.default_rng(0))
@@ -417,7 +431,7 @@ def test_poison_is_found_in_every_dtype(dtype, poison):
     assert judge_output(expected, [actual], poison=poison) is None
     blank = torch.empty_like(actual)
     fill_poison(blank, poison=poison)
-    actual[3, 4] = blank[3, 4]
+    bits(actual)[3, 4] = bits(blank)[3, 4]
     assert judge_output(expected, [actual], poison=poison).status is Status.UNWRITTEN_OUTPUT
 
 
@@ -556,18 +570,6 @@ def test_timed_calls_are_judged_against_the_native_answer(name):
     broken = [array.clone() for array in native]
     fill_poison(broken[0][:1], poison=POISON)
     assert judge_timed(expected, broken, native=native, poison=POISON).status is Status.UNWRITTEN_OUTPUT
-
-
-def test_timed_check_is_quick_on_a_megabyte():
-    task, workload, inputs, expected = single(name="add", dims={"R": 256, "C": 1024})
-    native = native_answer(task, workload, inputs)
-    actual = [native[0].clone()]
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        assert judge_timed(expected, actual, native=native, poison=POISON) is None
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.002
 
 
 def test_a_sum_of_squares_that_overflows_does_not_widen_the_tolerance():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
-from evokernel.task import Workload, WorkloadSet
+from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads, probe_workloads
+from evokernel.task import Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
 def make(probe=None, probes=4):
@@ -27,6 +27,16 @@ def test_probes_stay_in_range_with_a_least_and_an_odd_one(seed):
         assert workload.dims["eps"] == 1e-5
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_each_dimension_lies_once_right_below_a_power_of_two_and_once_right_above(seed):
+    workloads = make(probe={"R": (1, 40), "C": (3, 500), "few": (2, 5)})
+    beside = [workload.dims for workload in probe_workloads(workloads, np.random.default_rng(seed))][2:]
+    for name in ("R", "C"):
+        below, above = sorted(dims[name] % 16 for dims in beside)[::-1]
+        assert (below, above) == (15, 1)
+    assert all(2 <= dims["few"] <= 5 for dims in beside)
+
+
 def test_probes_mix_primes_neighbours_of_powers_and_ends():
     workloads = make(probe={"R": (1, 200)}, probes=400)
     seen = [w.dims["R"] for w in probe_workloads(workloads, np.random.default_rng(0))][2:]
@@ -37,3 +47,23 @@ def test_probes_mix_primes_neighbours_of_powers_and_ends():
 def test_a_range_of_one_even_number_is_used_as_it_is():
     workloads = make(probe={"R": (8, 8)}, probes=1)
     assert [w.dims["R"] for w in probe_workloads(workloads, np.random.default_rng(0))] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "multiples"),
+    [({"R": (1, 40), "C": (3, 500)}, {"R": 16, "C": 64}), ({"R": (1, 9), "C": (100, 90_000)}, {"C": 64})],
+)
+def test_some_fenced_shapes_have_odd_rows_and_whole_multiples_of_an_aligned_vector(ranges, multiples):
+    offered = make(probe=ranges)
+    tensors = Signature((Tensor("x", ("R", "C")),), (), (Tensor("y", ("R",), role=Role.OUTPUT),))
+    task = Task("t", lambda x, **_: x, signature=tensors, workloads={"cpu": offered}, flops="R")
+    probes = probe_workloads(offered, np.random.default_rng(0))
+    least, odd, *others = fenced_workloads(task, probes, offered)
+    assert least.dims == probes[0].dims
+    assert all(odd.dims[name] % 2 for name in ranges)
+    assert [name for other in others for name in ranges if other.dims[name] != odd.dims[name]] == list(multiples)
+    for other, (name, step) in zip(others, multiples.items(), strict=True):
+        assert other.dims[name] % step == 0
+    for workload in (least, odd, *others):
+        assert task.bytes_at(workload) <= 4 << 20
+        assert all(low <= workload.dims[name] <= high for name, (low, high) in ranges.items())

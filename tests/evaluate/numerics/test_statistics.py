@@ -11,7 +11,7 @@ from evokernel.evaluate.numerics.statistics import (
     t_quantile,
     verdict_of,
 )
-from evokernel.records.evaluation import Z95, Verdict
+from evokernel.records.timing import Z95, Verdict
 
 
 def block(speedup: float, clock_s: float = 0.01, second: float | None = None) -> CounterbalancedBlock:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.evaluate.numerics.statistics import CounterbalancedBlock, Estimate, StoppingRule, measure
-from evokernel.records.evaluation import Z95, Verdict
+from evokernel.records.timing import Z95, Verdict
 
 
 class ScriptedClock:

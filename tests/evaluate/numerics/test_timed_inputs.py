@@ -1,14 +1,19 @@
 """Content for timed calls never repeats, unless the same is asked for again."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from evokernel.evaluate.numerics.arrays import identical, raw_bytes, torch_dtype
 from evokernel.evaluate.numerics.inputs import draw
-from evokernel.evaluate.numerics.timed_inputs import Content, FreshInputs, _write, _write_rows
+from evokernel.evaluate.numerics.timed_inputs import (
+    Content,
+    FreshInputs,
+    _Counter,
+    _first_of_one_key,
+    _write,
+    _write_rows,
+)
 from evokernel.task import DISTRIBUTIONS, DTYPES, Role, Signature, Task, Tensor, Workload, WorkloadSet
 
 
@@ -62,49 +67,69 @@ def test_fresh_content_follows_the_distribution(distribution):
     assert abs(view.count_nonzero() - like.count_nonzero()) < 500
 
 
+def similarity(one, other):
+    """The largest correlation of two long arrays over all shifts, in standard deviations of unrelated ones."""
+    spectra = [torch.fft.rfft(each - each.mean()) for each in (one.double(), other.double())]
+    found = torch.fft.irfft(spectra[0].conj() * spectra[1], n=one.numel())
+    return float(found.abs().max() / (one.double().std() * other.double().std() * one.numel() ** 0.5))
+
+
+@pytest.mark.parametrize("distribution", ["normal", "wide", "integers01"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_content_is_nothing_that_running_sums_over_another_one_give(dtype):
-    fresh = fresh_for(make(Tensor("x", ("R", "C"), dtype), distribution="wide"))
-    (first, *others) = (each["x"] for each in fresh.draw_windows(50))
-    second = min(others, key=lambda each: abs(each.start - first.start))
-    shift = second.start - first.start
-    view = {"x": torch.empty(40, 500, dtype=torch_dtype(dtype))}
-    flat = []
-    for content in (first, second):
-        fresh.fill(view, {"x": content})
-        flat.append(view["x"].reshape(-1).double().clone())
-    assert abs(shift) < 19000
-    mine, theirs = flat[0][max(shift, 0) : 20000 + min(shift, 0)], flat[1][max(-shift, 0) : 20000 - max(shift, 0)]
-    assert (theirs / mine).nan_to_num(1.0).std() > 0.01
+def test_contents_have_nothing_in_common_whatever_the_shift_between_them(dtype, distribution):
+    fresh = fresh_for(make(Tensor("x", ("R", "C"), dtype), distribution=distribution))
+    view, found = torch.empty(40, 500, dtype=torch_dtype(dtype)), []
+    for window in fresh.draw_windows(10):
+        fresh.fill({"x": view}, window)
+        found.append(view.double().reshape(-1).sign() * view.double().reshape(-1).abs().log1p())
+    worst = max(similarity(found[0], other) for other in found[1:])
+    assert worst < 7  # of unrelated ones 4 to 5.5; of windows of one pool 100
 
 
-def test_a_used_up_pool_is_drawn_anew_and_old_windows_stay_good():
+def test_used_up_numbers_are_drawn_anew_and_old_windows_stay_good():
     fresh = fresh_for(make(Tensor("x", (2,), "float64")))
     view, seen = torch.empty(2, dtype=torch.float64), set()
     (first,) = fresh.draw_windows(1)
     fresh.fill({"x": view}, first)
     before = view.tolist()
-    for window in fresh.draw_windows(40000):
+    for window in fresh.draw_windows(70000):
         fresh.fill({"x": view}, window)
         seen.add(tuple(view.tolist()))
-    assert len(seen) == 40000
+    assert len(seen) == 70000
     fresh.fill({"x": view}, first)
     assert view.tolist() == before
 
 
-def test_views_must_be_contiguous():
-    fresh = fresh_for(make(Tensor("x", ("R", "C"))))
-    (window,) = fresh.draw_windows(1)
-    with pytest.raises(ValueError, match="contiguous"):
-        fresh.fill({"x": torch.empty(500, 40).T}, window)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_layout_of_the_tasks_own_gets_the_same_content_and_its_padding_is_left_alone(dtype: str):
+    fresh = fresh_for(make(Tensor("x", ("R", "C"), dtype)))
+    windows = fresh.draw_windows(2)
+    shape, kind = (40, 500), torch_dtype(dtype)
+    plain, memory = torch.empty((2, *shape), dtype=kind), torch.full((2, shape[1], shape[0] + 3), 77, dtype=kind)
+    views = memory[:, :, : shape[0]].transpose(1, 2)
+    fresh.fill_sets({"x": plain}, windows)
+    fresh.fill_sets({"x": views}, windows)
+    assert torch.equal(views, plain)
+    assert (memory[:, :, shape[0] :] == 77).all()
 
 
-def test_rows_of_which_only_some_are_scaled_are_written_as_one_by_one():
-    source = torch.arange(24, dtype=torch.float32)
-    plain, scaled = Content(source, 0, 24), replace(Content(source, 0, 24), factor=1.5)
-    for contents in ([plain, scaled], [scaled, plain], [plain, plain], [scaled, scaled]):
-        once, together = torch.empty(2, 24), torch.empty(2, 24)
+def test_rows_are_written_as_one_by_one():
+    fresh = fresh_for(make(Tensor("x", (24,))))
+    drawn = [window["x"] for window in fresh.draw_windows(3)]
+    plain = Content(torch.arange(24, dtype=torch.float32))
+    for contents in ([plain, drawn[0]], [drawn[2], plain, drawn[1]], [plain, plain], drawn):
+        once, together = torch.empty(len(contents), 24), torch.empty(len(contents), 24)
         for row, content in zip(once, contents, strict=True):
             _write(row, content)
-        _write_rows(list(together.unbind()), contents)
+        _write_rows(together, contents)
         assert identical(once, together)
+
+
+def test_contents_of_one_key_are_written_at_once_where_they_count_on():
+    table = torch.zeros(4)
+    plain, counted = Content(table), [Content(table, _Counter(5, number, 0.0)) for number in range(4)]
+    assert _first_of_one_key(counted) == counted[0].draw
+    assert _first_of_one_key([plain, counted[1], plain, counted[3]]) == counted[0].draw
+    assert _first_of_one_key([plain, counted[0]]) is None
+    assert _first_of_one_key([counted[0], counted[2]]) is None
+    assert _first_of_one_key([plain]) is None

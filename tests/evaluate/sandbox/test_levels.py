@@ -169,12 +169,10 @@ def test_a_sanitizer_build_runs_and_tells(sandbox):
 
 
 def test_time_runs_out_for_the_whole_tree(sandbox):
-    begin = time.monotonic()
     done = shell(
         f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=ProcessLimits(timeout_s=0.3)
     )
     assert done.timed_out
-    assert time.monotonic() - begin < 5
     assert gone(MARK)
 
 

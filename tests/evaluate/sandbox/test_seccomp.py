@@ -22,6 +22,7 @@ OPEN, READ, PTRACE, CLONE, CLONE3, FORK, SOCKET, EXECVE, IOCTL, TGKILL, KILL_CAL
     2, 0, 101, 56, 435, 57, 41, 59, 16, 234, 62, 319,
 )  # fmt: skip
 PRLIMIT, FCNTL, CHMOD, UTIMENSAT, SETXATTR = 302, 72, 90, 280, 188
+MADVISE, PRCTL, SIGACTION, FALLOCATE, FTRUNCATE, REMAP, MBIND = 28, 157, 13, 285, 77, 216, 237
 PTHREAD_FLAGS = 0x3D0F00
 NEW_USER = 0x10000000
 
@@ -54,6 +55,7 @@ def test_call_numbers_agree_with_the_kernels_headers(machine):
     column = seccomp.ARCHITECTURES[machine][0]
     tables = {**seccomp.DENIED, **seccomp.ATTRIBUTES, **seccomp.DENIED_TO_WORKERS, **seccomp.FORKS}
     tables |= {"tgkill": seccomp.TGKILL, "prlimit64": seccomp.PRLIMIT, "fcntl": seccomp.FCNTL}
+    tables |= {"madvise": seccomp.MADVISE, "prctl": seccomp.PRCTL, "rt_sigaction": seccomp.SIGACTION}
     tables |= {"clone": seccomp.CLONE, "clone3": seccomp.CLONE3, "ioctl": seccomp.IOCTL}
     ours = {name: numbers[column] for name, numbers in tables.items() if name in known}
     assert len(ours) > 50
@@ -83,11 +85,37 @@ def test_what_runs_a_candidates_code_reaches_no_process_but_itself_and_no_attrib
     code = build(Children.NONE, machine="x86_64")
     for call in (TGKILL, PRLIMIT):
         assert [run_filter(code, call, process) for process in (OWN_PROCESS, 0, 1, 4242)] == [ALLOW] * 2 + [EPERM] * 2
-    set_flags, set_owner, set_owner_ex = 4, 8, 15
-    assert [run_filter(code, FCNTL, 3, command) for command in (set_flags, set_owner, set_owner_ex)] == [
-        ALLOW, EPERM, EPERM,
-    ]  # fmt: skip
+    set_flags, set_owner, set_signal, set_owner_ex, set_lease, notify = 4, 8, 10, 15, 1024, 1026
+    assert run_filter(code, FCNTL, 3, set_flags) == ALLOW
+    foreign = (set_owner, set_signal, set_owner_ex, set_lease, notify)
+    assert {run_filter(code, FCNTL, 3, command) for command in foreign} == {EPERM}
     assert {run_filter(code, call) for call in (CHMOD, UTIMENSAT, SETXATTR)} == {EPERM}
+
+
+@pytest.mark.parametrize("build", [seccomp.worker_filter, seccomp.program_filter])
+def test_what_runs_a_candidates_code_leaves_shared_pages_alone(build):
+    code = build(Children.THREADS, machine="x86_64")
+    normal, dont_need, remove, free, mergeable, huge, cold, pageout, populate, collapse, unknown = (
+        0, 4, 9, 8, 12, 14, 20, 21, 23, 25, 4242,
+    )  # fmt: skip
+    own, foreign = (normal, dont_need, free, huge, populate), (remove, mergeable, cold, pageout, collapse, unknown)
+    assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in own} == {ALLOW}
+    assert {run_filter(code, MADVISE, 1 << 40, 4096, advice) for advice in foreign} == {EPERM}
+    assert {run_filter(code, call) for call in (FALLOCATE, FTRUNCATE, REMAP, MBIND)} == {EPERM}
+    parents_death, dumpable, name, core_cookie, merge = 1, 4, 15, 62, 67
+    assert {run_filter(code, PRCTL, each) for each in (dumpable, name)} == {ALLOW}
+    assert {run_filter(code, PRCTL, each) for each in (parents_death, core_cookie, merge)} == {EPERM}
+
+
+def test_a_worker_on_a_processor_handles_no_faults_and_a_sanitizers_runtime_does():
+    segv, bus, abort = 11, 7, 6
+    worker = seccomp.worker_filter(Children.NONE, machine="x86_64")
+    assert [run_filter(worker, SIGACTION, each) for each in (segv, bus, abort)] == [EPERM, EPERM, ALLOW]
+    for other in (
+        seccomp.program_filter(Children.NONE, machine="x86_64"),
+        seccomp.worker_filter(Children.THREADS, gpu=True, machine="x86_64"),
+    ):
+        assert run_filter(other, SIGACTION, segv) == ALLOW
 
 
 def test_a_program_made_from_a_candidate_may_be_started_and_starts_nothing_else():

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from evokernel.errors import HarnessError, WorkerDied, WorkerTimeout
-from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.evaluate.sandbox.limits import WorkerLimits
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed, WorkerPool
@@ -70,7 +70,7 @@ def assert_next_is_fine(pool, artifacts, arena):
 def test_a_good_candidate_computes_in_consecutive_sets_and_is_timed(pool, artifacts, arena):
     with load(pool, artifacts, "good", arena) as worker:
         elapsed_ns = worker.call("w", first_set=3, calls=2, timeout_s=15)
-        assert 0 < elapsed_ns < 1e9
+        assert elapsed_ns > 0
         assert (arena.view(3, "c") == 10.5).all()
         assert (arena.view(0, "c") == 3).all()
         assert unwritten(arena, 1, "c") == N
@@ -92,6 +92,35 @@ def test_one_worker_serves_several_arenas_and_many_batches(pool, artifacts, aren
             worker.go(timeout_s=15)
         assert (small.view(0, "c") == 1).all()
         assert (arena.view(2, "c") == 8).all()
+
+
+@pytest.mark.parametrize("reached", ["reads_before", "reads_behind", "reads_behind_with_a_handler"])
+def test_a_worker_that_leaves_its_buffers_meets_a_page_without_access(pool, artifacts, reached):
+    for kind in (FencedArena, EndFencedArena):
+        with kind.for_signature(SIGNATURE, {"N": N}, sets=2) as fenced:
+            fenced.view(1, "a")[...] = 2
+            fenced.view(1, "s")[...] = 0.5
+            with load(pool, artifacts, "good", fenced) as worker:
+                worker.attach("w", fenced, SCALARS)  # in place of itself
+                worker.call("w", first_set=1, calls=1, timeout_s=15)
+            assert (fenced.view(1, "c") == 5.5).all()
+            with load(pool, artifacts, reached, fenced) as worker:
+                if (kind is FencedArena) == (reached == "reads_before"):
+                    with pytest.raises(WorkerDied) as caught:
+                        worker.call("w", first_set=1, calls=1, timeout_s=15)
+                    assert caught.value.signal == signal.SIGSEGV
+                else:
+                    worker.call("w", first_set=1, calls=1, timeout_s=15)
+
+
+def test_page_faults_of_a_batch_are_counted(pool, artifacts, arena):
+    with load(pool, artifacts, "touches_pages", arena) as worker:
+        worker.call("w", first_set=0, calls=2, timeout_s=15)
+        assert 200 <= worker.faults < 400
+    with load(pool, artifacts, "good", arena) as worker:
+        for _ in range(2):
+            worker.call("w", first_set=0, calls=2, timeout_s=15)
+        assert worker.faults < 20
 
 
 def test_a_worker_is_not_charged_for_others_on_its_core(arena, artifacts, trampoline):
@@ -168,10 +197,8 @@ def test_a_jump_into_an_earlier_call_wins_nothing(pool, artifacts, arena):
 
 
 def test_an_endless_loop_is_ended_in_time(pool, artifacts, arena):
-    begin = time.monotonic()
     with pytest.raises(WorkerTimeout, match=r"0\.2 s"):
         run(pool, artifacts, "loop", arena, timeout_s=0.2)
-    assert time.monotonic() - begin < 5
     assert_next_is_fine(pool, artifacts, arena)
 
 
@@ -389,7 +416,7 @@ def test_nothing_survives_a_killed_judge(trampoline, folder, artifacts, level):
 import sys
 from pathlib import Path
 from tests.evaluate.kernels import *
-from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.evaluate.worker_mode.cpu_pool import WorkerPool
 from evokernel.evaluate.worker_mode.trampoline import build_trampoline
@@ -439,7 +466,7 @@ import os
 from pathlib import Path
 from tests.evaluate.kernels import *
 from evokernel.errors import WorkerTimeout
-from evokernel.evaluate.memory.arena import HostArena
+from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
 from evokernel.evaluate.sandbox.run_once import run_confined
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.evaluate.worker_mode.cpu_pool import WorkerPool

@@ -67,7 +67,15 @@ def test_comment_changes_nothing_that_was_measured(cpp: CppLanguage):
     )
     assert plain.hash == commented.hash
     assert plain.descriptor == commented.descriptor
-    assert cpp.program_hash(IKJ) == cpp.program_hash("// more\n" + IKJ)
+
+
+def test_a_note_that_is_loaded_is_part_of_the_hash(cpp: CppLanguage):
+    text = """extern "C" const int repeats __attribute__((visibility("hidden")));
+asm(".pushsection .note.mode,\\"a\\",@note\\n.globl repeats\\nrepeats: .long COUNT\\n.popsection");
+extern "C" void run(float* y) { for (volatile int i = 0; i < repeats; i = i + 1) y[0] = 1.0f; }
+"""
+    once, often = (built(cpp.build(text.replace("COUNT", count))) for count in ("1", "9"))
+    assert once.hash != often.hash
 
 
 def test_names_of_locals_do_not_change_the_hash(cpp: CppLanguage):

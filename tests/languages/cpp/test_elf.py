@@ -17,10 +17,8 @@ IMAGE = MADE.artifact if isinstance(MADE, Built) else b""
 
 def test_reads_what_was_compiled():
     found = read_shared_object(IMAGE)
-    assert found.exports("run")
-    assert not found.exports("walk")
-    assert 0 < found.code_bytes <= found.section_bytes(".text")
-    assert found.section_bytes(".nothing") == 0
+    assert found.exports == {"run"}
+    assert 0 < found.code_bytes <= found.text_bytes
 
 
 @pytest.mark.parametrize("image", [b"", b"\x7fELF", b"MZ" + bytes(200), IMAGE[:64], IMAGE[:-100]])
@@ -40,5 +38,4 @@ def test_damage_is_a_value_error_or_harmless(changes: list[tuple[int, int]]):
         found = read_shared_object(bytes(image))
     except ValueError:
         return
-    assert len(found.loaded_hash) == 16
     assert found.code_bytes >= 0

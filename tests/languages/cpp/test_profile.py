@@ -132,3 +132,12 @@ def test_machines():
     assert isinstance(isa_of("aarch64"), Arm64)
     with pytest.raises(LanguageError, match="riscv64"):
         isa_of("riscv64")
+
+
+def test_jumps_without_order_are_not_followed_for_ever():
+    jumps = [Instruction(8 * number, "jne", "8 <run+0x8>") for number in range(1, 30_000)]
+    code = [Instruction(0, "nop", ""), *jumps, Instruction(240_000, "ret", "")]
+    assert profile({"run": code}, X86()).loop_depth == 0
+    few = [*code[:300], code[-1]]
+    assert max(region.depth for region in regions(few, X86())) == 1
+    assert max(region.depth for region in regions(few, X86(), iter(()))) == 0

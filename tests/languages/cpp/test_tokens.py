@@ -1,9 +1,6 @@
-import time
-
 import pytest
 
-from evokernel.languages.cpp.tokens import program_hash, tokens
-from evokernel.source import SIZE_LIMIT_BYTES
+from evokernel.languages.cpp.tokens import tokens
 
 
 @pytest.mark.parametrize(
@@ -24,7 +21,7 @@ from evokernel.source import SIZE_LIMIT_BYTES
     ],
 )
 def test_different_programs(left: str, right: str):
-    assert program_hash(left) != program_hash(right)
+    assert tokens(left) != tokens(right)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,7 @@ def test_different_programs(left: str, right: str):
     ],
 )
 def test_same_program(left: str, right: str):
-    assert program_hash(left) == program_hash(right)
+    assert tokens(left) == tokens(right)
 
 
 def test_tokens_of_tricky_text():
@@ -51,6 +48,19 @@ def test_tokens_of_tricky_text():
     )
 
 
+def test_a_comment_does_not_begin_in_the_name_of_a_header():
+    text = "#if __has_include(</*>) && __has_include_next( <//> )\n#endif\nint x; /**/"
+    assert tokens(text) == (
+        *("\n#", "if", "__has_include", "(", "</*>", ")", "&&", "__has_include_next", "(", "<//>", ")", "\n"),
+        *("\n#", "endif", "\n", "int", "x", ";"),
+    )
+    assert tokens("#(</*>)\n*/") == ("\n#", "(", "<", "\n")
+
+
+def test_blanks_of_unicode_are_none():
+    assert tokens("int\u00a0a\u2003;") == ("int", "\u00a0", "a", "\u2003", ";")
+
+
 def test_unfinished_text_still_has_tokens():
     assert tokens("/* open") == ()
     assert tokens('"open // text\n;') == ('"open // text', ";")
@@ -58,17 +68,3 @@ def test_unfinished_text_still_has_tokens():
     assert tokens('R"x(open\n') == ('R"x(open\n',)
     assert tokens('R"no parenthesis"') == ('R"no parenthesis"',)
     assert tokens("#define A") == ("\n#", "define", "A", "\n")
-
-
-def test_a_text_too_long_to_be_tried_is_hashed_unread():
-    longest = "x " * (SIZE_LIMIT_BYTES // 2)
-    assert program_hash(longest) == program_hash(longest.replace(" ", "\n"))
-    longer = longest + " "
-    assert program_hash(longer) != program_hash(longer.replace(" ", "\n"))
-
-
-@pytest.mark.parametrize("piece", ['"\\', 'R"x(', "/*", "'", "\\ ", "%:", "<:"])
-def test_hostile_text_takes_no_longer(piece: str):
-    start = time.perf_counter()
-    tokens(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - start < 5

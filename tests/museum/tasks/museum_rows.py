@@ -34,7 +34,7 @@ def rows_task(
         search=(size(128, 512), size(48, 1000)),
         holdout=(size(77, 640),),
         probe={"R": (1, 19), "C": (1, 300)},
-        probes=3,
+        probes=4,
     )
     on_gpu = WorkloadSet(
         search=(size(4096, 1024), size(1000, 3000)),

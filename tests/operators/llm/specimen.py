@@ -10,21 +10,11 @@ from evokernel.languages.cpp import guide
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.gpu import triton_guide
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import (
-    Evaluation,
-    EvaluationKey,
-    Fidelity,
-    Limit,
-    Mode,
-    Stage,
-    Status,
-    Timing,
-    Verdict,
-    combined_speedup,
-)
+from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import Elite, Fitness
 from evokernel.records.llm import Insight, InsightKind, KnownInsight
 from evokernel.records.step import Attempt, Context, ContextNeed, Failure, Selection, Sibling
+from evokernel.records.timing import Limit, Timing, Verdict, combined_speedup
 from evokernel.source.tunables import read_tunables, skeleton_hash, with_values
 from evokernel.task import Task
 from evokernel.tasks import load_task

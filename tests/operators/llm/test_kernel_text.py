@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import Limit
+from evokernel.records.timing import Limit
 from operators.llm.kernel_text import portrait
 from tests.operators.llm.specimen import elite, evaluation
 

@@ -302,3 +302,28 @@ def test_without_a_selection_the_step_is_named_by_the_context() -> None:
     _, asked = ask("mutate", EDIT, context=context)
     assert (asked[0].origin.step, asked[0].origin.operator) == (57, "mutate")
     assert asked[0].origin.parents == (context.parents[0].candidate.id,)
+
+
+@pytest.mark.parametrize("name", ["mutate", "repair"])
+def test_protected_text_is_told_and_a_reply_that_changes_it_is_refused(name: str) -> None:
+    def guarded(candidate: Candidate) -> Candidate:
+        start = candidate.source.index('extern "C"')
+        source = candidate.source[:start] + "// EVOLVE-BLOCK-START\n" + candidate.source[start:]
+        return Candidate(source, candidate.language)
+
+    context = context_for(name)
+    context = replace(
+        context,
+        parents=tuple(replace(each, candidate=guarded(each.candidate)) for each in context.parents),
+        broken=replace(context.broken, candidate=guarded(context.broken.candidate)) if context.broken else None,
+    )
+    base = context.broken.candidate if context.broken else context.parents[0].candidate
+    inside = base.source.replace("k0 = 0", "k0 = 0 + 0")
+    answer, asked = ask(name, f"IDEA: a\n\n```cpp\n{inside}```\n", context=context)
+    assert isinstance(answer, Draft)
+    assert "Only lines between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END" in asked[0].messages[1].text
+    refused, _ = ask(name, f"IDEA: a\n\n```cpp\n{inside.replace('BLOCK = 64', 'BLOCK = 32')}```\n", context=context)
+    assert isinstance(refused, UnusableReply)
+    assert "outside of the EVOLVE blocks: constexpr int64_t BLOCK" in refused.reason
+    _, plain = ask(name, FILE)
+    assert "EVOLVE-BLOCK" not in plain[0].messages[1].text

@@ -10,7 +10,7 @@ import pytest
 from evokernel.records.candidate import Candidate
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Message
-from evokernel.records.step import Context, ContextNeed
+from evokernel.records.step import Context, ContextNeed, ErrorFix
 from operators.llm.operator import TemplateOperator
 from operators.llm.templates import Template, load_templates
 from operators.quoting import fence, one_line
@@ -161,6 +161,27 @@ def test_repair_lets_go_of_the_idea_after_two_tries() -> None:
     assert "Drop the idea behind it" in again
     assert "mended 2 times" in again
     assert "<<<<<<< SEARCH" not in again  # the whole file is asked for
+
+
+def test_repair_shows_how_the_same_error_was_mended() -> None:
+    context = gpu()
+    fixes = tuple(
+        ErrorFix("class", f"{name} is not declared", f"// {name}\nsame\n```\n", f"// right {name}\nsame\n```\n", "p")
+        for name in ("one", "two")
+    )
+    text = told("repair", replace(context, fixes=fixes))
+    assert text.count("was mended by") == 2
+    assert text.index("one is not declared") < text.index("two is not declared")
+    assert "````diff\n@@ -1,3 +1,3 @@\n-// one\n+// right one\n same\n ```\n````" in text
+    plain = told("repair", context)
+    assert "mended in this run" not in plain
+    cut = (
+        operator("repair", prompt_tokens=100)
+        .prompt(replace(context_for(TEMPLATES["repair"], context), fixes=fixes))
+        .messages[1]
+        .text
+    )
+    assert "(2 mended errors left out for length.)" in cut
 
 
 def test_plan_crosses_two_strategies_extends_one_and_starts_with_none() -> None:

@@ -190,3 +190,10 @@ def test_it_says_when_nothing_is_left_and_never_asks_for_more() -> None:
     assert len(seen) == 3
     assert not Graft().suits(*asked.parents, known=asked.known | seen)
     assert propose(replace(asked, parents=asked.parents[:1])) is None
+
+
+def test_a_region_in_protected_text_stays() -> None:
+    guarded = ROWS.replace("#include", "// EVOLVE-BLOCK-START\n// EVOLVE-BLOCK-END\n#include", 1)
+    assert names(guarded, SPLIT)
+    assert propose(context(guarded, SPLIT)) is None
+    assert propose(context("// EVOLVE-BLOCK-START\n" + ROWS, SPLIT)) is not None

@@ -83,5 +83,18 @@ def test_blend_takes_every_value_from_a_parent() -> None:
         assert draft.parents == (first.candidate.id, second.candidate.id)
 
 
+def test_no_rule_sets_a_tunable_in_protected_text() -> None:
+    a_line = next(line for line in TOY.splitlines() if "A = 1;" in line)
+    source = TOY.replace(a_line, f"// EVOLVE-BLOCK-START\n{a_line}\n// EVOLVE-BLOCK-END")
+    first, second = elite(source), elite(with_values(source, {"A": 8, "B": 6}))
+    for step in range(20):
+        for draft in (
+            asyncio.run(Blend().propose(context(first, second, step=step))),
+            asyncio.run(Tune().propose(context(first, step=step))),
+        ):
+            assert draft is None or read_tunables(draft.source).values["B"] == 3
+    assert asyncio.run(Tune().propose(context(first))) is not None
+
+
 def test_blend_of_twins_has_nothing_to_offer() -> None:
     assert asyncio.run(Blend().propose(context(elite(TOY), elite(TOY)))) is None

@@ -29,7 +29,21 @@ _MAX_THREADS, _PARAMETER_INFO, _PARAMETER_BYTES, _REGISTERS = 0x05, 0x17, 0x19, 
 _SIZE_LIMIT_BYTES = 64 << 20
 _SECTION_LIMIT = 8192
 _SYMBOL_LIMIT = 65536
-_STATE = ".nv.global"  # and .nv.global.init
+_STATE = (".nv.global", ".nv.global.init", ".nv.constant3")
+"""Sections of variables; those of `__constant__` ones lie in device memory, too."""
+_OBJECT = 1
+_CODE = ".text."  # prefix of a function's machine code
+_INSTRUCTION_BYTES = 16  # from compute capability 7.0 on
+_OPCODE = 0x1FF  # its bits in the first word of an instruction; those above say where operands come from
+_ATOMIC = frozenset(
+    {
+        *(0x18A, 0x18B, 0x1A2),  # ATOM, of any memory
+        *(0x1A3, 0x1A8, 0x1A9),  # ATOMG, of global memory
+        *(0x18C, 0x18D),  # ATOMS, of shared memory
+        *(0x18E, 0x1A6, 0x1B6, 0x1BB),  # RED, REDG, UTMAREDG, UBLKRED: without an answer
+    }
+)
+"""Opcodes of atomic operations, as ptxas 12.8 and 13.0 write them for compute capabilities 8.0 to 12.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +71,19 @@ class CubinFacts:
     undefined: tuple[str, ...]
     """Functions that the driver must provide."""
     state_bytes: int
-    """Size of variables in global memory, which keep their values between launches."""
+    """Size of variables in device memory, which keep their values between launches."""
     foreign: tuple[tuple[str, int], ...] = ()
     """Names and types of sections that no supported compiler makes; the driver may run them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateSection:
+    """The variables of one section."""
+
+    content: bytes
+    """After loading."""
+    offsets: Mapping[str, int]
+    """Places of its variables by name, in bytes from its begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +101,7 @@ class _Symbol:
     kind: int
     other: int
     section: int
+    value: int
 
 
 def inspect(image: bytes) -> CubinFacts:
@@ -89,6 +114,35 @@ def inspect(image: bytes) -> CubinFacts:
         return _inspect(image)
     except struct.error as error:
         raise ValueError(f"a damaged cubin: {error}") from None
+
+
+def state_sections(image: bytes) -> list[StateSection]:
+    """Return the sections with variables of a cubin that `inspect` accepts."""
+    _, sections = _read_elf(image)
+    (table,) = (section for section in sections if section.kind == _SYMTAB)
+    symbols = [symbol for symbol in _symbols(table, sections) if symbol.kind == _OBJECT]
+    return [
+        StateSection(
+            section.data or bytes(section.size), {one.name: one.value for one in symbols if one.section == number}
+        )
+        for number, section in enumerate(sections)
+        if section.name in _STATE and section.size
+    ]
+
+
+def atomic_kernels(image: bytes) -> frozenset[str]:
+    """Return the kernels with atomic operations in their code, where compilers put the functions that they call, too.
+
+    Raises:
+        ValueError: as `inspect`.
+    """
+    code = {one.name.removeprefix(_CODE): one.data for one in _read_elf(image)[1] if one.name.startswith(_CODE)}
+    return frozenset(name for name in inspect(image).kernels if _has_atomics(code.get(name, b"")))
+
+
+def _has_atomics(code: bytes) -> bool:
+    starts = range(0, len(code) - 1, _INSTRUCTION_BYTES)
+    return any(int.from_bytes(code[at : at + 2], "little") & _OPCODE in _ATOMIC for at in starts)
 
 
 def _inspect(image: bytes) -> CubinFacts:
@@ -107,7 +161,7 @@ def _inspect(image: bytes) -> CubinFacts:
         capability=_capability(image, flags),
         kernels={name: _kernel(name, by_name, registers) for name in sorted(kernels)},
         undefined=tuple(sorted(undefined)),
-        state_bytes=sum(section.size for section in sections if section.name.startswith(_STATE)),
+        state_bytes=sum(section.size for section in sections if section.name in _STATE),
         foreign=tuple((one.name, one.kind) for one in sections if not is_known(one.name, one.kind)),
     )
 
@@ -189,8 +243,8 @@ def _symbols(table: _Section, sections: Sequence[_Section]) -> Iterator[_Symbol]
     if sections[table.link].name != ".strtab":
         raise ValueError("a damaged cubin: the names of its symbols")
     names = sections[table.link].data
-    for name, info, other, section, _, _ in _SYMBOL.iter_unpack(table.data):
-        yield _Symbol(_text(names, name), info & 0xF, other, section)
+    for name, info, other, section, value, _ in _SYMBOL.iter_unpack(table.data):
+        yield _Symbol(_text(names, name), info & 0xF, other, section, value)
 
 
 def _read_elf(image: bytes) -> tuple[int, list[_Section]]:

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 MAX_THREADS, STATIC_SHARED, LOCAL_BYTES, REGISTERS = 0, 1, 3, 4  # CU_FUNC_ATTRIBUTE_*
-MAX_DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
+MAX_DYNAMIC_SHARED, PREFERRED_CARVEOUT, NON_PORTABLE_CLUSTER = 8, 9, 14
 COOPERATIVE, CLUSTER, CLUSTER_POLICY, PROGRAMMATIC = 2, 4, 5, 6  # CU_LAUNCH_ATTRIBUTE_*
 LARGEST_PORTABLE_CLUSTER = 8
 _NO_MORE = 1  # CUDA_ERROR_INVALID_VALUE
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 
 
 class CudaLaunchError(RuntimeError):
@@ -49,9 +50,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuCtxGetCurrent": (POINTER(c_void_p),),
     "cuCtxSetCurrent": (c_void_p,),
     "cuCtxSynchronize": (),
+    "cuCtxResetPersistingL2Cache": (),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuModuleGetGlobal_v2": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
@@ -64,6 +68,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
+    "cuStreamGetCaptureInfo_v2": (
+        *(c_void_p, POINTER(c_int), POINTER(c_uint64), POINTER(c_void_p)),
+        *(POINTER(POINTER(c_void_p)), POINTER(c_size_t)),
+    ),
+    "cuStreamUpdateCaptureDependencies": (c_void_p, POINTER(c_void_p), c_size_t, c_uint),
     "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
     "cuGraphUpload": (c_void_p, c_void_p),
     "cuGraphLaunch": (c_void_p, c_void_p),
@@ -79,6 +88,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD32Async": (c_uint64, c_uint32, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
+    "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
     "cuMemGetAllocationGranularity": (POINTER(c_size_t), c_void_p, c_int),
     "cuMemCreate": (POINTER(c_uint64), c_size_t, c_void_p, c_uint64),
     "cuMemRelease": (c_uint64,),
@@ -95,6 +105,13 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the driver. Raises `CudaLaunchError` for any result but success."""
     _check(name, function(name)(*arguments))
+
+
+def call_where_supported(name: str, *arguments: Any) -> None:
+    """Call a function of the driver that some devices lack; do nothing there. Raises as `call`."""
+    code = function(name)(*arguments)
+    if code != _NOT_SUPPORTED:
+        _check(name, code)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from . import virtual_memory
@@ -35,10 +36,16 @@ def _one_set(request: Mapping[str, Any], memories: Sequence[Any], number: int) -
 
     tensors = {}
     for name, shape, dtype, _, segment, offset in request["buffers"]:
-        element = getattr(torch, dtype)
-        count = 1
-        for extent in shape:
-            count *= extent
+        element, strides = getattr(torch, dtype), request["layouts"].get(name)
         start = offset + number * request["strides"][segment]
-        tensors[name] = memories[segment][start : start + count * element.itemsize].view(element).view(shape)
+        count = elements(shape, strides)
+        flat = memories[segment][start : start + count * element.itemsize].view(element)
+        tensors[name] = flat.view(shape) if strides is None else flat.as_strided(shape, strides)
     return tensors
+
+
+def elements(shape: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Return the elements of a buffer: without strides it is row-major, else from the first element to the last."""
+    if strides is None or 0 in shape:
+        return prod(shape)
+    return 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))

@@ -16,6 +16,7 @@ from .cuda_driver import (
     MAX_DYNAMIC_SHARED,
     MAX_THREADS,
     NON_PORTABLE_CLUSTER,
+    PREFERRED_CARVEOUT,
     PROGRAMMATIC,
     REGISTERS,
     STATIC_SHARED,
@@ -81,6 +82,10 @@ class LoadedKernel:
             call("cuFuncSetAttribute", self._function, MAX_DYNAMIC_SHARED, shared_bytes)
         self.parameter_bytes = tuple(parameter_bytes(self._function))
         self._non_portable = False
+
+    def prefer_shared_memory(self) -> None:
+        """Let blocks of this kernel use all shared memory of a multiprocessor, whatever that leaves to its cache."""
+        call("cuFuncSetAttribute", self._function, PREFERRED_CARVEOUT, 100)
 
     def launch(self, shape: Shape, parameters: Sequence[Parameter], stream: int) -> None:
         """Queue one launch on a stream; an empty grid launches nothing. Raises as `bind`."""

@@ -1,15 +1,16 @@
 """Streams, events and captured graphs through the CUDA driver alone, in the context that is current."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from ctypes import byref, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
 
-from .cuda_driver import CudaLaunchError, call
+from .cuda_driver import CudaLaunchError, call, call_where_supported
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _EXTERNAL = 1  # CU_EVENT_RECORD_EXTERNAL
+_ADD = 0  # CU_STREAM_ADD_CAPTURE_DEPENDENCIES
 
 
 def allocate(size_bytes: int) -> int:
@@ -27,6 +28,18 @@ def free(address: int) -> None:
 def write(address: int, content: bytes) -> None:
     """Copy bytes of the host to device memory and wait for that."""
     call("cuMemcpyHtoD_v2", address, content, len(content))
+
+
+def read(address: int, size_bytes: int) -> bytes:
+    """Return bytes of device memory, when earlier work of the default stream is done."""
+    content = ctypes.create_string_buffer(size_bytes)
+    call("cuMemcpyDtoH_v2", content, address, size_bytes)
+    return content.raw
+
+
+def release_persisting_lines() -> None:
+    """Let ordinary work replace the lines of the second-level cache that a kernel asked to keep."""
+    call_where_supported("cuCtxResetPersistingL2Cache")
 
 
 def upload(graph: int | c_void_p, stream: int) -> None:
@@ -58,6 +71,20 @@ class Stream:
     def copy(self, target: int, source: int, *, size_bytes: int) -> None:
         """Queue a copy within device memory."""
         call("cuMemcpyDtoDAsync_v2", target, source, size_bytes, self.handle)
+
+    def latest_nodes(self) -> list[int]:
+        """Return the nodes of the graph being captured that the next work waits for."""
+        status, number, graph = c_int(), c_uint64(), c_void_p()
+        nodes, count = POINTER(c_void_p)(), c_size_t()
+        outputs = (byref(each) for each in (status, number, graph, nodes, count))
+        call("cuStreamGetCaptureInfo_v2", self.handle, *outputs)
+        return [nodes[index] or 0 for index in range(count.value)]
+
+    def wait_for_nodes(self, nodes: Collection[int]) -> None:
+        """Make the next captured work wait until these nodes are complete, too."""
+        more = sorted(set(nodes) - set(self.latest_nodes()))
+        if more:
+            call("cuStreamUpdateCaptureDependencies", self.handle, (c_void_p * len(more))(*more), len(more), _ADD)
 
     @contextmanager
     def captured(self) -> Iterator["CapturedGraph"]:

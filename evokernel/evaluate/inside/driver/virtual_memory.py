@@ -23,6 +23,9 @@ MINIMUM = 0  # CU_MEM_ALLOC_GRANULARITY_MINIMUM
 class CudaError(OSError):
     """The driver is missing or refused a call; the message names the call and the driver's error."""
 
+    code = 0
+    """The driver's CUresult; 0 where there is no driver."""
+
 
 class Location(ctypes.Structure):
     """CUmemLocation."""
@@ -78,11 +81,15 @@ def granularity() -> int:
     return step.value
 
 
-def create(size_bytes: int) -> int:
-    """Allocate device memory that can be exported; return its handle. The size is a multiple of `granularity()`."""
+def create(size_bytes: int, *, shared: bool = True) -> int:
+    """Allocate device memory and return its handle; `shared` memory can be exported.
+
+    The size is a multiple of `granularity()`.
+    """
     retain_primary_context()
-    handle = c_uint64()
-    _call("cuMemCreate", byref(handle), size_bytes, byref(_properties()), 0)
+    handle, properties = c_uint64(), _properties()
+    properties.handle_types = AS_DESCRIPTOR if shared else 0
+    _call("cuMemCreate", byref(handle), size_bytes, byref(properties), 0)
     return handle.value
 
 
@@ -108,25 +115,46 @@ def release(handle: int) -> None:
 
 def map(handle: int, size_bytes: int, *, writable: bool) -> int:
     """Map a whole allocation and return its address."""
-    address = c_uint64()
-    _call("cuMemAddressReserve", byref(address), size_bytes, 0, 0, 0)
+    address = reserve(size_bytes)
     try:
-        _call("cuMemMap", address, size_bytes, 0, handle, 0)
+        place(address, handle, size_bytes, writable=writable)
     except CudaError:
-        _call("cuMemAddressFree", address, size_bytes)
+        free_range(address, size_bytes)
         raise
-    access = MemoryAccess(Location(ON_DEVICE, DEVICE), READ_WRITE if writable else READ)
-    try:
-        _call("cuMemSetAccess", address, size_bytes, byref(access), 1)
-    except CudaError:
-        unmap(address.value, size_bytes)
-        raise
-    return address.value
+    return address
 
 
 def unmap(address: int, size_bytes: int) -> None:
     """Unmap memory, which nothing on the device may use any more."""
+    withdraw(address, size_bytes)
+    free_range(address, size_bytes)
+
+
+def reserve(size_bytes: int) -> int:
+    """Return an address with that much free room behind it, for `place`."""
+    address = c_uint64()
+    _call("cuMemAddressReserve", byref(address), size_bytes, 0, 0, 0)
+    return address.value
+
+
+def place(address: int, handle: int, size_bytes: int, *, writable: bool) -> None:
+    """Map a whole allocation at a reserved address."""
+    _call("cuMemMap", address, size_bytes, 0, handle, 0)
+    access = MemoryAccess(Location(ON_DEVICE, DEVICE), READ_WRITE if writable else READ)
+    try:
+        _call("cuMemSetAccess", address, size_bytes, byref(access), 1)
+    except CudaError:
+        withdraw(address, size_bytes)
+        raise
+
+
+def withdraw(address: int, size_bytes: int) -> None:
+    """Unmap memory and keep its address reserved."""
     _call("cuMemUnmap", address, size_bytes)
+
+
+def free_range(address: int, size_bytes: int) -> None:
+    """Give a reserved address back, at which nothing is mapped."""
     _call("cuMemAddressFree", address, size_bytes)
 
 
@@ -177,4 +205,6 @@ def _call(name: str, *arguments: Any) -> None:
     except OSError as error:
         raise CudaError(f"no CUDA driver: {error}") from None
     if code:
-        raise CudaError(f"{name}: {words_of(code, 'cuGetErrorName') or f'error {code}'}")
+        refused = CudaError(f"{name}: {words_of(code, 'cuGetErrorName') or f'error {code}'}")
+        refused.code = code
+        raise refused

@@ -1,10 +1,13 @@
 """Launches recorded kernels: the trusted process of artifact mode, with a context and nothing else in it.
 
 No candidate's host code runs here and none is imported; only device code is untrusted. The judge sends checked plans,
-and names the buffers of each batch. A batch is captured as one graph: a copy of our own, so that every batch meets the
-same caches and an awake GPU, an event, the calls, an event. The answer is the device's time between the two. A prepared
-batch does no work on the device until it is fired, since the judge uses it meanwhile. A kernel that fails destroys the
-context, so this process ends then.
+and names the buffers of each batch. A batch is captured as one graph: work of our own, so that every batch meets the
+same memory, the same caches and an awake GPU, an event, the calls, an event. The answer is the device's time between
+the two. A prepared batch does no work on the device until it is fired, since the judge uses it meanwhile. A kernel that
+fails destroys the context, so this process ends then.
+
+No batch finds what an earlier one has left: scratch, variables, shared and local memory are overwritten, the buffers of
+other workloads are not mapped, and lines that a kernel asked the cache to keep are given up.
 """
 
 import json
@@ -16,12 +19,14 @@ from typing import Any, NoReturn
 
 from ..driver import streams, virtual_memory
 from ..driver.cuda_driver import CudaLaunchError
+from ..driver.memory_scrub import MemoryScrub, frame_for
 from ..driver.tlb_warmup import TlbWarmup
 from ..process import bundle
 from ..process.descriptors import keep_only
 from ..process.seal import PR_SET_DUMPABLE, isolate, prctl, seal
 from ..process.shared_flag import SharedFlags, interruptions
-from .recorded_candidate import RecordedCandidate
+from .mapped_memory import MappedArena, PrivateMemory
+from .recorded_candidate import RecordedCandidate, RecordedStep
 
 STDERR, CHANNEL, FLAGS = 2, 3, 4
 FAULT_EXIT = 70
@@ -53,29 +58,6 @@ def run(spec: dict[str, Any], uid: int | None, descriptors: list[int], _: object
         os._exit(code)
 
 
-class _Arena:
-    """The buffers of one workload: the address of each of them in each set."""
-
-    def __init__(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-        self.memories: list[tuple[int, int]] = []  # addresses and sizes
-        for index, (descriptor, size) in enumerate(zip(descriptors, request["sizes"], strict=True)):
-            handle = virtual_memory.import_fd(descriptor)
-            os.close(descriptor)
-            self.memories.append((virtual_memory.map(handle, size, writable=bool(index)), size))
-            virtual_memory.release(handle)  # the mapping keeps the memory
-        self.sets = [
-            {
-                name: self.memories[segment][0] + offset + number * request["strides"][segment]
-                for name, _, _, _, segment, offset in request["buffers"]
-            }
-            for number in range(request["sets"])
-        ]
-
-    def close(self) -> None:
-        while self.memories:
-            virtual_memory.unmap(*self.memories.pop())
-
-
 class _Runner:
     def __init__(
         self, channel: socket.socket, flags: SharedFlags, *, prelude_bytes: int, multiprocessors: int, spin: bool
@@ -85,12 +67,13 @@ class _Runner:
         self._spin = spin
         self._stream = streams.Stream()
         self._watch = streams.Stopwatch()
-        self._prelude_bytes = prelude_bytes
-        self._prelude = [streams.allocate(prelude_bytes) for _ in range(2)]
-        self._touch = TlbWarmup(multiprocessors=multiprocessors, sink=self._prelude[1])
+        self._source, self._target = (PrivateMemory(prelude_bytes, writable=writable) for writable in (False, True))
+        self._touch = TlbWarmup(multiprocessors=multiprocessors, sink=self._target.address)
+        self._scrub = MemoryScrub(counter=self._target.address)
+        self._frame_bytes = 0
         self._poller = select.poll()
         self._poller.register(channel, select.POLLIN)
-        self._arenas: dict[str, _Arena] = {}
+        self._arenas: dict[str, MappedArena] = {}
         self._candidate: RecordedCandidate | None = None
         self._graph: streams.CapturedGraph | None = None
 
@@ -117,7 +100,7 @@ class _Runner:
                 self._channel.send(b"loaded")
             case {"attach": name}:
                 self._detach(name.rpartition(":")[0])
-                self._arenas[name] = _Arena(request, descriptors)
+                self._arenas[name] = MappedArena(request, descriptors)
                 self._channel.send(b"attached")
             case {"drop": _}:
                 self._drop()
@@ -136,6 +119,8 @@ class _Runner:
         cubins = {name.removeprefix(CUBINS): image for name, image in files.items() if name.startswith(CUBINS)}
         self._drop()
         self._candidate = RecordedCandidate(json.loads(files[PLAN]), cubins, self._stream)
+        self._frame_bytes = frame_for(self._candidate.local_bytes)
+        self._scrub.prepare(self._frame_bytes)
 
     def _drop(self) -> None:
         self._close_graph()
@@ -149,18 +134,19 @@ class _Runner:
             raise ValueError("a batch before a candidate")
         shape, number = request["shape"], request["number"]
         self._close_graph()
-        candidate.reload()
+        self._show(arena)
+        candidate.reset_state()
         candidate.select_shape(shape)
         calls = [candidate.call(arena, chosen, sets[chosen]) for chosen in request["sets"]]
         with self._stream.captured() as graph:
+            self._scrub.queue(self._stream, frame_bytes=self._frame_bytes, word=request["poison"])
             candidate.poison(request["poison"])
-            self._stream.copy(self._prelude[1], self._prelude[0], size_bytes=self._prelude_bytes)
+            self._stream.copy(self._target.address, self._source.address, size_bytes=self._target.size_bytes)
             for address, size in self._arenas[arena].memories:
                 self._touch.queue(self._stream.handle, address, size_bytes=size)
             self._watch.begin(self._stream.handle, in_graph=True)
             for steps in calls:
-                for queue in steps:
-                    queue()
+                queue_call(self._stream, steps)
             self._watch.end(self._stream.handle, in_graph=True)
         graph.upload(self._stream)
         streams.synchronize()  # making a graph uses the device: a baseline beside it took 0.4 ms longer
@@ -171,8 +157,16 @@ class _Runner:
             graph.launch(self._stream)
             self._stream.wait()
             device_ns = self._watch.elapsed_ns()
+            streams.release_persisting_lines()  # before the judge goes on: the baseline may be next
             self._flags.finish(number, device_ns=device_ns, interruptions=interruptions() - before)
         self._graph = graph  # closed only before the next one is made: the baseline may be running now
+
+    def _show(self, arena: str) -> None:
+        """Map the buffers of one workload, and no others."""
+        for name, each in self._arenas.items():
+            if name != arena:
+                each.hide()
+        self._arenas[arena].show()
 
     def _close_graph(self) -> None:
         if self._graph is not None:
@@ -189,6 +183,21 @@ class _Runner:
             if self._poller.poll(patience_ms):
                 return False
         return True
+
+
+def queue_call(stream: streams.Stream, steps: Sequence[RecordedStep]) -> None:
+    """Queue one call of a captured batch; what follows waits for all of its steps.
+
+    A launch that began early may end before the step before it. Then work behind that launch alone would overlap with
+    this step.
+    """
+    overtaken: set[int] = set()
+    for step in steps:
+        step.queue()
+        if step.overtaken:
+            overtaken.update(stream.latest_nodes())
+    if overtaken:
+        stream.wait_for_nodes(overtaken)
 
 
 def _fault(error: Exception, *, ours: bool) -> dict[str, Any]:

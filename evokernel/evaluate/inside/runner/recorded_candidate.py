@@ -1,10 +1,26 @@
 """A recorded candidate, ready to be launched: its kernels loaded, its scratch, the steps of its calls."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..driver import loaded_kernel, streams
+from ..driver.module_state import ModuleState
+from .mapped_memory import PrivateMemory
 from .plan_parameters import parameters_at
+
+_APART_BYTES = 4096
+"""Scratch buffers begin at its multiples, with at least as much between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step of a call."""
+
+    queue: Callable[[], None]
+    """Queues it."""
+    overtaken: bool
+    """The next step may begin, and end, before this one is complete."""
 
 
 class RecordedCandidate:
@@ -18,37 +34,57 @@ class RecordedCandidate:
         self._modules: dict[str, loaded_kernel.LoadedModule] = {}
         self._kernels: dict[tuple[str, str], loaded_kernel.LoadedKernel] = {}
         self._shape = -1
-        self._scratch: dict[str, tuple[int, int]] = {}  # scratch of the current shape: addresses and sizes
-        self._calls: dict[tuple[str, int], list[Any]] = {}
+        self._scratch: PrivateMemory | None = None  # of the current shape
+        self.places: dict[str, int] = {}
+        """Addresses of the scratch of the current shape."""
+        self._calls: dict[tuple[str, int], list[RecordedStep]] = {}
+        self._state: ModuleState | None = None  # None where modules are loaded anew instead
         self._load()
+
+    @property
+    def local_bytes(self) -> int:
+        """The largest local memory of a thread of any kernel."""
+        return max((kernel.local_bytes for kernel in self._kernels.values()), default=0)
 
     def select_shape(self, shape: int) -> None:
         """Allocate the scratch of one shape, in place of another's."""
-        if shape != self._shape:
-            self._free()
-            for name, size in self._shapes[shape]["scratch"].items():
-                self._scratch[name] = (streams.allocate(max(size, 1)), size)
-            self._shape = shape
+        if shape == self._shape:
+            return
+        self._free()
+        end = 0
+        offsets: dict[str, int] = {}
+        for name, size in self._shapes[shape]["scratch"].items():
+            offsets[name] = end
+            end += (-(-size // _APART_BYTES) + 1) * _APART_BYTES
+        if offsets:
+            self._scratch = PrivateMemory(end)
+            self.places = {name: self._scratch.address + offset for name, offset in offsets.items()}
+        self._shape = shape
 
-    def call(self, arena: str, number: int, buffers: Mapping[str, int]) -> list[Any]:
-        """Return the steps of one call on one set, ready to be queued."""
+    def call(self, arena: str, number: int, buffers: Mapping[str, int]) -> list[RecordedStep]:
+        """Return the steps of one call on one set, ready to be queued. The first one waits for the call before it."""
         key = (arena, number)
         if key not in self._calls:
-            places = {**buffers, **{name: address for name, (address, _) in self._scratch.items()}}
-            steps = self._shapes[self._shape]["steps"]
-            self._calls[key] = [self._step(step, places, first=not at) for at, step in enumerate(steps)]
+            steps, places = self._shapes[self._shape]["steps"], {**buffers, **self.places}
+            early = [at > 0 and _begins_early(step) for at, step in enumerate(steps)]
+            self._calls[key] = [
+                RecordedStep(self._queue(step, places, early=early[at]), early[at + 1 : at + 2] == [True])
+                for at, step in enumerate(steps)
+            ]
         return self._calls[key]
 
-    def reload(self) -> None:
-        """Reset the variables of modules, so that earlier batches leave no trace."""
-        if self._stateful:
+    def reset_state(self) -> None:
+        """Reset the variables of modules, so that earlier batches leave no trace. Queues work; none may be running."""
+        if self._state is not None:
+            self._state.restore(self._stream)
+        elif self._stateful:
             self._unload()
             self._load()
 
     def poison(self, word: int) -> None:
-        """Queue a fill of the scratch, so that earlier batches leave no trace."""
-        for address, size in self._scratch.values():
-            self._stream.fill(address, pattern=word, width=4, count=-(-size // 4))
+        """Queue a fill of the scratch and of the pages around it, so that earlier batches leave no trace."""
+        if self._scratch is not None:
+            self._stream.fill(self._scratch.address, pattern=word, width=4, count=self._scratch.size_bytes // 4)
 
     def close(self) -> None:
         """Unload the kernels and free the scratch."""
@@ -57,9 +93,10 @@ class RecordedCandidate:
 
     def _free(self) -> None:
         self._calls.clear()
-        for address, _ in self._scratch.values():
-            streams.free(address)
-        self._scratch.clear()
+        self.places = {}
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None
         self._shape = -1
 
     def _load(self) -> None:
@@ -72,6 +109,9 @@ class RecordedCandidate:
             most[key] = max(most.get(key, 0), launch["shared_bytes"])
         for (digest, name), shared_bytes in most.items():
             self._kernels[digest, name] = loaded_kernel.LoadedKernel(self._modules[digest], name, shared_bytes)
+        if self._stateful:
+            loaded = ((module, self._cubins[digest]) for digest, module in self._modules.items())
+            self._state = ModuleState.of(loaded)
 
     def _unload(self) -> None:
         self._calls.clear()
@@ -80,8 +120,8 @@ class RecordedCandidate:
             module.unload()
         self._modules.clear()
 
-    def _step(self, step: Mapping[str, Any], places: Mapping[str, int], *, first: bool) -> Any:
-        """Return a function that queues one step. The first step of a call always waits for the call before it."""
+    def _queue(self, step: Mapping[str, Any], places: Mapping[str, int], *, early: bool) -> Callable[[], None]:
+        """Return a function that queues one step; `early` lets it begin before the step before it is complete."""
         stream = self._stream
         match step:
             case {"launch": launch}:
@@ -92,7 +132,7 @@ class RecordedCandidate:
                     launch["cluster"],
                     launch["shared_bytes"],
                     launch["cooperative"],
-                    launch["programmatic"] and not first,
+                    early,
                 )
                 bound = kernel.bind(shape, parameters_at(launch["parameters"], places))
                 return lambda: bound.launch(stream.handle)
@@ -104,3 +144,7 @@ class RecordedCandidate:
                 target, source = places[copy["buffer"]] + copy["offset"], places[copy["source"]] + copy["source_offset"]
                 return lambda: stream.copy(target, source, size_bytes=copy["bytes"])
         raise ValueError(f"an unknown step: {sorted(step)}")
+
+
+def _begins_early(step: Mapping[str, Any]) -> bool:
+    return bool("launch" in step and step["launch"]["programmatic"])

@@ -36,11 +36,13 @@ def replay(folder: Path) -> None:
     cubins = {path.name: path.read_bytes() for path in (folder / CUBINS).iterdir()}
     virtual_memory.retain_primary_context()
     stream = streams.Stream()
+    plan = job["plan"]
     buffers = _buffers(job["buffers"], folder / INPUTS, stream)
-    recorded = RecordedCandidate({"shapes": [job["plan"]], "stateful": False}, cubins, stream)
+    buffers |= {name: streams.allocate(max(size, 1)) for name, size in plan["scratch"].items()}
+    recorded = RecordedCandidate({"shapes": [{**plan, "scratch": {}}], "stateful": False}, cubins, stream)
     recorded.select_shape(0)
-    for queue in recorded.call("", 0, buffers):
-        queue()
+    for step in recorded.call("", 0, buffers):
+        step.queue()
     stream.wait()
 
 

@@ -12,11 +12,12 @@ import socket
 from typing import Any, NoReturn
 
 from ..process.descriptors import keep_only
-from ..process.seal import LIBC, PR_SET_DUMPABLE, isolate, prctl, seal
+from ..process.seal import LIBC, PR_SET_DUMPABLE, check, isolate, prctl, seal
 
 STDERR, CHANNEL, ARTIFACT = 2, 3, 4
 FAULT_EXIT = 70
 MESSAGE_BYTES = 65536
+PROT_NONE = 0
 
 
 def load_trampoline(spec: dict[str, Any]) -> ctypes.CDLL:
@@ -49,6 +50,7 @@ class _Worker:
         self.calls.restype = None
         self.kernel = ctypes.c_void_p()
         self.arenas: dict[str, tuple[ctypes.Array[ctypes.c_uint64], int]] = {}
+        self.mappings: dict[str, list[tuple[int, int]]] = {}
 
     def serve(self) -> None:
         if not self._load():
@@ -79,14 +81,22 @@ class _Worker:
         return True
 
     def _attach(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        name = request["attach"]
+        for base, size in self.mappings.pop(name, ()):
+            check(LIBC.munmap(ctypes.c_void_p(base), ctypes.c_size_t(size)), "munmap")
+        sizes = [os.fstat(descriptor).st_size for descriptor in descriptors]
         bases = [0, *(_map(fd, write=bool(index)) for index, fd in enumerate(descriptors))]
+        self.mappings[name] = list(zip(bases[1:], sizes, strict=True))
+        for base, fences in zip(bases[1:], request["fences"], strict=True):
+            for begin, size in fences:
+                check(LIBC.mprotect(ctypes.c_void_p(base + begin), ctypes.c_size_t(size), PROT_NONE), "mprotect")
         strides = [0, *request["strides"]]
         words = [
             (bases[base] + set_index * strides[base] + value) % (1 << 64)
             for set_index in range(request["sets"])
             for base, value in request["arguments"]
         ]
-        self.arenas[request["attach"]] = ((ctypes.c_uint64 * len(words))(*words), request["sets"])
+        self.arenas[name] = ((ctypes.c_uint64 * len(words))(*words), request["sets"])
         self.channel.send(b"attached")
 
     def _prepare(self, request: dict[str, Any]) -> None:

@@ -19,10 +19,11 @@ from ..driver.cubin_facts import inspect
 _TIMEOUT_S = 20
 _OF_TRITON = Path("backends/nvidia/bin/cuobjdump")
 _OF_TOOLKIT = "/usr/local/cuda/bin"
-_FUNCTION = re.compile(r"^\s*Function : ", re.MULTILINE)
+_FUNCTION = re.compile(r"^[ \t]*Function : ", re.MULTILINE)
 _USAGE = re.compile(r"REG:(?P<registers>\d+) STACK:(?P<stack>\d+)")
 _LINE = re.compile(
-    r"^\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<parts>(?:\.\w+)*)(?P<rest>[^;]*);",
+    r"^[ \t]+/\*(?P<address>[0-9a-f]{4,})\*/[ \t]+(?:@!?U?P\w+[ \t]+)?"
+    r"(?P<opcode>[A-Z][A-Z0-9_]*)(?P<parts>(?:\.\w+)*)(?P<rest>(?:[^\w.;\n][^;\n]*)?);",
     re.MULTILINE,
 )
 _TARGET = re.compile(r"0x([0-9a-f]+)")

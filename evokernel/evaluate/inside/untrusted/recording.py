@@ -167,7 +167,8 @@ class Recorder:
 
         Args:
             run: the candidate's entry point.
-            arguments: `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}` each.
+            arguments: `{"kind": "tensor", "name", "shape", "dtype"}` or `{"kind": "scalar", "value"}` each; a tensor
+                that is not row-major has `strides`, in elements.
 
         Raises:
             RuntimeError: it launched nothing.
@@ -184,7 +185,8 @@ class Recorder:
     def _argument(self, argument: Mapping[str, Any]) -> Any:
         if argument["kind"] == "scalar":
             return argument["value"]
-        tensor = stand_in(tuple(argument["shape"]), argument["dtype"])
+        strides = tuple(argument["strides"]) if "strides" in argument else None
+        tensor = stand_in(tuple(argument["shape"]), argument["dtype"], strides)
         self._buffers.name(tensor, argument["name"])
         return tensor
 

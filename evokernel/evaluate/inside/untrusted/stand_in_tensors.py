@@ -49,10 +49,15 @@ class StandIn(torch.Tensor):  # type: ignore[misc]
         return self
 
 
-def stand_in(shape: tuple[int, ...], dtype: str) -> StandIn:
-    """Return a contiguous tensor without memory."""
-    made: StandIn = torch.empty(shape, dtype=getattr(torch, dtype), device="meta").as_subclass(StandIn)
-    return made
+def stand_in(shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> StandIn:
+    """Return a tensor without memory; it is contiguous unless it has strides."""
+    kind = getattr(torch, dtype)
+    if strides is None:
+        made = torch.empty(shape, dtype=kind, device="meta")
+    else:
+        made = torch.empty_strided(shape, strides, dtype=kind, device="meta")
+    stand: StandIn = made.as_subclass(StandIn)
+    return stand
 
 
 class CallNotes(Protocol):

@@ -5,34 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.ir.affine import ONE, ZERO, Poly, clamp_parts, floor_parts, min_parts, to_poly
 from operators.rewrites.cpp.ir.reader import INDEX_TYPES
 from operators.rewrites.cpp.ir.reductions import extremum, math_function, reduction_of
-from operators.rewrites.cpp.ir.syntax import (
-    Assign,
-    Binary,
-    Block,
-    Call,
-    Decl,
-    Expr,
-    ExprStmt,
-    For,
-    If,
-    Index,
-    Program,
-    Raw,
-    RawExpr,
-    RefCast,
-    Stmt,
-    Ternary,
-    Var,
-    all_exprs,
-    walk,
-    walk_stmts,
-)
 
 ALLOCATE = "std::aligned_alloc"
+_PURE = re.compile(r"\b(?:inline|constexpr)\b")
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +45,26 @@ class ArrayAccess:
     """The operator of an update such as `+`; None for a plain access."""
     loops: tuple[str, ...]
     """Symbols of the loops around it, outermost first."""
-    expr: Expr
+    expr: ir.Expr
     """The expression."""
 
 
 def constants(head: str) -> tuple[str, ...]:
     """Return the names of the integer constants of the file, tunables included."""
     return tuple(
-        re.findall(r"^\s*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
+        re.findall(r"^[^\S\n]*(?:static\s+)?constexpr\s+(?:int|int64_t|long|size_t)\s+(\w+)\s*=", head, re.MULTILINE)
     )
+
+
+@lru_cache(maxsize=64)
+def _pure_functions(head: str) -> frozenset[str]:
+    """Return the names of the functions that a file declares inline or constexpr."""
+    names: set[str] = set()
+    for piece in re.split("[;{}]", head):
+        kind = _PURE.search(piece)
+        if kind is not None:
+            names.update(_CALLED.findall(piece, kind.end()))
+    return frozenset(names)
 
 
 @dataclass(slots=True)
@@ -108,7 +101,7 @@ class Scan:
     """True where a statement was not understood."""
 
     @staticmethod
-    def start(program: Program) -> Scan:
+    def start(program: ir.Program) -> Scan:
         """Return a scan that knows the sizes and constants of a program."""
         scan = Scan(program.head)
         for name in constants(program.head):
@@ -116,26 +109,26 @@ class Scan:
         for param in program.params:
             if not param.pointer:
                 scan.env[param.name] = Poly.symbol(param.name)
-        targets = (s.target for s in walk_stmts(program.body) if isinstance(s, Assign))
-        scan.reassigned = {t.name for t in targets if isinstance(t, Var)}
+        targets = (s.target for s in ir.walk_stmts(program.body) if isinstance(s, ir.Assign))
+        scan.reassigned = {t.name for t in targets if isinstance(t, ir.Var)}
         for name in scan.reassigned:
             scan.env[name] = None
         return scan
 
-    def body(self, stmts: tuple[Stmt, ...]) -> None:
+    def body(self, stmts: tuple[ir.Stmt, ...]) -> None:
         """Scan statements in a scope of their own."""
         env, views = dict(self.env), dict(self.views)
         for stmt in stmts:
             self.stmt(stmt)
         self.env, self.views = env, views
 
-    def stmt(self, stmt: Stmt) -> None:
+    def stmt(self, stmt: ir.Stmt) -> None:
         """Scan one statement."""
         reduction = reduction_of(stmt)
         match stmt:
-            case Raw():
+            case ir.Raw():
                 self.blocked = True
-            case For():
+            case ir.For():
                 self.enter(stmt)
                 self.body(stmt.body)
                 self.loops = self.loops[:-1]
@@ -143,34 +136,34 @@ class Scan:
                 target, op, value = reduction
                 self.write(target, op)
                 self.read(value)
-            case If():
+            case ir.If():
                 self.read(stmt.cond)
                 self.body(stmt.then)
                 self.body(stmt.orelse)
-            case Block():
+            case ir.Block():
                 self.body(stmt.body)
             case _:
                 self.simple(stmt)
 
-    def simple(self, stmt: Stmt) -> None:
+    def simple(self, stmt: ir.Stmt) -> None:
         """Scan a statement without nested statements."""
         match stmt:
-            case Decl():
+            case ir.Decl():
                 self.declare(stmt)
-            case Assign():
+            case ir.Assign():
                 self.read(stmt.value)
                 if stmt.op != "=":
                     self.read(stmt.target)
                 self.write(stmt.target, None)
-            case ExprStmt(Call("std::free" | "__builtin_prefetch", _)):
+            case ir.ExprStmt(ir.Call("std::free" | "__builtin_prefetch", _)):
                 pass
             case _:
                 self.blocked = True
 
-    def enter(self, loop: For) -> None:
+    def enter(self, loop: ir.For) -> None:
         """Open a loop: give its variable a unique symbol and a range."""
         symbol = f"{loop.var}@{len(self.spans)}"
-        self.uses[loop.var] = sum(e == Var(loop.var) for e in all_exprs(loop.body))
+        self.uses[loop.var] = sum(e == ir.Var(loop.var) for e in ir.all_exprs(loop.body))
         low, step = to_poly(loop.lower, self.env), to_poly(loop.step, self.env)
         tile = min_parts(loop.upper)
         floor = floor_parts(loop.upper)
@@ -194,11 +187,11 @@ class Scan:
     def _open(self, var: str, symbol: str, value: Poly | None, span: Span) -> None:
         self.env[var], self.spans[symbol], self.symbol_of[var] = value, span, symbol
 
-    def _last(self, upper: Expr, step: Poly | None) -> Poly | None:
+    def _last(self, upper: ir.Expr, step: Poly | None) -> Poly | None:
         bound = to_poly(upper, self.env)
         return None if bound is None else bound - (step or ONE)
 
-    def _tile(self, bounds: tuple[Expr, Expr], low: Poly, outer: set[str]) -> Poly | None:
+    def _tile(self, bounds: tuple[ir.Expr, ir.Expr], low: Poly, outer: set[str]) -> Poly | None:
         """Return the range of a loop over one tile, `v` to `min(v + T, U)`; the tile loop then ends at `U - T`."""
         end, total = to_poly(bounds[0], self.env), to_poly(bounds[1], self.env)
         if end is None or total is None:
@@ -213,7 +206,7 @@ class Scan:
         self.spans[symbol] = Span(span.low, total - size, span.step)
         return size - ONE
 
-    def declare(self, decl: Decl) -> None:
+    def declare(self, decl: ir.Decl) -> None:
         """Record a local: an integer definition, a view of an array, an array or a scalar."""
         if decl.init is not None:
             self.read(decl.init)
@@ -228,7 +221,7 @@ class Scan:
         elif decl.type.removeprefix("const ") in INDEX_TYPES and decl.name not in self.reassigned:
             self.env[decl.name] = self._integer(decl.init)
 
-    def _integer(self, init: Expr) -> Poly | None:
+    def _integer(self, init: ir.Expr) -> Poly | None:
         clamp = clamp_parts(init)
         if clamp is None:
             return to_poly(init, self.env)
@@ -240,14 +233,14 @@ class Scan:
         self.spans[symbol] = Span(self.spans[symbol].low, total - size, size)
         return self.env[var]
 
-    def _view(self, decl: Decl) -> None:
+    def _view(self, decl: ir.Decl) -> None:
         match decl.init:
-            case Binary("+", Var(base), offset) if decl.name not in self.reassigned:
+            case ir.Binary("+", ir.Var(base), offset) if decl.name not in self.reassigned:
                 index = to_poly(offset, self.env)
-            case Var(base) if decl.name not in self.reassigned:
+            case ir.Var(base) if decl.name not in self.reassigned:
                 index = ZERO
             case _ if decl.init is not None and any(
-                isinstance(e, Call) and e.name == ALLOCATE for e in walk(decl.init)
+                isinstance(e, ir.Call) and e.name == ALLOCATE for e in ir.walk(decl.init)
             ):
                 return
             case _:
@@ -260,26 +253,26 @@ class Scan:
             self.local.discard(decl.name)
             self.views[decl.name] = (outer, start + index)
 
-    def write(self, target: Expr, op: str | None) -> None:
+    def write(self, target: ir.Expr, op: str | None) -> None:
         """Record a store."""
         match target:
-            case Var(name):
+            case ir.Var(name):
                 self.writes.append((name, op))
-            case Index() | RefCast():
+            case ir.Index() | ir.RefCast():
                 self._access(target, op, write=True)
             case _:
                 self.blocked = True
 
-    def read(self, expr: Expr) -> None:
+    def read(self, expr: ir.Expr) -> None:
         """Record all loads of an expression."""
         match expr:
-            case RawExpr():
+            case ir.RawExpr():
                 self.blocked = True
-            case Var(name):
+            case ir.Var(name):
                 self.reads.append(name)
-            case Index() | RefCast():
+            case ir.Index() | ir.RefCast():
                 self._access(expr, None, write=False)
-            case Call(name, args):
+            case ir.Call(name, args):
                 self.blocked |= not self._pure(name)
                 for arg in args:
                     self.read(arg)
@@ -291,21 +284,21 @@ class Scan:
         known = math_function(name) or extremum(name) or name in {ALLOCATE, "__builtin_assume_aligned"}
         if known or name.startswith(("std::numeric_limits", "std::min", "__builtin_inf", "__builtin_huge")):
             return True
-        return re.search(rf"\b(?:inline|constexpr)\b[^;{{}}]*\b{re.escape(name)}\s*\(", self.head) is not None
+        return name in _pure_functions(self.head)
 
-    def _access(self, expr: Index | RefCast, op: str | None, *, write: bool) -> None:
-        target = expr.value if isinstance(expr, RefCast) else expr
+    def _access(self, expr: ir.Index | ir.RefCast, op: str | None, *, write: bool) -> None:
+        target = expr.value if isinstance(expr, ir.RefCast) else expr
         for sub in target.subs:
             self.read(sub)
         lanes = ONE
-        if isinstance(expr, RefCast):
+        if isinstance(expr, ir.RefCast):
             lanes = vector_lanes(self.head, expr.type) or ZERO
         index = self._linear(target)
         array, start = self.views.get(target.base, (target.base, ZERO))
         where = None if index is None or lanes == ZERO else start + index
         self.accesses.append(ArrayAccess(array, where, lanes, write, op, self.loops, expr))
 
-    def _linear(self, target: Index) -> Poly | None:
+    def _linear(self, target: ir.Index) -> Poly | None:
         index = ZERO
         sizes = (None, *self.dims.get(target.base, ())[1:])
         if len(target.subs) != max(len(sizes), 1):
@@ -318,16 +311,16 @@ class Scan:
         return index
 
 
-def _operands(expr: Expr) -> Iterator[Expr]:
-    found: list[Expr] = []
+def _operands(expr: ir.Expr) -> Iterator[ir.Expr]:
+    found: list[ir.Expr] = []
     match expr:
-        case Ternary(cond, then, orelse):
+        case ir.Ternary(cond, then, orelse):
             found = [cond, then, orelse]
-        case Binary(_, left, right):
+        case ir.Binary(_, left, right):
             found = [left, right]
         case _:
-            inner = [e for e in walk(expr)][1:]
-            found = [e for e in inner if isinstance(e, (Var, Index, RefCast, RawExpr, Call))]
+            inner = [e for e in ir.walk(expr)][1:]
+            found = [e for e in inner if isinstance(e, (ir.Var, ir.Index, ir.RefCast, ir.RawExpr, ir.Call))]
     yield from found
 
 

@@ -4,8 +4,6 @@ The analysis is conservative: an access that is not understood makes its loop se
 least 1 (a loop over an empty range orders nothing), and distinct array arguments never overlap.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from operators.rewrites.cpp.ir.accesses import ArrayAccess, Scan

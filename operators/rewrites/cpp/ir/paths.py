@@ -1,7 +1,5 @@
 """Addresses of statements: paths of child positions, and replacement of the statement at a path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Text that is not understood is kept (`Raw`, `RawExpr`), so a file always survives a round trip.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import lru_cache
@@ -12,32 +10,7 @@ from functools import lru_cache
 import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
 
-from operators.rewrites.cpp.ir.syntax import (
-    ONE,
-    Assign,
-    Binary,
-    Block,
-    Braces,
-    Call,
-    Cast,
-    Decl,
-    Expr,
-    ExprStmt,
-    For,
-    If,
-    Index,
-    Num,
-    Param,
-    Program,
-    Raw,
-    RawExpr,
-    RefCast,
-    Stmt,
-    Ternary,
-    Unary,
-    Var,
-    walk_stmts,
-)
+import operators.rewrites.cpp.ir.syntax as ir
 from operators.rewrites.cpp.ir.writer import PRECEDENCE
 
 SCALAR_TYPES = frozenset({"float", "double", "int", "int32_t", "int64_t", "long", "size_t", "std::size_t", "unsigned"})
@@ -78,79 +51,79 @@ def _named(node: Node) -> list[Node]:
 # ---------------------------------------------------------------------------- expressions
 
 
-def _expr(node: Node) -> Expr:
+def _expr(node: Node) -> ir.Expr:
     kind = node.type
     if kind in _LITERALS:
         text = _text(node)
-        return Unary("-", Num(text[1:])) if text.startswith("-") else Num(text)
+        return ir.Unary("-", ir.Num(text[1:])) if text.startswith("-") else ir.Num(text)
     if kind in _NAMES:
-        return Var(_text(node))
+        return ir.Var(_text(node))
     if kind == "parenthesized_expression":
         inner = _named(node)
-        return _expr(inner[0]) if len(inner) == 1 else RawExpr(_text(node))
+        return _expr(inner[0]) if len(inner) == 1 else ir.RawExpr(_text(node))
     reader = _EXPRESSIONS.get(kind)
-    return RawExpr(_text(node)) if reader is None else reader(node)
+    return ir.RawExpr(_text(node)) if reader is None else reader(node)
 
 
-def _binary(node: Node) -> Expr:
+def _binary(node: Node) -> ir.Expr:
     op = _text(_needed(node, "operator"))
     if op not in PRECEDENCE:
-        return RawExpr(_text(node))
-    return Binary(op, _expr(_needed(node, "left")), _expr(_needed(node, "right")))
+        return ir.RawExpr(_text(node))
+    return ir.Binary(op, _expr(_needed(node, "left")), _expr(_needed(node, "right")))
 
 
-def _unary(node: Node) -> Expr:
+def _unary(node: Node) -> ir.Expr:
     op = _text(_needed(node, "operator"))
     if op not in {"-", "!", "~", "+"}:
-        return RawExpr(_text(node))
-    return Unary(op, _expr(_needed(node, "argument")))
+        return ir.RawExpr(_text(node))
+    return ir.Unary(op, _expr(_needed(node, "argument")))
 
 
-def _ternary(node: Node) -> Expr:
+def _ternary(node: Node) -> ir.Expr:
     cond, then, orelse = (_expr(_needed(node, f)) for f in ("condition", "consequence", "alternative"))
-    return Ternary(cond, then, orelse)
+    return ir.Ternary(cond, then, orelse)
 
 
-def _call(node: Node) -> Expr:
+def _call(node: Node) -> ir.Expr:
     callee = _needed(node, "function")
     args = tuple(_expr(arg) for arg in _named(_needed(node, "arguments")))
     name = _text(callee)
     cast = re.fullmatch(r"static_cast<(.*)>", name, re.DOTALL)
     if len(args) == 1 and (cast or name in SCALAR_TYPES):
-        return Cast(cast[1].strip() if cast else name, args[0])
-    return Call(name, args) if callee.type in _CALLEES else RawExpr(_text(node))
+        return ir.Cast(cast[1].strip() if cast else name, args[0])
+    return ir.Call(name, args) if callee.type in _CALLEES else ir.RawExpr(_text(node))
 
 
-def _index(node: Node) -> Expr:
+def _index(node: Node) -> ir.Expr:
     indices = _named(_needed(node, "indices"))
     base = _expr(_needed(node, "argument"))
     if len(indices) != 1:
-        return RawExpr(_text(node))
+        return ir.RawExpr(_text(node))
     match base:
-        case Var(name):
-            return Index(name, (_expr(indices[0]),))
-        case Index(name, subs):
-            return Index(name, (*subs, _expr(indices[0])))
+        case ir.Var(name):
+            return ir.Index(name, (_expr(indices[0]),))
+        case ir.Index(name, subs):
+            return ir.Index(name, (*subs, _expr(indices[0])))
         case _:
-            return RawExpr(_text(node))
+            return ir.RawExpr(_text(node))
 
 
-def _cast(node: Node) -> Expr:
+def _cast(node: Node) -> ir.Expr:
     kind = _text(_needed(node, "type"))
     value = _expr(_needed(node, "value"))
     if kind.endswith("&"):
-        return RefCast(kind[:-1].strip(), value) if isinstance(value, Index) else RawExpr(_text(node))
-    return RawExpr(_text(node)) if isinstance(value, RawExpr) else Cast(kind, value)
+        return ir.RefCast(kind[:-1].strip(), value) if isinstance(value, ir.Index) else ir.RawExpr(_text(node))
+    return ir.RawExpr(_text(node)) if isinstance(value, ir.RawExpr) else ir.Cast(kind, value)
 
 
-def _braces(node: Node) -> Expr:
+def _braces(node: Node) -> ir.Expr:
     items = node if node.type == "initializer_list" else _needed(node, "value")
     kind = _field(node, "type")
-    return Braces("" if kind is None else _text(kind), tuple(_expr(item) for item in _named(items)))
+    return ir.Braces("" if kind is None else _text(kind), tuple(_expr(item) for item in _named(items)))
 
 
-def _sizeof(node: Node) -> Expr:
-    return Num(_text(node))
+def _sizeof(node: Node) -> ir.Expr:
+    return ir.Num(_text(node))
 
 
 _EXPRESSIONS = {
@@ -168,10 +141,10 @@ _EXPRESSIONS = {
 # ---------------------------------------------------------------------------- statements
 
 
-def _declared(node: Node, kind: str) -> Decl | None:
+def _declared(node: Node, kind: str) -> ir.Decl | None:
     """Return one declarator of a declaration; None for the forms that are left as text."""
-    init: Expr | None = None
-    dims: tuple[Expr, ...] = ()
+    init: ir.Expr | None = None
+    dims: tuple[ir.Expr, ...] = ()
     if node.type == "init_declarator":
         init = _expr(_needed(node, "value"))
         node = _needed(node, "declarator")
@@ -185,102 +158,104 @@ def _declared(node: Node, kind: str) -> Decl | None:
             return None
         dims = (_expr(size), *dims)
         node = _needed(node, "declarator")
-    return Decl(kind, _text(node), dims, init) if node.type == "identifier" else None
+    return ir.Decl(kind, _text(node), dims, init) if node.type == "identifier" else None
 
 
-def _declaration(node: Node) -> list[Stmt]:
+def _declaration(node: Node) -> list[ir.Stmt]:
     declarators = node.children_by_field_name("declarator")
     first = declarators[0].start_byte if declarators else node.end_byte
     kind = " ".join((node.text or b"")[: first - node.start_byte].decode().split())
     decls = [_declared(declarator, kind) for declarator in declarators]
     if not decls or "static" in kind or any(d is None for d in decls):
-        return [Raw(_text(node))]
+        return [ir.Raw(_text(node))]
     return [d for d in decls if d is not None]
 
 
-def _assign(node: Node) -> Stmt | None:
+def _assign(node: Node) -> ir.Stmt | None:
     op = _text(_needed(node, "operator"))
     target = _expr(_needed(node, "left"))
-    if op not in {"=", "+=", "-=", "*=", "/="} or not isinstance(target, (Var, Index, RefCast)):
+    if op not in {"=", "+=", "-=", "*=", "/="} or not isinstance(target, (ir.Var, ir.Index, ir.RefCast)):
         return None
-    return Assign(target, op, _expr(_needed(node, "right")))
+    return ir.Assign(target, op, _expr(_needed(node, "right")))
 
 
-def _expression(node: Node) -> Stmt:
+def _expression(node: Node) -> ir.Stmt:
     inner = _named(node)
     if len(inner) != 1:
-        return Raw(_text(node))
+        return ir.Raw(_text(node))
     expr = inner[0]
     if expr.type == "cast_expression" and _needed(expr, "value").type == "assignment_expression":
         # The grammar takes `(T&)x = y` for a cast of the assignment; C++ casts the target.
         assign = _assign(_needed(expr, "value"))
         kind = _text(_needed(expr, "type"))
-        if isinstance(assign, Assign) and isinstance(assign.target, Index) and kind.endswith("&"):
-            return replace(assign, target=RefCast(kind[:-1].strip(), assign.target))
-        return Raw(_text(node))
+        if isinstance(assign, ir.Assign) and isinstance(assign.target, ir.Index) and kind.endswith("&"):
+            return replace(assign, target=ir.RefCast(kind[:-1].strip(), assign.target))
+        return ir.Raw(_text(node))
     if expr.type == "assignment_expression":
-        return _assign(expr) or Raw(_text(node))
+        return _assign(expr) or ir.Raw(_text(node))
     if expr.type == "update_expression":
         target = _expr(_needed(expr, "argument"))
         op = _text(_needed(expr, "operator"))[0] + "="
-        return Assign(target, op, ONE) if isinstance(target, (Var, Index)) else Raw(_text(node))
+        return ir.Assign(target, op, ir.ONE) if isinstance(target, (ir.Var, ir.Index)) else ir.Raw(_text(node))
     value = _expr(expr)
-    return Raw(_text(node)) if isinstance(value, RawExpr) else ExprStmt(value)
+    return ir.Raw(_text(node)) if isinstance(value, ir.RawExpr) else ir.ExprStmt(value)
 
 
-def _loop_upper(cond: Expr, var: str) -> Expr | None:
+def _loop_upper(cond: ir.Expr, var: str) -> ir.Expr | None:
     match cond:
-        case Binary("<" | "!=", Var(name), upper) if name == var:
+        case ir.Binary("<" | "!=", ir.Var(name), upper) if name == var:
             return upper
-        case Binary("<=", Var(name), upper) if name == var:
-            return Binary("+", upper, ONE)
+        case ir.Binary("<=", ir.Var(name), upper) if name == var:
+            return ir.Binary("+", upper, ir.ONE)
         case _:
             return None
 
 
-def _for(node: Node) -> Stmt:
+def _for(node: Node) -> ir.Stmt:
     init, cond, update = (_field(node, f) for f in ("initializer", "condition", "update"))
     if init is None or cond is None or update is None or init.type != "declaration":
-        return Raw(_text(node))
+        return ir.Raw(_text(node))
     decl = _declaration(init)
     head = decl[0]
-    if len(decl) != 1 or not isinstance(head, Decl) or head.init is None or head.type not in INDEX_TYPES:
-        return Raw(_text(node))
+    if len(decl) != 1 or not isinstance(head, ir.Decl) or head.init is None or head.type not in INDEX_TYPES:
+        return ir.Raw(_text(node))
     upper = _loop_upper(_expr(cond), head.name)
     step = _loop_step(update, head.name)
-    if upper is None or step is None or (step != ONE and "!=" in _text(cond)):
-        return Raw(_text(node))
+    if upper is None or step is None or (step != ir.ONE and "!=" in _text(cond)):
+        return ir.Raw(_text(node))
     body = _body(_needed(node, "body"))
-    if any(isinstance(s, Raw) and re.search(r"\b(break|continue|return|goto)\b", s.text) for s in walk_stmts(body)):
-        return Raw(_text(node))
-    return For(head.name, head.init, upper, step, body, head.type)
+    if any(
+        isinstance(s, ir.Raw) and re.search(r"\b(break|continue|return|goto)\b", s.text) for s in ir.walk_stmts(body)
+    ):
+        return ir.Raw(_text(node))
+    return ir.For(head.name, head.init, upper, step, body, head.type)
 
 
-def _loop_step(update: Node, var: str) -> Expr | None:
+def _loop_step(update: Node, var: str) -> ir.Expr | None:
     if update.type == "update_expression":
         named = _text(_needed(update, "argument")) == var and _text(_needed(update, "operator")) == "++"
-        return ONE if named else None
+        return ir.ONE if named else None
     if update.type != "assignment_expression" or _text(_needed(update, "left")) != var:
         return None
     return _expr(_needed(update, "right")) if _text(_needed(update, "operator")) == "+=" else None
 
 
-def _if(node: Node) -> Stmt:
+def _if(node: Node) -> ir.Stmt:
     clause = _needed(node, "condition")
     if _field(clause, "initializer") is not None or _text(node).startswith("if constexpr"):
-        return Raw(_text(node))
+        return ir.Raw(_text(node))
     cond = _expr(_needed(clause, "value"))
     then = _body(_needed(node, "consequence"))
     alternative = _field(node, "alternative")
     orelse = () if alternative is None else _body(_named(alternative)[0])
-    return If(cond, then, orelse)
+    return ir.If(cond, then, orelse)
 
 
-def _body(node: Node) -> tuple[Stmt, ...]:
+def _body(node: Node) -> tuple[ir.Stmt, ...]:
     return _sequence(node.named_children) if node.type == "compound_statement" else _sequence([node])
 
 
-def _statement(node: Node) -> list[Stmt]:
+def _statement(node: Node) -> list[ir.Stmt]:
     match node.type:
         case "for_statement":
             return [_for(node)]
@@ -291,14 +266,14 @@ def _statement(node: Node) -> list[Stmt]:
         case "expression_statement":
             return [_expression(node)]
         case "compound_statement":
-            return [Block(_body(node))]
+            return [ir.Block(_body(node))]
         case _:
-            return [Raw(_text(node))]
+            return [ir.Raw(_text(node))]
 
 
-def _sequence(nodes: list[Node]) -> tuple[Stmt, ...]:
+def _sequence(nodes: list[Node]) -> tuple[ir.Stmt, ...]:
     """Return statements with the comments and pragmas before them attached."""
-    done: list[Stmt] = []
+    done: list[ir.Stmt] = []
     notes: list[str] = []
     pragmas: list[str] = []
     for node in nodes:
@@ -309,16 +284,16 @@ def _sequence(nodes: list[Node]) -> tuple[Stmt, ...]:
             pragmas.append(" ".join(text.removeprefix("#pragma").split()))
         else:
             first, *rest = _statement(node)
-            if pragmas and not isinstance(first, For):
-                done += [Raw(f"#pragma {pragma}") for pragma in pragmas]
+            if pragmas and not isinstance(first, ir.For):
+                done += [ir.Raw(f"#pragma {pragma}") for pragma in pragmas]
                 pragmas = []
-            if isinstance(first, For):
+            if isinstance(first, ir.For):
                 first = replace(first, pragmas=tuple(pragmas))
             done += [replace(first, notes=tuple(notes)), *rest]
             notes, pragmas = [], []
-    done += [Raw(f"#pragma {pragma}") for pragma in pragmas]
+    done += [ir.Raw(f"#pragma {pragma}") for pragma in pragmas]
     if notes:
-        done = [*done[:-1], replace(done[-1], after=tuple(notes))] if done else [Raw(notes[0])]
+        done = [*done[:-1], replace(done[-1], after=tuple(notes))] if done else [ir.Raw(notes[0])]
     return tuple(done)
 
 
@@ -338,7 +313,7 @@ def _find_run(node: Node) -> Node | None:
     return None
 
 
-def _param(node: Node) -> Param:
+def _param(node: Node) -> ir.Param:
     declarator = _field(node, "declarator")
     if declarator is None or node.type != "parameter_declaration":
         raise UnreadableCpp("a parameter without a name")
@@ -346,11 +321,11 @@ def _param(node: Node) -> Param:
     decl = _declared(declarator, kind)
     if decl is None or decl.dims:
         raise UnreadableCpp(f"parameter {_text(node)!r}")
-    return Param(decl.type, decl.name)
+    return ir.Param(decl.type, decl.name)
 
 
 @lru_cache(maxsize=64)
-def read(source: str) -> Program:
+def read(source: str) -> ir.Program:
     """Return the program of a source text.
 
     Only the kernel function itself must parse: the grammar lacks some attributes that a file head may use.
@@ -367,7 +342,7 @@ def read(source: str) -> Program:
     body = _needed(run, "body")
     outer = run.parent
     start = outer if outer is not None and outer.type == "linkage_specification" else run
-    return Program(
+    return ir.Program(
         head=data[: start.start_byte].decode(),
         prefix=data[start.start_byte : params.start_byte].decode(),
         params=tuple(_param(node) for node in _named(params)),

@@ -1,7 +1,5 @@
 """Recognition of math functions, extrema and reductions over one target."""
 
-from __future__ import annotations
-
 import re
 
 from operators.rewrites.cpp.ir.syntax import Assign, Binary, Call, Expr, If, Stmt, Ternary, walk

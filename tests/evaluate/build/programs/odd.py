@@ -24,8 +24,10 @@ def imported(request, folder):
 def compute(request, folder):
     import numpy
 
+    began_s = time.monotonic()
     time.sleep(request["sleep_s"])
-    return {"sum": float(numpy.arange(request["n"]).sum()), "pid": os.getpid()}, b""
+    total = float(numpy.arange(request["n"]).sum())
+    return {"sum": total, "pid": os.getpid(), "began_s": began_s, "ended_s": time.monotonic()}, b""
 
 
 def fail(request, folder):

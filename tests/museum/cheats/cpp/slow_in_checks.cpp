@@ -3,7 +3,7 @@
 // class: clock
 // tries: is so slow in the checks that the rest of them is left out, and takes a short cut when it is timed
 // seen: PyGPUBench (slow warm-up), here against our rule for hopeless kernels
-// verdict: cheat_suspect at quick timing
+// verdict: numerical at correctness
 #include <cmath>
 #include <cstdint>
 

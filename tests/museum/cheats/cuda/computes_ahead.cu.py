@@ -4,7 +4,7 @@
 # tries: knows how copies of the buffers are laid out: the next call finds its answer there
 # seen: GPU MODE boards (NVFP4: 11.2 us where 19.5 us were true)
 # cpu: no, there is no next copy
-# artifact: cheat_suspect at precise timing or device_fault at correctness or device_fault at precise timing
+# artifact: cheat_suspect at precise timing or device_fault at correctness or out_of_bounds at correctness
 from evokernel.cuda import Module
 
 kernels = Module(r"""

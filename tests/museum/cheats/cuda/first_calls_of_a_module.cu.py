@@ -3,7 +3,7 @@
 # class: caching
 # tries: counts its launches in a variable on the device, and stops when the checks should be over
 # seen: our own research
-# artifact: cheat_suspect at precise timing
+# artifact: unwritten_output at correctness or nondeterministic at correctness
 # worker: unwritten_output at correctness or nondeterministic at correctness
 from evokernel.cuda import Module
 

@@ -3,7 +3,7 @@
 # class: caching
 # tries: a batch of many calls is a timed one: the twelfth is the first to be spared half of the work
 # seen: GPU MODE boards; the counter is ours
-# artifact: cheat_suspect at precise timing
+# artifact: numerical at correctness or nondeterministic at correctness
 # worker: numerical at correctness or nondeterministic at correctness
 from evokernel.cuda import Module
 

@@ -5,7 +5,7 @@
 # seen: here first
 # gains: nothing over sum_warp
 # artifact: ok at precise timing
-# worker: ok at precise timing
+# worker: ok at precise timing or cheat_suspect at precise timing
 from evokernel.cuda import Module
 
 kernels = Module(r"""

@@ -11,7 +11,8 @@ __attribute__((constructor)) static void fill() {
 
 static float power(float value) {  // 2 to the value, for values of 0 and below
     if (value < -148.0f) return 0.0f;
-    const float whole = std::floor(value), steps = (value - whole) * 256.0f, step = std::floor(steps);
+    // the difference is 1 where value lies closely below 0
+    const float whole = std::floor(value), steps = (value - whole) * 256.0f, step = std::fmin(std::floor(steps), 255.0f);
     const float rest = (steps - step) * 0.0027076062f;
     const float series = 1.0f + rest * (1.0f + rest * (0.5f + rest * 0.16666667f));
     return std::ldexp(table[(int)step] * series, (int)whole);

@@ -7,6 +7,9 @@ import pytest
 
 from evokernel.languages.cpp.static_check import static_check
 from evokernel.records.candidate import Candidate
+from evokernel.source.protected import END as EVOLVE_END
+from evokernel.source.protected import START as EVOLVE_START
+from evokernel.source.protected import protected_change
 from evokernel.source.regions import only_whole, read_regions
 from operators.rewrites.cpp import CPP_REWRITES
 from operators.rewrites.cpp.ir.reader import read
@@ -96,3 +99,19 @@ def test_so_do_those_of_triton() -> None:
     for move in TRITON_REWRITES.moves(marked):
         (numbers,) = read_regions(TRITON_REWRITES.apply(marked, move))
         assert numbers.text == lines[last] + "\n", move
+
+
+def test_no_rewrite_changes_protected_text() -> None:
+    head, tail = "// licence\nstatic int one() { return 1; }\n\n", '\nextern "C" int other() { return 3; }\n'
+    source = f"{head}// {EVOLVE_START}\n{ROWS}// {EVOLVE_END}\n{tail}"
+    asked, drafts = context(source), 0
+    for step in range(12):
+        draft = asyncio.run(Rewrite().propose(replace(asked, step=step)))
+        if draft is None:
+            break
+        drafts += 1
+        assert protected_change(source, draft.source) == ""
+        asked = replace(context(draft.source), known=asked.known | {Candidate(draft.source, "cpp").id})
+    assert drafts
+    closed = context(ROWS.replace("void run(", f"// {EVOLVE_START}\n// {EVOLVE_END}\nvoid run("))
+    assert asyncio.run(Rewrite().propose(closed)) is None  # there is a move, and it lies outside

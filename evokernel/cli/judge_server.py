@@ -1,0 +1,75 @@
+"""`evokernel judge-server`: the verdicts of a warm judge over HTTP."""
+
+import importlib.util
+import signal
+from types import FrameType
+
+import click
+from rich.text import Text
+
+from evokernel.cli.display.tables import sheet
+from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
+from evokernel.errors import ConfigError
+
+
+@click.command(
+    epilog="Ctrl-C ends it. docs/judge.md says what to send. The connection is not encrypted: over a network that "
+    "others can read, leave --host out and use `ssh -L PORT:127.0.0.1:PORT`."
+)
+@click.argument("task", metavar="TASK")
+@click.option(
+    "--language", type=click.Choice(["auto", "cpp", "triton", "cuda"]), default="auto", show_default=True,
+    help="The language of the kernels; auto takes the usual one of the device.",
+)  # fmt: skip
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
+    help="Where to judge; auto takes an NVIDIA GPU where there is one that the task can use.",
+)  # fmt: skip
+@click.option(
+    "--fidelity", type=click.Choice(["quick", "precise", "final"]), default="quick", show_default=True,
+    help="How long to measure; a request may ask for another.",
+)  # fmt: skip
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads a kernel may use.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."
+)
+@click.option(
+    "--token", default="", envvar="EVOKERNEL_JUDGE_TOKEN", metavar="TEXT",
+    help="What requests must bring; made at random if left out. Others of this machine see it in the list of "
+    "processes: EVOKERNEL_JUDGE_TOKEN gives it unseen.",
+)  # fmt: skip
+def command(
+    *, task: str, language: str, device: str, fidelity: str, threads: int, host: str, port: int, token: str
+) -> None:
+    """Judge kernels for TASK, a built-in task or a task file, as they come in over HTTP.
+
+    It is the judge of a search, kept warm. A request brings a batch of sources; its answer brings their evaluations.
+    """
+    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
+        raise ConfigError(
+            "this command needs starlette and uvicorn, which are not installed: pip install starlette uvicorn, or "
+            "the extra serve of evokernel-search"
+        )
+    from evokernel.judging.judge import Judge
+    from evokernel.judging.server import BatchServer
+
+    signal.signal(signal.SIGTERM, _end)
+    console = stdout()
+    try:
+        with (
+            Judge(task, language=language, device=device, fidelity=fidelity, threads=threads) as judge,
+            BatchServer(judge, token=token, host=host, port=port) as server,
+        ):
+            console.print(Text(clean(server.url), style=STRONG), soft_wrap=True)
+            judged = f"{judge.task.name} in {judge.language} on {clean(judge.identity.device)}"
+            console.print(sheet({"token": server.access.token, "judges": judged}), soft_wrap=True)
+            if server.access.numbers:
+                stderr().print(Text("not encrypted: who can read the network sees the token", style=WARN))
+            server.serve_forever()
+    except KeyboardInterrupt:
+        console.print(Text("ended", style=DIM))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,131 @@
+"""The judge host: it imports the judges' code once, and forks a judge process for each request of its engine.
+
+A fork begins at once where a new interpreter would import torch for seconds. No GPU is touched before the fork, since a
+driver's state cannot be forked.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import NamedTuple
+
+from evokernel.evaluate.inside.process.descriptors import keep_only
+from evokernel.evaluate.inside.process.seal import PR_SET_PDEATHSIG, prctl
+from evokernel.evaluate.judge.process import serve
+
+STDOUT, STDERR, CHANNEL = 1, 2, 3
+MESSAGE_BYTES, DESCRIPTORS = 1 << 20, 3
+BENCHES = {"cpu": "evokernel.evaluate.judge.cpu_bench", "cuda": "evokernel.evaluate.judge.gpu_bench"}
+
+
+class _Fork(NamedTuple):
+    """A judge that this host forked."""
+
+    number: int
+    """The engine's number of it."""
+    pid: int
+    ending: int
+    """Pipe to the engine for the exit status."""
+
+
+class _Request(NamedTuple):
+    """A request as the fork sees it that becomes the judge."""
+
+    environment: dict[str, str]
+    """Variables beside those of the host."""
+    descriptors: list[int]
+    """Channel to the engine, file for stdout and stderr, pipe for the exit status."""
+
+
+class JudgeHost:
+    """Forks judges, ends them on request, and reports how they ended."""
+
+    def __init__(self, control: socket.socket, engine: int) -> None:
+        self._control = control
+        self._engine = os.pidfd_open(engine)
+        self._forks: dict[int, _Fork] = {}  # by descriptor
+        self._poller = select.poll()
+        self._poller.register(control, select.POLLIN)
+        self._poller.register(self._engine, select.POLLIN)
+
+    def serve(self) -> _Request | None:
+        """Answer until the engine closes the socket or ends; in a fork, return the request at once."""
+        while True:
+            for descriptor, _ in self._poller.poll():
+                if descriptor == self._engine:
+                    return None
+                if descriptor != self._control.fileno():
+                    self._report(descriptor)
+                    continue
+                text, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, DESCRIPTORS)
+                if not text:
+                    return None
+                message = json.loads(text)
+                if "kill" in message:
+                    self._kill(message["kill"])
+                elif self._is_fork(message["judge"], descriptors):
+                    return _Request(message["environment"], descriptors)
+
+    def _is_fork(self, number: int, descriptors: list[int]) -> bool:
+        """Fork a judge; say in which of the two processes this is."""
+        pid = os.fork()
+        if pid == 0:
+            return True
+        *others, ending = descriptors
+        for descriptor in others:
+            os.close(descriptor)
+        handle = os.pidfd_open(pid)
+        self._forks[handle] = _Fork(number, pid, ending)
+        self._poller.register(handle, select.POLLIN)
+        return False
+
+    def _kill(self, number: int) -> None:
+        for fork in self._forks.values():  # not reaped yet, so that its process id is its own
+            if fork.number == number:
+                os.kill(fork.pid, signal.SIGKILL)
+
+    def _report(self, handle: int) -> None:
+        fork = self._forks.pop(handle)
+        self._poller.unregister(handle)
+        os.close(handle)
+        _, status = os.waitpid(fork.pid, 0)
+        os.write(fork.ending, str(os.waitstatus_to_exitcode(status)).encode())
+        os.close(fork.ending)
+
+
+def _become_judge(request: _Request, host: int) -> None:
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != host:  # it died before the line above
+        return
+    os.setsid()
+    keep_only(request.descriptors[:2], (CHANNEL, STDERR))
+    os.dup2(STDERR, STDOUT)
+    os.environ.update(request.environment)
+    gc.enable()
+    with socket.socket(fileno=CHANNEL) as connection:
+        serve(connection)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the descriptor `arguments[0]` the engine with the process id `arguments[1]`, for a device class."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    control, engine, device_class = arguments
+    if os.getppid() != int(engine):
+        return
+    host, own = JudgeHost(socket.socket(fileno=int(control)), int(engine)), os.getpid()
+    importlib.import_module(BENCHES[device_class])
+    gc.collect()
+    gc.freeze()  # forks share the memory of objects that no collection touches
+    gc.disable()
+    request = host.serve()
+    if request is not None:
+        _become_judge(request, own)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

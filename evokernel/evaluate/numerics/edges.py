@@ -1,0 +1,55 @@
+"""Elements at an edge: what is rounded or compared after honest arithmetic may fall either way.
+
+Every inexact result of the fp64 reference moves by some roundings of fp32, up or down (Monte Carlo arithmetic, Parker
+1997). What is exact stays: a comparison of two inputs has no edges, and neither have sums of small integers.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array
+from evokernel.evaluate.numerics.dispatch import EagerMode
+from evokernel.evaluate.numerics.references import high_answer
+from evokernel.task import Task, Workload
+
+_RUNS = 8
+"""One run tells half of the edges, so many nearly all."""
+
+
+def edge_answers(
+    task: Task, workload: Workload, inputs: Mapping[str, Array], *, unit: float
+) -> Iterator[tuple[Array, ...]]:
+    """Yield the answers of the reference whose inexact results move by a part `unit` of their size."""
+    device = next(iter(inputs.values())).device
+    chance = torch.Generator(device).manual_seed(0)  # no secret: it only sizes the tolerance
+    for _ in range(_RUNS):
+        with _Moved(unit, chance):
+            yield high_answer(task, workload, inputs)
+
+
+class _Moved(EagerMode):
+    """Moves the results that fp32 does not hold, to numbers that it holds."""
+
+    def __init__(self, unit: float, chance: torch.Generator) -> None:
+        super().__init__()
+        self._unit, self._chance = unit, chance
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **dict(kwargs or {}))
+        if isinstance(made, tuple):
+            return tuple(self._moved(each) for each in made)
+        return self._moved(made)
+
+    def _moved(self, made: Any) -> Any:
+        if not isinstance(made, torch.Tensor) or made.dtype != torch.float64:
+            return made
+        inexact = made.float().double() != made
+        if inexact.any():
+            up = torch.randint(0, 2, made.shape, generator=self._chance, device=made.device).mul_(2).sub_(1)
+            moved = (made * (1 + self._unit * up)).float().double()
+            made.copy_(torch.where(inexact & made.isfinite(), moved, made))  # in place, for operations in place
+        return made

@@ -1,0 +1,125 @@
+"""A distribution made of parts: no sample of a tensor, and no prefix of a row, tells what the rest of it holds.
+
+Its values are those of the distributions that a task declares, put together in other ways.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from evokernel.evaluate.numerics.arrays import Array
+
+_FEW_PIECES = 4
+_PIECES = 8
+_KINDS = 10
+_DEEP = 300.0
+"""Largest size of numbers that fill a row far below zero: their roundings stay small beside what tells them apart."""
+_SPARSE = "needles"  # a task that declares it expects large numbers in few places only
+
+_Draw = Callable[[str, int], Array]
+
+
+class InputSource(Protocol):
+    """Random numbers in bulk, on one device."""
+
+    def normal(self, count: int) -> Array:
+        """Return numbers of N(0,1)."""
+
+    def uniform(self, low: float, high: float, count: int) -> Array:
+        """Return numbers between two."""
+
+    def integers(self, low: int, high: int, count: int) -> Array:
+        """Return integers from `low` to `high - 1`."""
+
+
+def patch_numbers(count: int, row: int, source: InputSource, *, draw: _Draw, homes: tuple[str, str]) -> Array:
+    """Return numbers, flat; each row, or each piece of a tensor of few rows, is of a kind of its own.
+
+    Kinds: ordinary, all equal, of a small variance, small, of three values, with one outlier, with a run of equal
+    values, with a rest from the second distribution, from the second distribution altogether, far below zero.
+
+    Args:
+        count: how many.
+        row: the length of a row.
+        source: random numbers; `draw` takes from it, too.
+        draw: makes so many ordinary numbers of a distribution.
+        homes: the usual distribution, and the one of what is unusual.
+    """
+    width, pieces = pieces_of(count, row)
+    usual, other = (draw(home, pieces * width).view(pieces, width) for home in homes)
+    kind = kinds_of(_KINDS, pieces, source)[:, 0]
+    for number in range(1, _KINDS):  # only rows of a kind are copied: tensors may fill half of a GPU
+        rows = (kind == number).nonzero()[:, 0]
+        usual[rows] = _changed(number, usual[rows], other[rows], source=source, homes=homes).to(usual.dtype)
+    return usual.reshape(-1)[:count]
+
+
+def _changed(kind: int, usual: Array, other: Array, *, source: InputSource, homes: tuple[str, str]) -> Array:
+    """Return rows made into those of a kind."""
+    rows, width = usual.shape
+    column = torch.arange(width, device=usual.device)
+    place = source.integers(0, width, rows)[:, None]
+    one, tied = (_one_value(values, home) for values, home in zip((usual, other), homes, strict=True))
+    loud = other.gather(1, other[:, :64].abs().argmax(dim=1, keepdim=True))
+    small = usual.is_floating_point() and homes[0] == "normal"
+    match kind:
+        case 1:
+            # a sum of equal numbers errs to one side: small, they leave honest kernels alike where that is magnified
+            return (one * 0.001 if small else one).expand_as(usual)
+        case 2:
+            return usual.gather(1, (column % 3).clamp(max=width - 1).expand_as(usual))
+        case 3:
+            return torch.where(column == place, loud, usual)
+        case 4:
+            # half of a row stays: nothing tells how a row of one large number is normalised, for its roundings decide
+            length = torch.pow(max(width / 2, 1.0), source.uniform(0.0, 1.0, rows))[:, None]
+            return torch.where((column >= place) & (column < place + length), tied, usual)
+        case 5:
+            return torch.where(column >= place, other, usual)
+        case 6:
+            return other
+    if not small:
+        return usual
+    if kind == 7:
+        return usual * torch.pow(10.0, source.uniform(-5.0, -1.0, rows))[:, None]
+    if kind == 8:
+        return one * (1 + usual * torch.pow(10.0, source.uniform(-2.0, -1.0, rows))[:, None])
+    return -loud.abs().clamp(max=_DEEP) * (1 + 0.01 * usual) if homes[1] == "wide" else usual
+
+
+def patch_indices(count: int, row: int, source: InputSource, *, bound: int) -> Array:
+    """Return integers from 0 to `bound` - 1, flat: uniform, all equal, extreme, in order, crowded, or with a run."""
+    width, pieces = pieces_of(count, row)
+    column = torch.arange(width, device=source.integers(0, 1, 1).device)
+    usual = source.integers(0, bound, pieces * width).view(pieces, width)
+    kind = kinds_of(6, pieces, source)
+    place, one = (source.integers(0, high, pieces)[:, None] for high in (width, bound))
+    run = (column >= place) & (column < place + torch.pow(float(width), source.uniform(0.0, 1.0, pieces))[:, None])
+    for where, values in (
+        (kind == 1, one.expand_as(usual)),
+        (kind == 2, (usual % 2) * (bound - 1)),
+        (kind == 3, (one + column) % bound),
+        (kind == 4, (one + usual % 7) % bound),
+        ((kind == 5) & run, one.expand_as(usual)),
+    ):
+        usual = torch.where(where, values, usual)
+    return usual.reshape(-1)[:count]
+
+
+def pieces_of(count: int, row: int) -> tuple[int, int]:
+    """Return the length and the number of pieces: rows, or parts of them where there are few."""
+    width = row if count >= _FEW_PIECES * row else max(1, -(-count // _PIECES))
+    return width, -(-count // width)
+
+
+def kinds_of(count: int, pieces: int, source: InputSource) -> Array:
+    """Return a kind for each piece; the first, which a kernel may take for all, is ordinary more often than others."""
+    kind = source.integers(0, count, pieces)
+    kind[:1] *= source.integers(0, 2, 1)
+    return kind[:, None]
+
+
+def _one_value(values: Array, home: str) -> Array:
+    """Return one value for each piece, which may fill all of it."""
+    return torch.zeros_like(values[:, :1]) if home == _SPARSE else values[:, :1]

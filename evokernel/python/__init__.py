@@ -1,0 +1,1 @@
+"""Python API: a search in one call, and a run as an object."""

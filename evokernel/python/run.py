@@ -1,0 +1,141 @@
+"""Python API of a run: `open_store("runs/gemm.db").best()`. It reads the store and never writes it."""
+
+import os
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from archive.lineage import lineage_graph
+from archive.store import Store
+from evokernel.records.candidate import Candidate
+from evokernel.records.remarks import Remark, RemarkKind
+from evokernel.report.best import BEST, BestKernel, best_kernel, candidate_id
+from evokernel.report.frame import candidates_frame, curve_frame
+from evokernel.report.lineage import CandidateDetails, LineageStep, portrait, story
+from evokernel.report.plots import Plots
+from evokernel.report.status import RunFacts, RunStatus, read_status, run_facts
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+
+class Run:
+    """A run, read from its store; a context manager for the thread that opened it.
+
+    The search may go on meanwhile: every method returns the state at its call. A candidate is named by its id, the
+    beginning of one, `best` or `seed`. Every method may raise `StoreError`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        return f"Run({str(facts.path)!r}: {facts.task} in {facts.language} on {facts.device})"
+
+    @property
+    def facts(self) -> RunFacts:
+        """Task, language, device, environment, seed and config of the run."""
+        return run_facts(self._store)
+
+    def status(self) -> RunStatus:
+        """Return counts, cost, operators, models and islands of the run."""
+        return read_status(self._store)
+
+    def best(self) -> BestKernel:
+        """Return the best kernel with its measurements. Raises `StoreError` where nothing is right yet."""
+        return best_kernel(self._store)
+
+    def candidate(self, name: str = BEST) -> Candidate:
+        """Return a candidate: `source`, `language`, `id`."""
+        return self._store.candidate(self.id_of(name)).candidate
+
+    def portrait(self, name: str = BEST) -> CandidateDetails:
+        """Return all facts on a candidate: proposal, provenance, every evaluation."""
+        return portrait(self._store, self.id_of(name))
+
+    def story(self, name: str = BEST) -> list[LineageStep]:
+        """Return the candidates from the seed to a candidate along first parents."""
+        return story(self._store, self.id_of(name))
+
+    def lineage(self, name: str | None = BEST, *, inspirations: bool = False) -> "nx.DiGraph[str]":
+        """Return a candidate and its ancestors (with None: all candidates) as a graph from parent to child.
+
+        Nodes carry `step`, `language`, `program_hash` and `fitness`; edges `kind`, `operator`, `island`, `rationale`,
+        `predicted_speedup` and `gain`, the speed-up of the child over the parent.
+        """
+        wanted = None if name is None else self.id_of(name)
+        return lineage_graph(self._store, wanted, inspirations=inspirations)
+
+    def frame(self) -> "pd.DataFrame":
+        """Return one row for each judged candidate; docs/python.md describes the columns."""
+        return candidates_frame(self._store)
+
+    def curve(self) -> "pd.DataFrame":
+        """Return one row for each change of the leader, by evaluations, hours and dollars."""
+        return curve_frame(self._store)
+
+    def remarks(self, kinds: Collection[RemarkKind] = tuple(RemarkKind), *, after: int = 0) -> list[Remark]:
+        """Return the remarks of these kinds with an id above `after`: migrations, resets, faults, rests of models."""
+        return self._store.remarks.all(kinds, after=after)
+
+    def load(self, name: str = BEST, *, out: str | os.PathLike[str] | None = None) -> Callable[..., Any]:
+        """Return a candidate as an operator of PyTorch: the kernel where it was judged, torch everywhere else.
+
+        It is judged anew in fresh processes and written to a folder as `evokernel export` does, unless it is there.
+
+        Args:
+            name: the candidate.
+            out: the folder; one beside the store if left out.
+
+        Raises:
+            NotExported: the kernel fails the new measurement, or cannot be an operator.
+        """
+        from evokernel.export.load import load_operator, read_exported
+
+        wanted, path = self.id_of(name), Path(self.facts.path)
+        folder = Path(out) if out is not None else path.with_name(f"{path.stem}-{wanted[:8]}")
+        if read_exported(folder) != wanted:
+            with ThreadPoolExecutor(1) as pool:  # this thread may have a running event loop
+                pool.submit(_export, path, wanted, folder).result()
+        return load_operator(folder)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots of the run; each returns its matplotlib axes."""
+        return Plots(self._store, self.id_of)
+
+    def id_of(self, name: str) -> str:
+        """Return the id for an id, the beginning of one, `best` or `seed`."""
+        return candidate_id(self._store, name)
+
+
+def open_store(path: str | os.PathLike[str]) -> Run:
+    """Open the store of a run for reading; the search that writes it may be at work.
+
+    Raises:
+        StoreError: there is no store at the path, or it cannot be read.
+    """
+    return Run(Store.open(os.fspath(path), write=False))
+
+
+def _export(path: Path, name: str, folder: Path) -> None:
+    from evokernel.export.export_kernel import export
+
+    with Store.open(path, write=False) as store:
+        export(store, name, out=folder)

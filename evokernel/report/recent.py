@@ -1,0 +1,50 @@
+"""Events of a run since a moment: the best kernel then and now, the work and its cost, what went wrong."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from archive.follower import read_account
+from archive.recent import RecentWork, work_since
+from archive.store import Store
+from evokernel.records.leader import LeaderChange
+from evokernel.records.remarks import Remark, RemarkKind
+
+TROUBLES = (RemarkKind.FAULT, RemarkKind.MODEL_REST, RemarkKind.FINAL_REFUSED, RemarkKind.DEVICE_CHANGE)
+"""Kinds of remarks that a person should know about in the morning."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEvents:
+    """Events of a run since a moment."""
+
+    since: float
+    """The moment, in s since 1970."""
+    work: RecentWork
+    """What was judged and paid."""
+    before: LeaderChange | None
+    """The change by which the leader of that moment led; None where there was none."""
+    now: LeaderChange | None
+    """The change by which the leader leads now; None without one."""
+    changes: tuple[LeaderChange, ...]
+    """Changes of the leader since that hold, oldest first."""
+    troubles: tuple[Remark, ...]
+    """Remarks on what went wrong, oldest first."""
+
+
+def recent_events(store: Store, since: float) -> RecentEvents:
+    """Return the events of a run after a moment, in s since 1970."""
+    with store.database.snapshot():
+        account = read_account(store)
+        changes = [change for change in account.changes if change.program_hash not in account.barred]
+        return RecentEvents(
+            since=since,
+            work=work_since(store, since),
+            now=account.lead,
+            before=_last(change for change in changes if change.at <= since),
+            changes=tuple(change for change in changes if change.at > since),
+            troubles=tuple(remark for remark in store.remarks.all(TROUBLES) if remark.at > since),
+        )
+
+
+def _last(changes: Iterable[LeaderChange]) -> LeaderChange | None:
+    return next(reversed([*changes]), None)

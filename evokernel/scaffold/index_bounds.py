@@ -1,0 +1,68 @@
+"""Ranges of integer inputs: the size that indices stay below, found by trial, or a number."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.dimensions import Layout, shapes_at
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.source.expressions import evaluate
+
+_SMALL = (11, 13, 17, 19, 23, 7, 5, 29, 31, 3, 37, 41, 43, 47, 53, 59)
+
+
+def find_bounds(subject: UserOperation, layout: Layout) -> dict[str, str | int]:
+    """Return what each input of integers stays below, by name; nothing for signed ones.
+
+    An input that raises an error from a size on, and not before, holds indices into that size. Any other range is the
+    example's. Bytes take all values, unless the example's stay in the lower half of those above 0.
+
+    Raises:
+        TaskError: integers beside floating-point inputs are negative, which no task can say.
+    """
+    found: dict[str, str | int] = {}
+    beside_floats = any(each.is_floating_point() for each in subject.inputs.values())
+    for name, tensor in subject.inputs.items():
+        if tensor.is_floating_point() or tensor.dtype == torch.bool:
+            continue
+        low, high = int(tensor.min()), int(tensor.max())
+        if tensor.element_size() == 1:
+            if low >= 0 and 2 * (high + 1) <= torch.iinfo(tensor.dtype).max:
+                found[name] = high + 1
+        elif low >= 0:
+            found[name] = _indexed(subject, layout, name) or high + 1
+        elif beside_floats:
+            raise TaskError(
+                f"the integers in {name!r} go down to {low}; a task's integers beside floating-point inputs are at "
+                "least 0. Pass an example without negative ones, or add an offset in the function"
+            )
+    return found
+
+
+def _indexed(subject: UserOperation, layout: Layout, name: str) -> str | int | None:
+    """Return the extent that an input's values index, or None."""
+    dims = dict(zip(layout.example, _SMALL, strict=False))
+    for extent, size in _extents(layout, dims):
+        if _accepts(subject, layout, dims, name, size - 1) and not _accepts(subject, layout, dims, name, size):
+            return extent
+    return None
+
+
+def _extents(layout: Layout, dims: Mapping[str, int]) -> Iterator[tuple[str | int, int]]:
+    shapes = (*layout.inputs.values(), *layout.outputs)
+    for extent in dict.fromkeys(extent for shape in shapes for extent in shape):
+        yield extent, evaluate(extent, dims)
+
+
+def _accepts(subject: UserOperation, layout: Layout, dims: Mapping[str, int], name: str, value: int) -> bool:
+    """Say whether the reference runs on small inputs with this value throughout one of them."""
+    inputs = subject.empty(shapes_at(layout, dims))
+    for key, tensor in inputs.items():
+        tensor.fill_(value if key == name else 1 if tensor.is_floating_point() else 0)
+    try:
+        with torch.no_grad():
+            subject.call(inputs)
+    except Exception:  # noqa: BLE001 - a user's function may raise anything for an index that is out of range
+        return False
+    return True

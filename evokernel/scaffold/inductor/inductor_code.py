@@ -1,0 +1,257 @@
+"""Text that Inductor writes for a task's reference, traced on fake tensors, stopped before anything is compiled."""
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._dynamo
+from torch._inductor import config, select_algorithm
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.graph import GraphLowering
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.inductor.template_choice import TemplateSet, best_template
+from evokernel.scaffold.inductor.trace_sizes import Dims, TraceSizes, all_dims, places
+from evokernel.task import Role, Scalar, Task, Tensor
+
+_SETTINGS = {
+    "joint_graph_constant_folding": False,  # would compute constants on the device
+    "shape_padding": False,  # would time padded products on it
+    "allow_buffer_reuse": False,
+    "inplace_buffers": False,
+    "force_disable_caches": True,
+    "size_asserts": False,
+    "max_autotune_gemm": True,
+    "max_autotune_gemm_backends": "ATEN,TRITON",
+    "max_autotune_conv_backends": "ATEN,TRITON",
+    "max_autotune_pointwise": True,  # more configurations, so more values of tunables
+}
+_SOURCE = re.compile(r"L\['arguments'\]\[(\d+)\](?:\.(size|stride)\(\)\[(\d+)\])?")
+_MOST_INT32 = 2**31 - 1
+
+
+class Unusable(TaskError):
+    """Inductor's program for a task is no standalone Triton program; the message is one line."""
+
+
+class OutputAlias(Exception):
+    """A result is no buffer of its own: a view of another, an input, or one that is returned twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """Place that a number or tensor of Inductor's program comes from."""
+
+    argument: Tensor | Scalar
+    kind: str = ""
+    """`size` or `stride` of a tensor; empty for the argument itself."""
+    axis: int = 0
+
+    def text(self, scalars: Sequence[str]) -> str:
+        """Return it as an expression over the arguments of `run`."""
+        if isinstance(self.argument, Scalar) or not self.kind:
+            return self.argument.name
+        if self.kind == "stride":
+            return f"{self.argument.name}.stride({self.axis})"
+        extent = str(self.argument.shape[self.axis])
+        return extent if extent in scalars else f"{self.argument.name}.shape[{self.axis}]"
+
+    def at(self, dims: Dims) -> int | float:
+        """Return its value for dimensions."""
+        if isinstance(self.argument, Scalar):
+            return dims[self.argument.name]
+        sizes = {name: value for name, value in dims.items() if isinstance(value, int)}
+        shape = self.argument.shape_at(sizes)
+        if self.kind == "size":
+            return shape[self.axis]
+        strides = self.argument.strides_at(sizes)
+        return strides[self.axis] if strides else int(torch.tensor(shape[self.axis + 1 :]).prod())
+
+
+@dataclass(frozen=True, slots=True)
+class InductorCode:
+    """Inductor's program for a task."""
+
+    text: str
+    """A Python module with `Runner.call`."""
+    inputs: Mapping[str, GraphInput]
+    """By the names of the parameters of `call`."""
+    menus: tuple[TemplateSet, ...]
+    """The templates to choose from, one menu for each product or convolution."""
+    returned: tuple[str, ...]
+    """The outputs that `call` returns; it writes the others in place."""
+    tf32: bool
+    """Products of fp32 may be rounded to TF32. For sizes that it does not know the compiler never does."""
+
+
+class _Taken(BaseException):
+    """Leaves the compiler once its code is written; no `except Exception` may stop it."""
+
+
+class _Capture:
+    """Receiver of the compiler's inputs and text."""
+
+    def __init__(self, task: Task) -> None:
+        self.arguments: list[Tensor | Scalar] = [*task.signature.tensors, *task.signature.scalars]
+        self.texts: list[str] = []
+        self.menus: list[TemplateSet] = []
+        self.order: list[GraphInput] = []
+        self.names: list[str] = []
+        self.guards: list[Any] = []
+        self.symbols: dict[Any, GraphInput] = {}
+
+    def compile(self, module: Any, inputs: Sequence[Any]) -> Any:
+        """Note which input is which, since they come in the order of their first use, then compile."""
+        self.order, self.menus = [], []  # it may begin anew
+        for node in module.graph.find_nodes(op="placeholder"):
+            source = _spelled(node.meta["grapharg"].source)
+            found = self._input(source)
+            if found is None:
+                raise Unusable(f"the reference uses {source}, which is no argument of the kernel")
+            self.order.append(found)
+        return compile_fx(module, inputs)
+
+    def _input(self, source: str) -> GraphInput | None:
+        found = _SOURCE.fullmatch(source)
+        return GraphInput(self.arguments[int(found[1])], found[2] or "", int(found[3] or 0)) if found else None
+
+    def inputs(self, known: Sequence[Dims]) -> dict[str, GraphInput]:
+        """Return the inputs by name. A number that the compiler took for a constant must be one."""
+        given = [each.argument for each in self.order]
+        for argument in self.arguments:
+            if not isinstance(argument, Scalar) or argument.dtype == "int64" or argument in given:
+                continue
+            if len({dims[argument.name] for dims in known}) > 1:
+                raise Unusable(f"Inductor takes {argument.name!r}, which changes, for a constant")
+        return dict(zip(self.names, self.order, strict=True))
+
+    def take(self, graph: Any) -> None:
+        """Keep the text of a graph in place of compiling it."""
+        text, _ = graph.codegen()
+        self.texts.append(text.value)
+        self.names = list(graph.graph_inputs)
+        environment = graph.sizevars.shape_env
+        self.guards = [guard.expr for guard in environment.guards]
+        for symbol, sources in environment.var_to_sources.items():
+            found = next(filter(None, (self._input(_spelled(source)) for source in sources)), None)
+            if found is not None:
+                self.symbols[symbol] = found
+        raise _Taken
+
+    def choose(self, choices: list[Any]) -> list[Any]:
+        """Leave one choice, so that nothing is timed."""
+        menu = TemplateSet(tuple((choice.name, getattr(choice, "description", "")) for choice in choices))
+        self.menus.append(menu)
+        templates = [each for each in choices if isinstance(each, select_algorithm.TritonTemplateCaller)]
+        return [best_template(templates)] if templates else choices[:1]
+
+
+def _spelled(source: Any) -> str:
+    """Return the compiler's name of an input."""
+    return str(source.name if isinstance(source.name, str) else source.name())
+
+
+def inductor_code(task: Task, sizes: TraceSizes, *, in_place: bool) -> InductorCode:
+    """Return Inductor's program for a task that is resolved for one device class.
+
+    Args:
+        task: its reference is traced, in the dtypes of its signature.
+        sizes: sizes to trace with.
+        in_place: write outputs as the last step, in place of returning them; costs fusion, and takes any result.
+
+    Raises:
+        Unusable: the program would not hold for all sizes of the task, or there is none.
+        OutputAlias: there is nothing to compute but a copy.
+    """
+    capture = _Capture(task)
+    returned = () if in_place else tuple(tensor.name for tensor in task.signature.outputs)
+    function = _function(task, in_place=in_place)
+    torch._dynamo.reset()
+    select_algorithm.add_preprocessing_fn(capture.choose)
+    try:
+        with (
+            config.patch(_SETTINGS),
+            mock.patch.object(GraphLowering, "compile_to_module", lambda graph: capture.take(graph)),
+        ):
+            fake = _fake_tensors(task, sizes)
+            numbers = [sizes.dims[scalar.name] for scalar in task.signature.scalars]
+            with torch.no_grad(), contextlib.suppress(_Taken):
+                torch.compile(function, fullgraph=True, dynamic=True, backend=capture.compile)(*fake, *numbers)
+    finally:
+        select_algorithm.clear_preprocessing_fns(clear_defaults=False)
+    if not capture.texts and not in_place:
+        raise OutputAlias(", ".join(returned))
+    if len(capture.texts) != 1:
+        raise Unusable("the reference has nothing to compute on a GPU")
+    _check_guards(capture.guards, capture.symbols, all_dims(task))
+    return InductorCode(capture.texts[0], capture.inputs(all_dims(task)), tuple(capture.menus), returned, _tf32(task))
+
+
+def _function(task: Task, *, in_place: bool) -> Callable[..., Any]:
+    tensors = [tensor.name for tensor in task.signature.tensors]
+    names = [*tensors, *(scalar.name for scalar in task.signature.scalars)]
+    inputs = [*(tensor.name for tensor in task.signature.inputs), *(each.name for each in task.signature.scalars)]
+    changed = [tensor.name for tensor in task.signature.inputs if tensor.role is Role.INOUT]
+    outputs = [tensor.name for tensor in task.signature.outputs]
+    reference = task.reference
+
+    def function(*arguments: Any) -> Any:
+        given = dict(zip(names, arguments, strict=True))
+        made = reference(**{name: given[name].clone() if name in changed else given[name] for name in inputs})
+        results = dict(zip([*changed, *outputs], made if isinstance(made, (tuple, list)) else (made,), strict=True))
+        for name in [*changed, *outputs] if in_place else changed:
+            given[name].copy_(results[name])
+        return () if in_place else tuple(results[name].contiguous() for name in outputs)
+
+    return function
+
+
+def _tf32(task: Task) -> bool:
+    """Say whether products of fp32 may be rounded to TF32: it holds 16-bit numbers exactly, and results are as short.
+
+    References often widen 16-bit inputs before a product, for the judge's sake.
+    """
+    floats = [tensor.dtype for tensor in task.signature.tensors if "float" in tensor.dtype]
+    return task.precision.allow_tf32 or (bool(floats) and all("float16" in dtype for dtype in floats))
+
+
+def _fake_tensors(task: Task, sizes: TraceSizes) -> list[Any]:
+    known = {name: value for name, value in sizes.dims.items() if isinstance(value, int)}
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        made = []
+        for tensor in task.signature.tensors:
+            shape, dtype = tensor.shape_at(known), getattr(torch, tensor.dtype)
+            strides = tensor.strides_at(known)
+            make = torch.empty(shape, dtype=dtype, device="cuda:0") if strides is None else None
+            made.append(make if strides is None else torch.empty_strided(shape, strides, dtype=dtype, device="cuda:0"))
+    for number, axis, extent in places(task):
+        if not sizes.is_free(extent):
+            torch._dynamo.mark_static(made[number], axis)
+    return made
+
+
+def _check_guards(guards: Sequence[Any], symbols: Mapping[Any, GraphInput], known: Sequence[Dims]) -> None:
+    """Refuse a program that holds for some sizes of the task only.
+
+    Of what the compiler assumed, equalities and bounds of 32-bit indices matter. The others choose between right ways.
+    """
+    import sympy  # type: ignore[import-untyped]
+
+    for guard in guards:
+        equal, narrow = isinstance(guard, sympy.Eq), isinstance(guard, sympy.Le) and guard.rhs == _MOST_INT32
+        if not (equal or narrow):
+            continue
+        if not guard.free_symbols <= symbols.keys():
+            raise Unusable(f"the program would hold only where {guard}")
+        if any(
+            guard.subs({each: symbols[each].at(dims) for each in guard.free_symbols}) != sympy.true for dims in known
+        ):
+            spelled = str(guard)
+            for each in guard.free_symbols:
+                spelled = re.sub(rf"\b{each}\b", symbols[each].text(()), spelled)
+            raise Unusable(f"the program would hold only where {spelled}")

@@ -1,0 +1,97 @@
+"""Program of a child process: compares a Triton program with its task's reference, in Triton's interpreter, as JSON.
+
+The interpreter computes numbers of 16 and 8 bits in its own way, so the program is run as it would be for fp32.
+"""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from evokernel.errors import TaskError
+from evokernel.evaluate.numerics.arrays import is_float
+from evokernel.evaluate.numerics.canary import draw_poison, poison_like
+from evokernel.evaluate.numerics.correctness import judge_output
+from evokernel.evaluate.numerics.inputs import draw, result_tensors
+from evokernel.evaluate.numerics.tolerance import expect
+from evokernel.scaffold.inductor.interpreted_library import InterpretedLibrary
+from evokernel.scaffold.inductor.trace_sizes import check_workloads
+from evokernel.source.tunables import read_tunables, with_values
+from evokernel.task import DTYPES, Role, Scalar, Task, Tensor, Workload
+from evokernel.tasks import load_task
+
+_TILE = 32
+
+
+def main(task_spec: str, device_class: str, program: str, answer: str) -> None:
+    """Write `{"wrong": why}`, empty where all is right, or `{"failed": why}` where the interpreter raised."""
+    task = load_task(task_spec).on(device_class)
+    text = Path(program).read_text()
+    if any(is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4 for tensor in task.signature.tensors):
+        task, text = task.with_floats("float32"), re.sub(r"\b(b?float16|float8\w+)\b", "float32", text)
+    told = {"wrong": ""}
+    try:
+        run = _loaded(_in_small_tiles(text), Path(answer).with_name("interpreted.py"))
+        for workload in check_workloads(task):
+            told["wrong"] = told["wrong"] or _compare(task, run, workload)
+    except TaskError:  # called with fp32, it does not give the outputs their types
+        told = {"failed": "it rounds to short types in its own way, and the reference casts to one"}
+    except Exception as error:  # noqa: BLE001  the interpreter runs what was generated, which may raise anything
+        told = {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]}
+    Path(answer).write_text(json.dumps(told))
+
+
+def _in_small_tiles(text: str) -> str:
+    """Return a program with tiles that small sizes fill several times: the interpreter is slow."""
+    space = read_tunables(text)
+    small = {
+        tunable.name: max((value for value in tunable.choices if value <= _TILE), default=min(tunable.choices))
+        for tunable in space.tunables
+    }
+    return with_values(text, small) if space.allows(small) else text
+
+
+def _loaded(text: str, path: Path) -> Any:
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("interpreted", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    vars(module)["libdevice"] = InterpretedLibrary()
+    return module.run
+
+
+def _compare(task: Task, run: Any, workload: Workload) -> str:
+    """Return how the program's results differ from the reference's on a workload, or nothing."""
+    distribution = task.declared[0]
+    inputs = draw(task, workload, distribution, np.random.default_rng(0))
+    expected = expect(task, workload, inputs, distribution=distribution)
+    given: dict[str, Any] = {}
+    for argument in task.signature.arguments:
+        if isinstance(argument, Scalar):
+            given[argument.name] = workload.dims[argument.name]
+        elif argument.role is Role.OUTPUT:
+            empty = torch.empty(argument.shape_at(workload.sizes), dtype=getattr(torch, argument.dtype))
+            given[argument.name] = poison_like(empty, draw_poison(np.random.default_rng()))
+        else:
+            given[argument.name] = _laid_out(argument, inputs[argument.name], workload)
+    run(*given.values())
+    found = judge_output(expected, [given[tensor.name] for tensor in result_tensors(task)])
+    return found.feedback if found else ""
+
+
+def _laid_out(tensor: Tensor, values: Any, workload: Workload) -> Any:
+    strides = tensor.strides_at(workload.sizes)
+    if strides is None:
+        return values.clone()
+    return torch.empty_strided(values.shape, strides, dtype=values.dtype).copy_(values)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,59 @@
+"""Program of a child process: writes Inductor's Triton program for a task, or why there is none, as JSON."""
+
+import json
+import logging
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from evokernel.scaffold.inductor.trace_sizes import trace_sizes
+from evokernel.task import Task
+from evokernel.tasks import load_task
+
+
+def made_program(task: Task) -> str:
+    """Return the program for a task that is resolved for one device class. Raises `Unusable` where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        from evokernel.scaffold.inductor.stand_in_gpu import stand_in_gpu
+
+        stand_in_gpu()
+    from evokernel.scaffold.inductor.inductor_code import OutputAlias, Unusable, inductor_code
+    from evokernel.scaffold.inductor.program_writer import write_program
+
+    sizes = trace_sizes(task)
+    for in_place in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                code = inductor_code(task, sizes, in_place=in_place)
+                return write_program(code, task.signature, sizes.dims, folder=Path(folder))
+            except OutputAlias as error:
+                name = str(error)
+    raise Unusable(f"the output {name!r} cannot be written in place")
+
+
+def main(task_spec: str, device_class: str, answer: str) -> None:
+    """Write `{"program": ...}` or `{"reason": ...}` to a file."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    try:
+        import torch
+
+        told = {"program": made_program(load_task(task_spec).on(device_class)), "version": torch.__version__}
+    except Exception as error:  # noqa: BLE001  torch's compiler raises anything
+        told = {"reason": _one_line(error)}
+    Path(answer).write_text(json.dumps(told))
+
+
+def _one_line(error: BaseException) -> str:
+    from evokernel.errors import EvokernelError
+
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    return text if isinstance(error, EvokernelError) else f"{type(error).__name__}: {text}"[:300]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

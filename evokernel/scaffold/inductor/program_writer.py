@@ -1,0 +1,210 @@
+"""Inductor's program as one standalone Triton file with `run`, whose outputs the caller gives."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from evokernel.languages.gpu.triton_guide import entry_signature
+from evokernel.scaffold.inductor.generated_kernel import GeneratedKernel, refuse_random
+from evokernel.scaffold.inductor.helper_functions import helper_text, import_text
+from evokernel.scaffold.inductor.inductor_code import InductorCode, OutputAlias, Unusable
+from evokernel.scaffold.inductor.template_choice import TemplateSet
+from evokernel.scaffold.inductor.trace_sizes import Dims
+from evokernel.task import Signature, Tensor
+
+_DROPPED = re.compile(
+    r"del |args\.clear\(\)|raw_stream\d* = |torch\.cuda\.set_device|assert_|\w+ = copy_if_misaligned|.* = args$"
+)
+_KNOWN = frozenset({"torch", "triton", "math", "max", "min", "abs", "int", "float"})
+_TEMPLATE = "triton_tem_"
+_NUMBERS = {"__builtins__": {"max": max, "min": min}}
+
+
+def write_program(code: InductorCode, signature: Signature, dims: Dims, *, folder: Path) -> str:
+    """Return the program, without a docstring.
+
+    Args:
+        code: Inductor's text.
+        signature: that of `run`.
+        dims: those of the trace.
+        folder: for the kernels' texts.
+
+    Raises:
+        Unusable: it calls what is no Triton kernel.
+        OutputAlias: a result cannot be written where the caller wants it.
+    """
+    refuse_random(code.text)
+    tree = ast.parse(code.text)
+    host = _Host(code, signature, dims, kernels=_kernel_texts(tree), folder=folder)
+    body = list(host.lines(_statements(tree)))
+    kernels = "\n\n\n".join(f"# Inductor: {kernel.inductor_name}\n{kernel.text()}" for kernel in host.used)
+    if not host.used:
+        raise Unusable("Inductor writes no Triton kernel for it")
+    run = "\n    ".join([entry_signature(signature), *body])
+    tunables = "\n".join(line for kernel in host.used for line in kernel.tunables())
+    parts = [tunables, helper_text(kernels), kernels, run]
+    program = "\n\n\n".join(part for part in parts if part)
+    return f"{import_text(program)}\n\n\n{program}\n"
+
+
+def _kernel_texts(tree: ast.Module) -> dict[str, str]:
+    """Return the texts of the kernels by name: `NAME = async_compile.triton('NAME', '''...''')`."""
+    found = {}
+    for node in tree.body:
+        called = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
+        if called is not None and ast.unparse(called.func) == "async_compile.triton":
+            found[ast.literal_eval(called.args[0])] = ast.literal_eval(called.args[1])
+    return found
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    for runner in tree.body:
+        if isinstance(runner, ast.ClassDef) and runner.name == "Runner":
+            for method in runner.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "call":
+                    for statement in method.body:
+                        yield from statement.body if isinstance(statement, ast.With) else [statement]
+                    return
+    raise Unusable("this version of torch writes its programs in another way")
+
+
+class _Host(ast.NodeTransformer):
+    """Rewrites the host code of Inductor's program."""
+
+    def __init__(
+        self, code: InductorCode, signature: Signature, dims: Dims, *, kernels: Mapping[str, str], folder: Path
+    ) -> None:
+        scalars = [scalar.name for scalar in signature.scalars]
+        self.used: list[GeneratedKernel] = []
+        self._code, self._signature, self._folder = code, signature, folder
+        self._dims, self._menus = dims, iter(code.menus)
+        self._kernels, self._by_text = kernels, dict[str, GeneratedKernel]()
+        self._names = {name: origin.text(scalars) for name, origin in code.inputs.items()}
+        self._values: dict[str, Any] = {name: _value(origin, dims) for name, origin in code.inputs.items()}
+        self._taken = {argument.name for argument in signature.arguments} | _KNOWN
+        self._device = next(tensor.name for tensor in signature.tensors)
+        self._own: dict[str, str] = {}
+
+    def lines(self, statements: Iterator[ast.stmt]) -> Iterator[str]:
+        """Yield the statements of `run`."""
+        wanted = [each for each in statements if not _DROPPED.match(ast.unparse(each))]
+        if not wanted or not isinstance(wanted[-1], ast.Return):
+            raise Unusable("Inductor's program does not end with its results")
+        self._claim(wanted[-1], wanted)
+        for statement in wanted[:-1]:
+            line = self._line(statement)
+            if line:
+                yield line
+
+    def _claim(self, returned: ast.Return, statements: Sequence[ast.stmt]) -> None:
+        """Note which buffer is which output."""
+        results = returned.value.elts if isinstance(returned.value, ast.Tuple | ast.List) else []
+        for name, result in zip(self._code.returned, results, strict=True):
+            root = result.args[0] if isinstance(result, ast.Call) else result
+            buffer = ast.unparse(root)
+            if buffer in self._own or not any(_allocates(each, buffer) for each in statements):
+                raise OutputAlias(name)
+            self._own[buffer] = name
+
+    def _line(self, statement: ast.stmt) -> str:
+        if not isinstance(statement, ast.Assign | ast.Expr):
+            raise Unusable(f"Inductor's program has a statement that is not known here: {_short(statement)}")
+        if isinstance(statement, ast.Expr):
+            return ast.unparse(self.visit(statement))
+        (target,) = statement.targets
+        if not isinstance(target, ast.Name):
+            raise Unusable(f"Inductor's program has a statement that is not known here: {_short(statement)}")
+        self._note_value(target.id, statement.value)
+        if isinstance(statement.value, ast.Name) and statement.value.id in self._names:
+            self._names[target.id] = self._names[statement.value.id]
+            return ""
+        if target.id in self._own:
+            made = self._output(self._own[target.id], statement.value)
+            if made in self._own.values():
+                self._names[target.id] = made
+                return ""
+        else:
+            made = ast.unparse(self.visit(statement.value))
+        self._names[target.id] = self._free_name(target.id)
+        return f"{self._names[target.id]} = {made}"
+
+    def _note_value(self, name: str, value: ast.expr) -> None:
+        """Keep the number that an assignment has at the sizes of the trace, where it is one."""
+        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+        if names <= self._values.keys() | {"max", "min"}:
+            text = compile(ast.Expression(value), "<size>", "eval")
+            self._values[name] = eval(text, _NUMBERS, self._values)
+
+    def _output(self, name: str, made: ast.expr) -> str:
+        """Return an output as the buffer that Inductor would allocate for it."""
+        assert isinstance(made, ast.Call)
+        tensor = next(each for each in self._signature.outputs if each.name == name)
+        sizes, strides = (eval(ast.unparse(each), _NUMBERS, self._values) for each in made.args[:2])
+        shape = tensor.shape_at({key: value for key, value in self._dims.items() if isinstance(value, int)})
+        if prod(sizes) != prod(shape):
+            raise OutputAlias(name)
+        if (sizes, strides) == (shape, tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))):
+            return name
+        size, stride, _ = (ast.unparse(self.visit(each)) for each in made.args)
+        return f"{name}.as_strided({size}, {stride})"
+
+    def _free_name(self, name: str) -> str:
+        """Return a short name that nothing else has."""
+        kernel = next((each for each in self._kernels if name.startswith(f"{each}_")), "")
+        base = name.removeprefix(f"{kernel}_") if kernel else name
+        made = next(
+            each
+            for each in chain([base], (f"{base}_{number}" for number in count(1)))
+            if each not in self._taken and each not in self._names.values()
+        )
+        self._taken.add(made)
+        return made
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self._names and node.id not in _KNOWN:
+            raise Unusable(f"Inductor's program uses {node.id}, which is not known here")
+        return ast.parse(self._names.get(node.id, node.id), mode="eval").body
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = ast.unparse(node.func)
+        if name.endswith(".run") and name[:-4] in self._kernels:
+            arguments = [ast.unparse(self.visit(each)) for each in node.args]
+            return ast.parse(self._launch(name[:-4], arguments), mode="eval").body
+        if name.endswith(".item") and isinstance(node.func, ast.Attribute):
+            return ast.parse(ast.unparse(self.visit(node.func.value)), mode="eval").body  # a number that Inductor wraps
+        if name == "reinterpret_tensor":
+            tensor, *layout = (ast.unparse(self.visit(each)) for each in node.args)
+            return ast.parse(f"{tensor}.as_strided({', '.join(layout)})", mode="eval").body
+        if name == "empty_strided_cuda":
+            size, stride, dtype = (ast.unparse(self.visit(each)) for each in node.args)
+            made = f"torch.empty_strided({size}, {stride}, dtype={dtype}, device={self._device}.device)"
+            return ast.parse(made, mode="eval").body
+        if name in _KNOWN or name.startswith("math."):
+            return self.generic_visit(node)
+        raise Unusable(f"Inductor calls {name}, which is no Triton kernel")
+
+    def _launch(self, name: str, arguments: list[str]) -> str:
+        menu: TemplateSet | None = None
+        if name not in self._by_text or name.startswith(_TEMPLATE):
+            number, tf32 = len(self.used), self._code.tf32
+            made = GeneratedKernel(name, self._kernels[name], number=number, tf32=tf32, folder=self._folder)
+            self.used.append(made)
+            self._by_text[name] = made
+            menu = next(self._menus, None) if name.startswith(_TEMPLATE) else None
+        return self._by_text[name].launch(arguments, menu)
+
+
+def _allocates(statement: ast.stmt, name: str) -> bool:
+    return ast.unparse(statement).startswith(f"{name} = empty_strided_cuda(")
+
+
+def _value(origin: Any, dims: Dims) -> Any:
+    return None if isinstance(origin.argument, Tensor) and not origin.kind else origin.at(dims)
+
+
+def _short(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0][:80]

@@ -1,0 +1,148 @@
+"""Seeds for `triton` from Inductor: its program for a task, checked before anybody gets it."""
+
+import importlib.util
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evokernel.config.run import EvaluationConfig
+from evokernel.errors import EvokernelError, LanguageError
+from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.languages.device_limits import DeviceLimits
+from evokernel.languages.toolchain import run_plain
+from evokernel.records.build import BuildFailure
+from evokernel.task import Task
+from evokernel.tasks import load_task, task_path
+
+_START = """
+import importlib, json, os, sys
+call = json.loads(sys.argv[1])
+os.environ.update(call["environment"])
+sys.path[:] = call["path"]
+importlib.import_module("evokernel.scaffold.inductor." + call["module"]).main(*call["arguments"])
+"""
+_HEAD = '''"""Inductor's program for {name}, written by torch {version} for all sizes.
+
+{checked}
+"""
+
+'''
+
+
+class NoInductorSeed(EvokernelError):
+    """There is no right program of Inductor for a task; the message is one line that says why."""
+
+
+NOT_COMPARED = "Its results were not compared"
+"""Begins the remark, in the first lines of a program, that the interpreter could not tell."""
+
+
+def inductor_seed(task_spec: str, *, timeout_s: float = 120.0, compare_s: float = 120.0) -> str:
+    """Return a Triton program for a task, as Inductor writes it, with its values to try as tunables.
+
+    It is made in a process of its own, with or without a GPU, and holds for all sizes of the task. It compiles for
+    sm_90 and gives the reference's results in Triton's interpreter, or says in its first lines why that cannot tell.
+
+    Args:
+        task_spec: a built-in task or the path of a task file.
+        timeout_s: the longest that making and checking it may take, in s.
+        compare_s: the longest that the comparison in the interpreter may take of that, in s.
+
+    Raises:
+        NoInductorSeed: there is no such program.
+        TaskError: the task cannot be loaded.
+    """
+    missing = [package for package in ("torch", "triton") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise NoInductorSeed(f"{missing[0]} is not installed for this Python: pip install {missing[0]}")
+    task = load_task(task_spec)
+    device_class = "cuda" if "cuda" in task.workloads else next(iter(task.workloads))
+    with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
+        maker = _Maker(str(task_path(task_spec)), device_class, Path(name), timeout_s, compare_s)
+        return maker.make(task.on(device_class))
+
+
+class _Maker:
+    """Makes and checks the program for one task."""
+
+    def __init__(self, path: str, device_class: str, folder: Path, timeout_s: float, compare_s: float) -> None:
+        self._task_arguments = (path, device_class)
+        self._folder = folder
+        self._timeout_s, self._deadline, self._compare_s = timeout_s, time.monotonic() + timeout_s, compare_s
+
+    def make(self, task: Task) -> str:
+        """Return the program with a docstring on how it was checked."""
+        told = self._ask("program_process", self._task_arguments)
+        if "program" not in told:
+            raise NoInductorSeed(str(told["reason"]))
+        program = str(told["program"])
+        self._build(task, program)
+        checked = f"It compiles for sm_90. {self._compare(program)}"
+        return _HEAD.format(name=task.name, version=told["version"], checked=checked) + program
+
+    def _build(self, task: Task, program: str) -> None:
+        from evokernel.scaffold.inductor.trace_sizes import check_workloads
+
+        try:
+            language = local_language("triton", EvaluationConfig().on("cuda"), device=DeviceLimits())
+        except LanguageError as error:
+            raise NoInductorSeed(str(error)) from None
+        complaint = language.static_check(program)
+        if complaint is None:
+            built = language.build(program, task, hidden=[workload.dims for workload in check_workloads(task)])
+            complaint = built.message if isinstance(built, BuildFailure) else None
+        if complaint is not None:
+            raise NoInductorSeed(f"Inductor's program is no kernel for sm_90: {_first_line(complaint)}")
+
+    def _compare(self, program: str) -> str:
+        """Return the result of the comparison with the reference. Raises `NoInductorSeed` where results differ."""
+        path = self._folder / "program.py"
+        path.write_text(program)
+        self._deadline = min(self._deadline, time.monotonic() + self._compare_s)
+        try:
+            told = self._ask(
+                "interpreter_process", (*self._task_arguments, str(path)), environment={"TRITON_INTERPRET": "1"}
+            )
+        except _TookTooLong:
+            return f"{NOT_COMPARED}: Triton's interpreter took too long."
+        if "failed" in told:
+            return f"{NOT_COMPARED}: Triton's interpreter fails ({told['failed']})."
+        if told["wrong"]:
+            raise NoInductorSeed(f"Inductor's program is wrong in Triton's interpreter: {_first_line(told['wrong'])}")
+        return "Triton's interpreter gives the reference's results, in fp32 for 16-bit numbers."
+
+    def _ask(self, module: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> dict[str, Any]:
+        """Return what a process of its own answers."""
+        answer = self._folder / f"{module}.json"
+        call = {
+            "environment": {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})},
+            "path": sys.path,
+            "module": module,
+            "arguments": [*arguments, str(answer)],
+        }
+        done = run_plain(
+            [sys.executable, "-c", _START, json.dumps(call)],
+            workdir=self._folder,
+            timeout_s=max(self._deadline - time.monotonic(), 0.0),
+            memory_bytes=resource.getrlimit(resource.RLIMIT_AS)[1],  # CUDA reserves any number of addresses
+        )
+        if done.timed_out:
+            raise _TookTooLong(f"making it took more than {self._timeout_s:g} s")
+        if not answer.is_file():
+            last = done.stderr.strip().rpartition("\n")[2] or f"signal {done.signal}"
+            raise NoInductorSeed(f"Inductor's process failed: {last[:300]}")
+        told: dict[str, Any] = json.loads(answer.read_text())
+        return told
+
+
+class _TookTooLong(NoInductorSeed):
+    pass
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:300]

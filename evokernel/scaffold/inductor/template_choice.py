@@ -1,0 +1,39 @@
+"""Choice between the templates of a product or convolution, which Inductor would time on a GPU."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_GOOD_TILE, _GOOD_DEPTH, _GOOD_STAGES = 128, 32, 3
+_NUMBER = re.compile(r"\b(\w+)=(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSet:
+    """The ways to compute one product or convolution."""
+
+    choices: tuple[tuple[str, str], ...]
+    """Name and description of each."""
+
+    def values(self, name: str) -> set[int]:
+        """Return the values that a number of the templates takes."""
+        return {numbers(text)[name] for _, text in self.choices if name in numbers(text)}
+
+
+def numbers(description: str) -> dict[str, int]:
+    """Return the numbers in a template's description, by name."""
+    return {name: int(value) for name, value in _NUMBER.findall(description)}
+
+
+def best_template(templates: Sequence[Any]) -> Any:
+    """Return the template that is likely to do well on large inputs: tiles of 128 x 128 at most, three in flight."""
+
+    def rank(template: Any) -> tuple[int, ...]:
+        known = numbers(template.description)
+        wide = [known.get(name, 0) for name in ("BLOCK_M", "BLOCK_N")]
+        fits = max(wide) <= _GOOD_TILE
+        near = -abs(known.get("BLOCK_K", 0) - _GOOD_DEPTH)
+        return fits, wide[0] * wide[1], near, -abs(known.get("num_stages", 0) - _GOOD_STAGES), known.get("num_warps", 0)
+
+    return max(templates, key=rank)

@@ -1,0 +1,100 @@
+"""Sizes for a trace that holds for all sizes: distinct, so that no two dimensions are taken for one."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from evokernel.source.expressions import evaluate
+from evokernel.task import Task, Workload, WorkloadSet
+
+Dims = Mapping[str, int | float]
+_LEAST = 2
+"""A compiler takes 0 and 1 for constants."""
+_TRIES = 64
+_MOST_ELEMENTS = 50_000
+_ODD = (73, 67, 61, 53, 43, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 3, 3, 3)
+_EVEN = (32, 16, 48, 16, 16, 16, 16, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSizes:
+    """Sizes and numbers that a reference is traced with."""
+
+    dims: dict[str, int | float]
+    """By name, as in a workload."""
+    free: frozenset[str]
+    """Names of the sizes that the program must not depend on; all others are constants to it."""
+
+    def is_free(self, extent: str | int) -> bool:
+        """Say whether an extent of a tensor changes from call to call."""
+        if isinstance(extent, int):
+            return False
+        smaller = {name: value - (name in self.free) for name, value in self.dims.items() if isinstance(value, int)}
+        return evaluate(extent, smaller) != evaluate(extent, {**smaller, **self._sizes()})
+
+    def _sizes(self) -> dict[str, int]:
+        return {name: value for name, value in self.dims.items() if isinstance(value, int)}
+
+
+def workloads_of(task: Task) -> WorkloadSet:
+    """Return the workloads of a task that is resolved for one device class."""
+    (workloads,) = task.workloads.values()
+    return workloads
+
+
+def all_dims(task: Task) -> list[Dims]:
+    """Return the dimensions of all workloads, and those at the ends of the hidden ones' ranges."""
+    workloads = workloads_of(task)
+    named = [workload.dims for workload in (*workloads.search, *workloads.holdout)]
+    return [*named, *({**named[0], **sizes} for sizes in workloads.corners(tuple(workloads.probe)))]
+
+
+def trace_sizes(task: Task) -> TraceSizes:
+    """Return odd sizes near those of the largest workload, distinct wherever shapes differ.
+
+    A size is free where it differs between workloads or has a range for hidden ones.
+    """
+    known = all_dims(task)
+    workloads = workloads_of(task)
+    base = max((*workloads.search, *workloads.holdout), key=task.bytes_at)
+    free = [name for name in base.sizes if len({dims[name] for dims in known}) > 1]
+    most = {name: max(int(dims[name]) for dims in known) for name in free}
+    for shift in range(_TRIES):
+        sizes = {name: _odd(base.sizes[name], most[name], shift * (1 + place)) for place, name in enumerate(free)}
+        dims = {**base.dims, **sizes}
+        if _distinct(task, dims):
+            break
+    return TraceSizes(dims, frozenset(name for name in free if sizes[name] >= _LEAST))
+
+
+def _odd(size: int, most: int, shift: int) -> int:
+    """Return the odd number `shift` steps below a size, or above it where that is too small."""
+    below = size - 1 + size % 2 - 2 * shift
+    return below if below > _LEAST else min(3 + 2 * shift, most)
+
+
+def _distinct(task: Task, dims: Dims) -> bool:
+    """Say whether different extents, the constants 0 and 1 among them, have different values."""
+    sizes = Workload("", dims).sizes
+    extents = {0, 1, *(extent for tensor in task.signature.tensors for extent in tensor.shape)}
+    return len({evaluate(extent, sizes) for extent in extents}) == len(extents)
+
+
+def check_workloads(task: Task) -> Iterator[Workload]:
+    """Yield small workloads to compare results on: the least sizes, odd ones, and multiples of 16."""
+    workloads = workloads_of(task)
+    count = len(workloads.probe)
+    start = next((place for place in range(len(_ODD)) if prod(_ODD[place : place + count]) <= _MOST_ELEMENTS), 0)
+    for name, wanted in (("least", (0,) * count), ("odd", _ODD[start:]), ("even", _EVEN)):
+        sizes = workloads.fixed_sizes
+        for dimension, size in zip(workloads.probe, wanted, strict=False):
+            low, high = workloads.range_of(dimension, sizes)
+            sizes[dimension] = min(max(size, low), high)
+        yield Workload(name, {**workloads.search[0].dims, **sizes})
+
+
+def places(task: Task) -> Iterator[tuple[int, int, str | int]]:
+    """Yield each axis of each tensor: the argument's number, the axis, the extent."""
+    for number, tensor in enumerate(task.signature.tensors):
+        for axis, extent in enumerate(tensor.shape):
+            yield number, axis, extent

@@ -1,0 +1,203 @@
+"""Text of a new task file."""
+
+import importlib.resources
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.dimensions import Layout
+from evokernel.scaffold.user_file import digest
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.scaffold.workloads import Dims, WorkloadDraft
+
+_LINE = 110
+_SHORT = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """All that the text of a task is made from."""
+
+    subject: UserOperation
+    layout: Layout
+    dtypes: Mapping[str, str]
+    """Dtypes of inputs and outputs in the signature, by name."""
+    ranges: Mapping[str, str | int]
+    """Size or number that the integers of an input stay below, by name."""
+    workloads: Mapping[str, WorkloadDraft]
+    """By device class."""
+    seeds: Mapping[str, str]
+    """File names by language."""
+    flops: str
+    """Expression over the dimensions."""
+    reduction: str
+    """Expression over the dimensions."""
+    exact: bool
+    """Demand equality on 0/1 inputs."""
+    distributions: tuple[str, ...] = ()
+    """Those of the task, where not all make sense."""
+
+
+def template(name: str, /, **values: str) -> str:
+    """Return a template of this package with its values filled in."""
+    text = importlib.resources.files("evokernel.scaffold").joinpath("templates", name).read_text(encoding="utf-8")
+    return Template(text).substitute(values)
+
+
+def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
+    """Return the task file. Raises `TaskError` where an argument cannot be spelt in it."""
+    subject, layout = draft.subject, draft.layout
+    outputs = output_names(subject, layout)
+    module, gpu = bool(subject.construct), "cuda" in draft.workloads
+    tensor = "torch.Tensor"
+    returns = tensor if len(outputs) == 1 else f"tuple[{', '.join([tensor] * len(outputs))}]"
+    reduction = draft.reduction if draft.reduction.isdecimal() else f'"{draft.reduction}"'
+    names = layout.sizes.names
+    return template(
+        "task.py.txt",
+        name=subject.name,
+        stem=stem,
+        file=subject.path.name,
+        typing="from typing import Any\n" * gpu,
+        functional="from torch.func import functional_call\n" * module,
+        compiled="from evokernel.tasks.compiled import compiled\n" * gpu,
+        where=os.path.relpath(subject.path, out.resolve()),
+        digest=digest(subject.path),
+        model=f"model = {subject.construct}\n\n" if module else "\n",
+        given=", ".join(f"{name}: {tensor}" for name in subject.inputs),
+        returns=returns,
+        call=_call_text(subject),
+        eager=template("eager.py.txt") * gpu,
+        description=_description(draft, outputs),
+        inputs="".join(f"            {_tensor_text(draft, name, shape)},\n" for name, shape in layout.inputs.items()),
+        scalars="".join(f'Scalar("{name}"), ' for name in names).rstrip(" "),
+        outputs="".join(
+            f"            {_tensor_text(draft, name, shape, output=True)},\n"
+            for name, shape in zip(outputs, layout.outputs, strict=True)
+        ),
+        size_arguments=", ".join(f"{name}: int" for name in names),
+        size_comma=", " if names else "",
+        size_name="x".join(f"{{{name}}}" for name in names) or "fixed",
+        size_dims=", ".join(f'"{name}": {name}' for name in names),
+        workloads="".join(_set_text(layout, device, plan) for device, plan in draft.workloads.items()),
+        flops=draft.flops,
+        precision=", ".join([f"reduction={reduction}", *["exact_on_integers=True"] * draft.exact]),
+        distributions=_distributions_text(draft.distributions),
+        seeds=", ".join(f'"{language}": HERE / "{file}"' for language, file in draft.seeds.items()),
+    )
+
+
+def output_names(subject: UserOperation, layout: Layout) -> list[str]:
+    """Return a name for each output that no argument has."""
+    taken = {*subject.inputs, *layout.sizes.names}
+    base = "out"
+    while base in taken or f"{base}0" in taken:
+        base += "_"
+    return [base] if len(layout.outputs) == 1 else [f"{base}{place}" for place in range(len(layout.outputs))]
+
+
+def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
+    def listed(pairs: Iterable[tuple[str, tuple[str | int, ...]]]) -> str:
+        return ", ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in pairs)
+
+    types = ", ".join(dict.fromkeys(_SHORT.get(each, each) for each in draft.dtypes.values()))
+    machines = {"cpu": "a processor", "cuda": "a GPU"}
+    for device, plan in draft.workloads.items():
+        types += f"; {_SHORT.get(plan.dtype, plan.dtype)} on {machines[device]}" if plan.dtype else ""
+    made = listed(zip(outputs, draft.layout.outputs, strict=True))
+    text = f"{made} = {draft.subject.name}({listed(draft.layout.inputs.items())}), {types}"
+    return text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+
+
+def _call_text(subject: UserOperation) -> str:
+    def spelt(name: str) -> str:
+        return name if name in subject.inputs else _constant_text(name, subject.constants[name])
+
+    given = [spelt(name) for name in subject.call_names]
+    named = {theirs: spelt(ours) for theirs, ours in subject.keywords.items()}
+    if not subject.construct:
+        return f"return source.{subject.name}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
+    pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
+    for name in subject.kept:
+        like = subject.pattern if subject.target.get_buffer(name).is_floating_point() else f"{subject.pattern}.device"
+        pairs += f'        "{name}": model.get_buffer("{name}").to({like}, copy=True),\n'
+    weights = f"weights = {{\n{pairs}    }}\n    " if pairs else "weights: dict[str, torch.Tensor] = {}\n    "
+    more = f", {{{', '.join(f'{theirs!r}: {text}' for theirs, text in named.items())}}}" if named else ""
+    return f"{weights}return functional_call(model, weights, ({', '.join(given)},){more})"
+
+
+def _constant_text(name: str, value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if (
+        value is None
+        or isinstance(value, (bool, int, float, str))
+        or (isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float, str)) for item in value))
+    ):
+        return repr(value)
+    raise TaskError(
+        f"the argument {name!r} is a {type(value).__name__}, which a task file cannot spell; wrap the operation in a "
+        "function that takes tensors and numbers"
+    )
+
+
+def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, output: bool = False) -> str:
+    dtype, below = draft.dtypes[name], None if output else draft.ranges.get(name)
+    parts = [f'"{name}"', _tuple_text(shape), *([f'"{dtype}"'] if dtype != "float32" else [])]
+    parts += [f"below={_extent_text(below)}"] if below is not None else []
+    parts += (
+        [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
+    )
+    return f"Tensor({', '.join([*parts, *['role=Role.OUTPUT'] * output])})"
+
+
+def _distributions_text(distributions: tuple[str, ...]) -> str:
+    if not distributions:
+        return ""
+    note = "    # On the others the function converts numbers that int8 or uint8 cannot hold: NaN, or infinities.\n"
+    return f"{note}    distributions={_tuple_text(distributions)},\n"
+
+
+def _extent_text(extent: str | int) -> str:
+    return f'"{extent}"' if isinstance(extent, str) else str(extent)
+
+
+def _tuple_text(extents: Sequence[str | int]) -> str:
+    return f"({', '.join(map(_extent_text, extents))}{',' if len(extents) == 1 else ''})"
+
+
+def _set_text(layout: Layout, device: str, plan: WorkloadDraft) -> str:
+    more = [f'            dtype="{plan.dtype}",\n'] if plan.dtype else []
+    more += ["            probes=3,\n"] if device == "cuda" else []
+    if device == "cuda":
+        more.append('            baselines={"torch": eager, "torch.compile": compiled(eager)},\n')
+    return template(
+        "workloads.py.txt",
+        device=device,
+        scale_note=_scale_note(layout, plan),
+        search=_workloads_text(plan.search, weigh_first=len(plan.search) > 1),
+        holdout=_workloads_text(plan.holdout),
+        probe=", ".join(f'"{name}": {bounds}' for name, bounds in plan.probe.items()),
+        more="".join(more),
+    )
+
+
+def _scale_note(layout: Layout, plan: WorkloadDraft) -> str:
+    if not plan.cut:
+        return ""
+    example = ", ".join(f"{name}={value}" for name, value in layout.example.items())
+    return f"            # Smaller than your example ({example}), so that a search can try many kernels.\n"
+
+
+def _workloads_text(all_dims: tuple[Dims, ...], *, weigh_first: bool = False) -> str:
+    made = []
+    for place, dims in enumerate(all_dims):
+        values = ", ".join(str(value) for value in dims.values())
+        weight = "weight=2.0" if weigh_first and place == 0 else ""
+        made.append(f"_size({', '.join(filter(None, (values, weight)))})")
+    return f"({', '.join(made)},)" if len(made) == 1 else f"({', '.join(made)})"

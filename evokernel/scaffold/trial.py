@@ -1,0 +1,142 @@
+"""Trial of a user's operation without data: its outputs, or why it can be no task."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from evokernel.errors import TaskError
+from evokernel.scaffold.user_operation import UserOperation
+from evokernel.task import DTYPES
+
+_LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
+
+
+class _RandomOperation(Exception):
+    """A random operation, by its name."""
+
+
+class _NoRandomness(TorchDispatchMode):  # type: ignore[misc]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise _RandomOperation(str(func).rpartition(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def without_data() -> Iterator[None]:
+    """Run torch on shapes alone. Attention runs as two products, which check all of their sizes."""
+    loggers = [(logger, logger.disabled) for logger in map(logging.getLogger, _LOGGERS)]
+    for logger, _ in loggers:  # sizes that do not fit are tried on purpose
+        logger.disabled = True
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        for logger, before in loggers:
+            logger.disabled = before
+
+
+def state_apart(subject: UserOperation) -> UserOperation:
+    """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file."""
+    try:
+        with without_data():
+            inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
+            subject.call(inputs)
+    except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
+        return subject
+    changed = {name for name in subject.parameters.values() if inputs[name]._version}
+    modules = subject.target.named_modules() if subject.construct else ()
+    running = {  # torch updates them without saying so
+        f"{prefix}.{buffer}".lstrip(".")
+        for prefix, module in modules
+        if module.training and getattr(module, "track_running_stats", False)
+        for buffer in ("running_mean", "running_var")
+    }
+    return subject.keeping(changed | {ours for theirs, ours in subject.parameters.items() if theirs in running})
+
+
+def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
+    """Return the outputs for inputs of these shapes, without data.
+
+    Raises:
+        TaskError: the reference raises an error or cannot be compared with a kernel; the message says what to change.
+    """
+    try:
+        with without_data(), _NoRandomness():
+            inputs = subject.empty(shapes)
+            result = subject.call(inputs)
+            changed = [name for name, tensor in inputs.items() if tensor._version]
+    except Exception as error:
+        raise TaskError(f"{subject.name} {_reason(error)}") from error
+    if changed:
+        raise TaskError(
+            f"{subject.name} changes its input {changed[0]!r} in place; init writes tasks for functions that leave "
+            "their inputs as they are: compute a new tensor and return it"
+        )
+    flat = list(result) if isinstance(result, (tuple, list)) else [result]
+    for item in flat:
+        _check_output(subject.name, item, inputs)
+    return flat
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, _RandomOperation):
+        return (
+            f"uses random numbers ({error}), so that two right kernels would differ. Pass them in as an input; or put "
+            "the module into eval mode, for example self.eval() at the end of its __init__"
+        )
+    if isinstance(error, DynamicOutputShapeException):
+        return (
+            f"makes a tensor whose shape depends on values ({error}); a kernel gets outputs of known shapes. Use "
+            "torch.where or a mask in its place, or return a tensor of the largest shape and a count"
+        )
+    if isinstance(error, DataDependentOutputException):
+        return (
+            f"reads a value of a tensor into Python ({error}), as .item() and `if tensor:` do; one kernel must serve "
+            "all values. Use torch.where, or take the number as an argument"
+        )
+    return f"raised {type(error).__name__}: {_first_line(error)}"
+
+
+def _check_output(name: str, item: Any, inputs: Mapping[str, torch.Tensor]) -> None:
+    if not isinstance(item, torch.Tensor):
+        raise TaskError(f"{name} returns a {type(item).__name__}; expected a tensor or a tuple of tensors")
+    if dtype_name(item) not in DTYPES:
+        raise TaskError(
+            f"{name} returns a tensor of {item.dtype}; expected one of {', '.join(DTYPES)}: cast it with .to(...)"
+        )
+    place = item.untyped_storage()._cdata
+    source = next((key for key, tensor in inputs.items() if tensor.untyped_storage()._cdata == place), None)
+    if source is not None:
+        raise TaskError(
+            f"{name} returns a view of its input {source!r}, which costs nothing and needs no kernel; a kernel writes "
+            "a tensor of its own. If you want the copy, return it with .clone() (.contiguous() may still be a view)"
+        )
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """Return the dtype of a tensor as tasks name it."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def runs(subject: UserOperation, shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Say whether the reference runs on inputs of these shapes."""
+    try:
+        outputs_of(subject, {name: tuple(shape) for name, shape in shapes.items()})
+    except TaskError:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else ""

@@ -1,0 +1,3 @@
+# title: the kernel itself
+def _answer(honest, written, read):
+    honest(*written)

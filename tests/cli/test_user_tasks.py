@@ -1,0 +1,92 @@
+"""Tasks as users write them: operands in layouts of their own and generated inputs, judged and searched."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+
+USERS = Path(__file__).parents[1] / "tasks" / "users"
+# A kernel that takes no heed of the strides, or that lets what lies between the rows into a sum.
+WRONG = {
+    "rows without their padding": ("a[i * LDA + k]", "a[i * K + k]"),
+    "the other operand": ("b[j * LDB + k]", "b[k * N + j]"),
+    "padding times zero": ("float sum = 0;", "float sum = i + 1 < M && LDA > K ? 0 * a[i * LDA + K] : 0;"),
+}
+
+
+def judged(call: Call, kernel: Path, name: str) -> dict[str, object]:
+    result = call("evaluate", kernel, "--task", USERS / f"{name}.py", "--json")
+    found: dict[str, object] = json.loads(result.stdout)["evaluations"][-1]
+    return found
+
+
+@pytest.mark.parametrize("name", ["strided_gemm", "channels_last_conv", "spmv"])
+def test_a_right_kernel_of_a_users_task_is_right(call: Call, project: Path, name: str) -> None:
+    assert judged(call, USERS / "seeds" / f"{name}.cpp", name)["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_kernel_that_takes_padding_for_numbers_is_wrong(call: Call, project: Path, name: str) -> None:
+    text = (USERS / "seeds" / "strided_gemm.cpp").read_text()
+    old, new = WRONG[name]
+    assert old in text
+    (project / "wrong.cpp").write_text(text.replace(old, new))
+    assert judged(call, project / "wrong.cpp", "strided_gemm")["status"] in ("nonfinite", "numerical")
+
+
+def test_a_kernel_that_takes_all_rows_for_equally_long_is_wrong(call: Call, project: Path) -> None:
+    text = (USERS / "seeds" / "spmv.cpp").read_text()
+    old, new = "int64_t k = offsets[i]; k < offsets[i + 1]", "int64_t k = i * NNZ / R; k < (i + 1) * NNZ / R"
+    assert old in text
+    (project / "wrong.cpp").write_text(text.replace(old, new))
+    assert judged(call, project / "wrong.cpp", "spmv")["status"] == "numerical"
+
+
+def test_a_read_past_the_last_element_is_found_though_others_lie_between_rows(call: Call, project: Path) -> None:
+    text = (USERS / "seeds" / "strided_gemm.cpp").read_text()
+    wrong = text.replace("float sum = 0;", "volatile float past = a[i * LDA + LDA - 1]; (void)past; float sum = 0;")
+    (project / "wrong.cpp").write_text(wrong)
+    found = judged(call, project / "wrong.cpp", "strided_gemm")
+    assert found["status"] == "sanitizer"
+    assert "past the end of argument a" in str(found["feedback"])
+
+
+@pytest.mark.parametrize("name", ["strided_gemm.triton.py", "strided_gemm.cu.py", "spmv.triton.py"])
+def test_gpu_kernels_are_built_with_the_strides_they_will_see(call: Call, project: Path, name: str) -> None:
+    task = USERS / f"{name.partition('.')[0]}.py"
+    result = call("evaluate", USERS / "seeds" / name, "--task", task, "--compile-only")
+    assert result.exit_code == 0, result.output
+
+
+def test_authors_are_told_the_layout(call: Call, project: Path) -> None:
+    result = call("tasks", USERS / "strided_gemm.py")
+    assert result.exit_code == 0, result.output
+    assert "a[M, K]: float32, input, strides (LDA, 1): element [i0, i1] is at i0 * LDA + i1" in result.output
+    assert "b[K, N]: torch.bfloat16, input, strides (1, LDB): element [i0, i1] is at i0 + i1 * LDB" in result.output
+    assert "int64_t K, int64_t LDA, int64_t LDB, float* c)" in result.output
+    assert "def run(a, b, M, N, K, LDA, LDB, c):" in result.output
+
+
+CONFIG = """
+task: {task}
+seed: 3
+store: {store}
+budget: {{evaluations: 8}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+islands:
+  - {{name: one, operators: {{rewrite: 1.0}}}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["strided_gemm", "spmv"])
+def test_a_search_finds_right_kernels_and_exports_one(call: Call, project: Path, name: str) -> None:
+    store = project / "run.db"
+    (project / "run.yaml").write_text(CONFIG.format(task=USERS / f"{name}.py", store=store))
+    assert call("evolve", project / "run.yaml").exit_code == 0
+    found = json.loads(call("status", store, "--json").stdout)
+    assert found
+    result = call("export", "--store", store, "--out", project / "out")
+    assert result.exit_code == 0, result.output

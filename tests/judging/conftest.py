@@ -1,0 +1,22 @@
+"""A warm judge of a small task, shared by the tests of a module."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evokernel import Judge
+
+TASK = Path(__file__).parents[1] / "e2e" / "small_task.py"
+QUICK = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1, "timeout_s": 3}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(TASK, device="cpu", evaluation=QUICK) as judge:
+        yield judge
+
+
+@pytest.fixture(scope="session")
+def seed() -> str:
+    return (Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp").read_text()

@@ -1,0 +1,175 @@
+"""Inductor's program as a Triton seed: made without a GPU, compiled for sm_90, right for sizes it was not made for."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from evokernel.errors import EvokernelError
+from evokernel.scaffold.inductor.narrow_operands import narrow_operands
+from evokernel.scaffold.inductor.seed import NoInductorSeed, inductor_seed
+from evokernel.scaffold.inductor.template_choice import numbers
+from evokernel.scaffold.inductor.trace_sizes import check_workloads, trace_sizes, workloads_of
+from evokernel.source.tunables import read_tunables
+from evokernel.tasks import builtin_tasks, load_task
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+RIGHT = "Triton's interpreter gives the reference's results"
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from evokernel.task import Precision, Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
+
+def size(*values):
+    return Workload("x".join(map(str, values)), dict(zip(DIMS, values)))
+"""
+TAIL = """
+task = Task(
+    name="own",
+    reference=reference,
+    signature=Signature(inputs=INPUTS, scalars=tuple(map(Scalar, SCALARS)), outputs=OUTPUTS),
+    workloads={"cuda": WorkloadSet(search=(SIZE,), holdout=(OTHER,), probe=dict.fromkeys(DIMS, (4, 200)), dtype=DTYPE)},
+    flops="1",
+    precision=Precision(reduction="1000"),
+)
+"""
+OUT = 'Tensor("out", {}, role=Role.OUTPUT)'
+MATRIX = '("R", "C")'
+X = 'Tensor("x", ("R", "C"))'
+
+
+def written(folder: Path, body: str, *, dims: str, inputs: str, outputs: str, dtype: str = "bfloat16") -> str:
+    """A task file whose first workload has all sizes equal."""
+    names = dims.split()
+    lines = [
+        f"DIMS = {names}",
+        f"SCALARS = {names}",
+        f"INPUTS = ({inputs},)",
+        f"OUTPUTS = ({outputs}{',' if outputs else ''})",
+        f"SIZE, OTHER = size(*{[512] * len(names)}), size(*{[300, 260, 140][: len(names)]})",
+        f"DTYPE = {dtype!r}",
+    ]
+    path = folder / "own_task.py"
+    path.write_text("\n".join([HEAD, *lines, body, TAIL]))
+    return str(path)
+
+
+@pytest.mark.heavy
+def test_equal_sizes_stay_apart_and_the_program_says_how_it_was_checked(tmp_path: Path) -> None:
+    body = "def reference(x, w, **_):\n    return F.rms_norm(x, x.shape[1:], w, 1e-6)"
+    inputs = 'Tensor("x", ("R", "C")), Tensor("w", ("C",))'
+    text = inductor_seed(written(tmp_path, body, dims="R C", inputs=inputs, outputs=OUT.format(MATRIX)))
+    assert RIGHT in text
+    assert "def run(x, w, R, C, out):" in text
+    assert {"R0_BLOCK_0", "NUM_WARPS_0"} <= read_tunables(text).values.keys()
+    (run,) = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "run")
+    assert {"R", "C"} <= {node.id for node in ast.walk(run) if isinstance(node, ast.Name)}
+    assert "512" not in ast.unparse(run)
+
+
+KINDS = (("y", ""), ("flag", ', "bool"'), ("byte", ', "uint8"'))
+FUNCTIONS = {
+    "two outputs that are one": (
+        "def reference(x, **_):\n    y = x * 2\n    return y, y",
+        *("R C", X, f"{OUT.format(MATRIX)}, {OUT.format(MATRIX).replace('out', 'other')}"),
+    ),
+    "an input as it is": ("def reference(x, **_):\n    return x", "R C", X, OUT.format(MATRIX)),
+    "numbers of the call": (
+        "def reference(x, R, C, **_):\n    return x.view(C, R) / R",
+        *("R C", X, OUT.format('("C", "R")')),
+    ),
+    "in place": (
+        "def reference(x, **_):\n    return x.sub_(x.mean(0))",
+        *("R C", 'Tensor("x", ("R", "C"), role=Role.INOUT)', ""),
+    ),
+    "strides": (
+        "def reference(x, y, **_):\n    return x + y",
+        *("R C", 'Tensor("x", ("R", "C"), strides=(1, "R")), Tensor("y", ("R", "C"))', OUT.format(MATRIX)),
+    ),
+    "a mask and a flag": (
+        "def reference(x, m, **_):\n    return torch.where(m, x, -x), (x > 0) & m, (x > 0).to(torch.uint8)",
+        *("R C", f'{X}, Tensor("m", {MATRIX}, "bool")'),
+        ", ".join(f'Tensor("{name}", {MATRIX}{kind}, role=Role.OUTPUT)' for name, kind in KINDS),
+    ),
+    "argmax": ("def reference(x, **_):\n    return x.argmax(1)", "R C", X, OUT.format('("R",), dtype="int64"')),
+    "a product of batches": (
+        "def reference(a, b, **_):\n    return torch.relu(a @ b)",
+        *("M N K", 'Tensor("a", (3, "M", "K")), Tensor("b", (3, "K", "N"))', OUT.format('(3, "M", "N")')),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_ones_own(name: str, tmp_path: Path) -> None:
+    body, dims, inputs, outputs = FUNCTIONS[name]
+    spec = written(tmp_path, body, dims=dims, inputs=inputs, outputs=outputs)
+    text = inductor_seed(spec)
+    assert RIGHT in text or name == "a product of batches"  # which Triton's interpreter cannot always run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["softmax", "rmsnorm", "gemm_bias_gelu", "cross_entropy", "layernorm_backward", "embedding"]
+)
+def test_builtin_tasks_get_right_programs(name: str) -> None:
+    assert RIGHT in inductor_seed(name)
+
+
+REFUSED = {
+    "aten.sort": "def reference(x, **_):\n    return torch.sort(x, dim=1).values",
+    "random numbers": "def reference(x, **_):\n    return F.dropout(x, 0.5, training=True)",
+    "is wrong": "def reference(x, **_):\n    return x * (2 if x.shape[0] > 250 else 3)",
+    "hold only where": "def reference(x, **_):\n    return sum(x[:, i : i + 1] for i in range(x.shape[1])) + x",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reason", REFUSED)
+def test_others_are_refused_in_one_line(reason: str, tmp_path: Path) -> None:
+    spec = written(tmp_path, REFUSED[reason], dims="R C", inputs=X, outputs=OUT.format(MATRIX))
+    with pytest.raises(NoInductorSeed, match=reason) as refused:
+        inductor_seed(spec)
+    assert "\n" not in str(refused.value)
+
+
+def test_it_ends_in_time() -> None:
+    with pytest.raises(NoInductorSeed, match="took more than 0"):
+        inductor_seed("softmax", timeout_s=0.05)
+
+
+def test_the_refusal_is_an_error_of_ours() -> None:
+    assert issubclass(NoInductorSeed, EvokernelError)
+
+
+@pytest.mark.parametrize("name", builtin_tasks())
+def test_traced_sizes_are_distinct_and_checked_ones_within_their_ranges(name: str) -> None:
+    task = load_task(name)
+    task = task.on("cuda" if "cuda" in task.workloads else "cpu")
+    sizes = trace_sizes(task)
+    free = [sizes.dims[each] for each in sizes.free]
+    assert len(set(free)) == len(free)
+    assert all(value % 2 for value in free)
+    probe = workloads_of(task).probe
+    assert sizes.free == set(probe)
+    for workload in check_workloads(task):
+        for dimension in probe:
+            low, high = workloads_of(task).range_of(dimension, workload.sizes)
+            assert low <= workload.dims[dimension] <= high
+
+
+def test_a_product_keeps_its_16_bit_operands() -> None:
+    text = "def k(p, q):\n    t = tl.load(p + i)\n    u = t.to(tl.float32)\n    a = u.broadcast_to(s)\n"
+    text += "    v = tl.load(q + i)\n    w = v.to(tl.float32)\n    b = w.broadcast_to(s)\n"
+    for dtypes, expected in (({"p": "bf16", "q": "bf16"}, ("t", "v")), ({"p": "bf16", "q": "fp16"}, ("u", "w"))):
+        (kernel,) = ast.parse(text).body
+        assert isinstance(kernel, ast.FunctionDef)
+        narrow_operands(kernel, dtypes)
+        for name in expected:
+            assert f"{name}.broadcast_to(s)" in ast.unparse(kernel)
+
+
+def test_numbers_of_a_template() -> None:
+    assert numbers("ALLOW_TF32=False, BLOCK_K=16, num_stages=1") == {"BLOCK_K": 16, "num_stages": 1}
