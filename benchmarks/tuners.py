@@ -110,8 +110,9 @@ class Ours:
 
     def tell(self, point: Point, log_us: float | None) -> None:
         values = self._in_hand.pop(point)
-        needs = {SHARED: float(evaluate(self._table.shared_bytes, values))}
-        limits = {SHARED: float(self._table.shared_limit)} if log_us is None else {}
+        needed = self._table.shared_bytes
+        needs = {} if needed is None else {SHARED: float(evaluate(needed, values))}
+        limits = {SHARED: float(self._table.shared_limit)} if needs and log_us is None else {}
         self._siblings.append(Sibling(values, None if log_us is None else -log_us, needs, limits))
 
     def _context(self) -> Context:
@@ -239,7 +240,7 @@ def main() -> None:
     """Run the tuners and print their areas."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tuners", nargs="*", help=f"default: all that are installed, but for {', '.join(SLOW)}")
-    parser.add_argument("--table", type=Path, default=TABLES / "gemm_h200.json")
+    parser.add_argument("--table", type=Path, nargs="+", default=sorted(TABLES.glob("*.json")))
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--in-hand", type=int, nargs="+", default=[1, 6])
     parser.add_argument(
@@ -254,7 +255,7 @@ def main() -> None:
         print(f"not installed, so left out: {', '.join(missing)}")
     found = [name for name, package in OTHERS.items() if present(package) and name not in SLOW]
     names = given.tuners or ["ours", "random", *found]
-    read = read_tables(given.table)
+    read = [table for file in given.table for table in read_tables(file)]
     if given.cornered:
         read = [cornered(table, cut) for table in read for cut in range(given.cornered)]
     tables = {table.name: table for table in read}

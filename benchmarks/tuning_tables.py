@@ -26,9 +26,11 @@ class Table:
     """The values of each tunable."""
     us: Mapping[Point, float | None]
     """Time of each point, in us; None where it cannot run."""
-    shared_bytes: str
-    """Shared memory of a point, as an expression over the tunables."""
-    shared_limit: int
+    rule: str
+    """The rule of validity: an expression over the tunables that is not 0 where a point may run."""
+    shared_bytes: str | None = None
+    """Shared memory of a point in bytes, as an expression over the tunables; None where no expression is known."""
+    shared_limit: int = 0
     """Shared memory of the device, in bytes."""
 
     @cached_property
@@ -40,11 +42,6 @@ class Table:
     def working(self) -> list[Point]:
         """The points that run, in order."""
         return [point for point, us in self.us.items() if us is not None]
-
-    @property
-    def rule(self) -> str:
-        """The rule of validity."""
-        return f"{self.shared_bytes} <= {self.shared_limit}"
 
     def allows(self, point: Point) -> bool:
         """Say whether the rule of validity holds."""
@@ -68,8 +65,9 @@ def read_tables(file: Path) -> list[Table]:
             f"{file.stem} {shape}",
             raw["choices"],
             dict(zip(points, times, strict=True)),
-            raw["shared_bytes"],
-            raw["shared_limit"],
+            raw.get("rule") or f"{raw['shared_bytes']} <= {raw['shared_limit']}",
+            raw.get("shared_bytes"),
+            raw.get("shared_limit", 0),
         )
         for shape, times in raw["us"].items()
     ]
