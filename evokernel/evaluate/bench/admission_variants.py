@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from evokernel.errors import TaskError
-from evokernel.evaluate.numerics.arrays import Array, identical, store, widen
+from evokernel.evaluate.numerics.arrays import Array, as_bits, identical, store, widen
 from evokernel.evaluate.numerics.inputs import draw, result_tensors, secret_generator
 from evokernel.evaluate.numerics.references import high_answer, native_answer
 from evokernel.evaluate.numerics.tolerance import Expected, expect
@@ -144,7 +144,7 @@ def _permuted(case: AdmissionVariant, run: _Run, *, symbol: str, order: Array) -
 def _reordered(array: Array, tensor: Tensor, symbol: str, order: Array) -> Array:
     for axis, extent in enumerate(tensor.shape):
         if extent == symbol:
-            array = array.index_select(axis, order)
+            array = as_bits(array, partial(torch.index_select, dim=axis, index=order))
     return array
 
 
@@ -201,13 +201,13 @@ def _constant(case: AdmissionVariant, value: Callable[[Array], float]) -> Answer
 
 def _rolled(array: Array) -> Array:
     axis = next((axis for axis, extent in enumerate(array.shape) if extent > 1), None)
-    return array if axis is None else array.roll(1, axis)
+    return array if axis is None else as_bits(array, lambda raw: raw.roll(1, axis))
 
 
 def _shuffled(array: Array, rng: np.random.Generator) -> Array:
     generator = secret_generator(rng, str(array.device))
     order = torch.randperm(array.numel(), generator=generator, device=array.device)
-    return array.reshape(-1)[order].reshape(array.shape)
+    return as_bits(array.reshape(-1), lambda raw: raw[order]).reshape(array.shape)
 
 
 def _finite_mean(values: Array) -> float:

@@ -3,6 +3,7 @@
 The evaluator computes on arrays where they live, on a processor or on a GPU.
 """
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
@@ -45,6 +46,11 @@ def differ(left: Array, right: Array) -> Array:
 def bits(array: Array) -> Array:
     """Return a view of an array as integers of the size of its elements."""
     return array.view(_BITS[array.element_size()])
+
+
+def as_bits(array: Array, move: Callable[[Array], Array]) -> Array:
+    """Return an array whose elements were moved as integers: on some devices torch moves no bytes that are floats."""
+    return move(bits(array)).view(array.dtype)
 
 
 def identical(left: Array, right: Array) -> bool:

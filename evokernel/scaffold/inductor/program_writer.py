@@ -17,7 +17,7 @@ from evokernel.scaffold.inductor.trace_sizes import Dims
 from evokernel.task import Signature, Tensor
 
 _DROPPED = re.compile(
-    r"del |args\.clear\(\)|raw_stream\d* = |torch\.cuda\.set_device|assert_|\w+ = copy_if_misaligned|.* = args$"
+    r"del |args\.clear\(\)|(?:raw_)?stream\d* = |torch\.cuda\.set_device|assert_|\w+ = copy_if_misaligned|.* = args$"
 )
 _KNOWN = frozenset({"torch", "triton", "math", "max", "min", "abs", "int", "float"})
 _TEMPLATE = "triton_tem_"
