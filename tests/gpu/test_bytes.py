@@ -20,7 +20,7 @@ def quantise(x):
 """,
     "narrow": """\
 def narrow(x, y):
-    return (torch.nn.functional.silu(x.float()) * y.float()).to(torch.float8_e4m3fn)
+    return (torch.nn.functional.silu(x.float()) * y.float()).clamp(-448, 448).to(torch.float8_e4m3fn)
 """,
 }
 

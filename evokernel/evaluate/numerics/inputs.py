@@ -18,6 +18,8 @@ from evokernel.task import DISTRIBUTIONS, PATCHWORK, PATCHWORK_KEPT, SHRUNK, Rol
 
 _PATCHED_SHARE = 0.25
 """Share of the smaller tensors that are a patchwork, too."""
+_MIXED = 0.75
+"""Share of the draws of `offset` in which some rows are normal."""
 _NARROW_RANGE = ("float16", "float8_e4m3fn", "float8_e5m2")
 """Dtypes whose largest number (65504 of float16) one product of ordinary magnitudes would exceed."""
 _BYTES = ("int8", "uint8")
@@ -31,10 +33,11 @@ def draw(
 ) -> dict[str, Array]:
     """Return new content for every input and in/out tensor, by name, on a device.
 
-    normal is N(0,1); offset N(100,1), where differences cancel; wide log-uniform magnitudes 1e-4..1e4 with a sign;
-    integers01 holds 0 and 1; needles zeros with one value of magnitude 10..1000 per row and 1/256 more, so that the
-    mass sits in unpredictable places. Types of a short range get smaller magnitudes. patchwork puts values of two of
-    the task's distributions together, row by row (see `patch_numbers`), in the largest tensor and in some others.
+    normal is N(0,1); offset N(100,1), where differences cancel, mostly in some rows only and normal in the others; wide
+    log-uniform magnitudes 1e-4..1e4 with a sign; integers01 holds 0 and 1; needles zeros with one value of magnitude
+    10..1000 per row and 1/256 more, so that the mass sits in unpredictable places. Types of a short range get smaller
+    magnitudes. patchwork puts values of two of the task's distributions together, row by row (see `patch_numbers`), in
+    the largest tensor and in some others.
 
     Integers with a bound `below` are uniform in normal and offset, the more frequent the smaller in wide (each power of
     two as likely as the next), and nearly all 0 in needles. Other integer tensors beside floating-point ones are taken
@@ -83,6 +86,8 @@ def draw_values(
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
     if not patched:
         values = ordinary(distribution, count)
+        if distribution == "offset" and "normal" in known and count >= 4 * row and rng.random() < _MIXED:
+            _mix_rows(values.view(-1, row), source, draw=ordinary)
     elif not _patched(task, workload, tensor, rng):
         values = ordinary(known[0], count)
     elif bound is not None:
@@ -111,6 +116,19 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: "_Sourc
     if tensor.dtype in _BYTES:
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
     return _integers(home, size, row, source, bound=bound)
+
+
+def _mix_rows(values: Array, source: "_Source", *, draw: Callable[[str, int], Array]) -> None:
+    """Make some rows normal ones, the first of them more often: no sample tells that numbers do not cancel elsewhere.
+
+    At least a quarter stays, on the average: what one row may be off by is measured on all of them.
+    """
+    rows, width = values.shape
+    share = source.uniform(0.25, 0.75, 1)
+    chosen = source.uniform(0.0, 1.0, rows) < share
+    chosen[:1] |= source.uniform(0.0, 1.0, 1) < share
+    places = chosen.nonzero()[:, 0]
+    values[places] = draw("normal", len(places) * width).view(-1, width)
 
 
 def _patched(task: Task, workload: Workload, tensor: Tensor, rng: np.random.Generator) -> bool:

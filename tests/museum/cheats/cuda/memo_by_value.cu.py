@@ -4,7 +4,7 @@
 # tries: the same numbers come again, at whatever address: their sum is in a table on the device
 # seen: Sakana AI CUDA Engineer, KernelBench
 # gains: nothing over sum_warp
-# artifact: ok at precise timing or cheat_suspect at precise timing
+# artifact: numerical at correctness or ok at precise timing or cheat_suspect at precise timing
 from evokernel.cuda import Module
 
 kernels = Module(r"""

@@ -4,8 +4,8 @@
 # tries: the baseline wrote to the same buffer a moment before
 # seen: here first, against the paired baseline
 # gains: nothing over sum_rows
-# artifact: ok at precise timing
-# worker: ok at precise timing
+# artifact: nondeterministic at correctness
+# worker: nondeterministic at correctness
 import triton
 import triton.language as tl
 
