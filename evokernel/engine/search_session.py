@@ -9,6 +9,7 @@ from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
 from archive.records import NoCandidate
 from archive.results import commit_result
+from evokernel.engine.agent_services import SearchServices
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import is_drafter, no_candidate
@@ -73,6 +74,8 @@ class SearchSession:
         self._setting = setting
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        if self._parts.agents is not None:
+            self._parts.agents.current = SearchServices(self._parts.store, self._fold, setting, self._parts.language)
 
     @property
     def state(self) -> SearchState:

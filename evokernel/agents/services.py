@@ -1,0 +1,27 @@
+"""Services of a search for its agents: files to read, and kernels to have judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from evokernel.records.llm import Origin
+
+
+class AgentServices(Protocol):
+    """A search as an agent sees it, for one step."""
+
+    def files(self, origin: Origin) -> Mapping[str, str]:
+        """Return the texts that a step's agent finds in its workspace, by relative path."""
+        ...
+
+    def remark(self, text: str, *, step: int, **detail: Any) -> None:
+        """Keep one line on an agent's work, with further JSON values."""
+        ...
+
+
+@dataclass(slots=True)
+class ServiceReference:
+    """A place for the services of a search, which begins after its agents were made."""
+
+    current: AgentServices | None = None
+    """The services; None before the search has begun."""
