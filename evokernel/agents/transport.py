@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import shlex
 import shutil
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from evokernel.agents.proxy import ConnectProxy
 from evokernel.agents.services import AgentServices, ServiceReference
@@ -21,6 +23,7 @@ from evokernel.agents.workspace import (
     PROMPT,
     REPLY,
     SOCKETS,
+    TOOLS,
     AgentReport,
     AgentWorkspace,
     check_settings,
@@ -35,6 +38,9 @@ from evokernel.llm.redact import Redactor
 from evokernel.llm.transport import HopelessModel, HopelessRequest, TemporaryFailure, TransportReply
 from evokernel.records.llm import ModelRequest
 from evokernel.records.process_exit import ProcessExit
+
+if TYPE_CHECKING:
+    from evokernel.agents.tools import AgentTools
 
 PROCESSES = 512
 DATA_BYTES = 8 << 30
@@ -52,6 +58,9 @@ You are a program that works alone in this folder: nobody answers questions.
 * `{prompt}` is this text. {files}
 * Write your answer, in the form that is described above, into `{reply}`.
   Without that file what you print is the answer.
+* `{tools}` names a server of tools, as clients of the Model Context Protocol read it.
+  `evaluate` judges a kernel as this search would, at most {evaluations} times; nothing is handed in by that.
+  `lineage` and `profile` say what is known of a kernel, and `hint` leaves one sentence for later prompts.
 * You have {seconds:.0f} s in all. Then you are stopped, and only what is in `{reply}` counts.
 """
 
@@ -83,6 +92,11 @@ class AgentTransport:
         self._config = config
         self._redactor = redactor
         self._services = services
+        if importlib.util.find_spec("mcp") is None:
+            raise ConfigError(
+                f"model {config.name!r}: an agent's tools are built with the package mcp, which is not installed: "
+                "pip install 'mcp>=2', or the extra mcp of evokernel-search"
+            )
         self._sandbox = full_sandbox(config.name)
         self._argv, self._reads = _command(config)
         self._variables = _variables(config, environment)
@@ -101,19 +115,22 @@ class AgentTransport:
         services = self._services.current
         files = {} if services is None else services.files(request.origin)
         proxy = ConnectProxy(self._config.agent_hosts)
-        with AgentWorkspace() as workspace:
+        async with AsyncExitStack() as stack:
+            workspace = stack.enter_context(AgentWorkspace())
             workspace.fill(self._prompt(request, files), files, settings=self._config.agent_folder)
             if self._config.agent_hosts:
+                stack.push_async_callback(proxy.close)
                 await proxy.start(self._socket(workspace, "proxy"))
+            tools = None
+            if services is not None:
+                tools = await self._serve(services, request, workspace, stack)
             try:
                 ended, flood = await self._run(workspace)
             except HarnessError as error:
                 raise TemporaryFailure(f"the sandbox failed: {error}") from None
-            finally:
-                await proxy.close()
             report = report_of(workspace.read(OUTPUT))
-            if services is not None:
-                self._remark(services, request, workspace, ended=ended, flood=flood, proxy=proxy)
+            if services is not None and tools is not None:
+                self._remark(services, request, workspace, ended=ended, flood=flood, proxy=proxy, tools=tools)
             return self._reply(workspace, report, ended=ended, flood=flood)
 
     async def close(self) -> None:
@@ -123,7 +140,31 @@ class AgentTransport:
     def _prompt(self, request: ModelRequest, files: Mapping[str, str]) -> str:
         said = "\n\n".join(message.text for message in request.messages)
         listed = f"These files repeat parts of it: {', '.join(f'`{name}`' for name in files)}." if files else ""
-        return said + _NOTE.format(prompt=PROMPT, reply=REPLY, files=listed, seconds=self._config.timeout_s)
+        return said + _NOTE.format(
+            prompt=PROMPT,
+            reply=REPLY,
+            files=listed,
+            tools=TOOLS,
+            evaluations=self._config.agent_evaluations,
+            seconds=self._config.timeout_s,
+        )
+
+    async def _serve(
+        self, services: AgentServices, request: ModelRequest, workspace: AgentWorkspace, stack: AsyncExitStack
+    ) -> "AgentTools":
+        """Offer the tools of the search to the command: a file for its client, which names a program in the sandbox."""
+        from evokernel.agents.tools import AgentTools, ToolServer
+
+        tools = AgentTools(
+            services, request.origin, agent=self._config.name, evaluations=self._config.agent_evaluations
+        )
+        server, place = ToolServer(tools), self._socket(workspace, "tools")
+        stack.push_async_callback(server.close)
+        await server.start(place)
+        program, *arguments = self._sandbox.program("untrusted.agent_bridge", str(place))
+        offer = {"mcpServers": {"evokernel": {"command": program, "args": arguments}}}
+        (workspace.folder / TOOLS).write_text(json.dumps(offer, indent=2) + "\n", encoding="utf-8")
+        return tools
 
     async def _run(self, workspace: AgentWorkspace) -> tuple[ProcessExit, str]:
         """Run the command to its end or to a limit; return the end, and the limit on files that it passed."""
@@ -212,11 +253,12 @@ class AgentTransport:
         ended: ProcessExit,
         flood: str,
         proxy: ConnectProxy,
+        tools: "AgentTools",
     ) -> None:
         """Keep the transcript of a call, and what was refused to it."""
         how = flood or ("stopped at its time limit" if ended.timed_out else f"exit code {ended.exit_code}")
         refused = dict(sorted(proxy.refused.items()))
-        text = f"{self._config.name}: {ended.duration_s:.1f} s, {how}"
+        text = f"{self._config.name}: {ended.duration_s:.1f} s, {how}, {tools.evaluated} evaluations"
         if refused:
             text += f"; refused to reach {', '.join(refused)}: agent_hosts names what it may"
         services.remark(
@@ -224,6 +266,7 @@ class AgentTransport:
             step=request.origin.step,
             agent=self._config.name,
             ordinal=request.ordinal,
+            evaluated=tools.evaluated,
             stdout=self._kept(workspace, OUTPUT),
             stderr=self._kept(workspace, ERRORS),
             refused=refused,

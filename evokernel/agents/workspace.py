@@ -15,7 +15,8 @@ from typing import Any, Self
 from evokernel.errors import ConfigError
 from evokernel.llm.transport import LONGEST_REPLY_BYTES
 
-PROMPT, REPLY, OUTPUT, ERRORS, HOME, SOCKETS = "prompt.md", "reply.md", "stdout.txt", "stderr.txt", "home", ".evokernel"
+PROMPT, REPLY, OUTPUT, ERRORS, TOOLS = "prompt.md", "reply.md", "stdout.txt", "stderr.txt", "mcp.json"
+HOME, SOCKETS = "home", ".evokernel"
 MOST_BYTES = 256 << 20
 MOST_FILES = 20_000
 LARGEST_SETTINGS_BYTES = 64 << 20

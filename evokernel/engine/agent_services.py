@@ -1,18 +1,29 @@
-"""Services of a search for its agents: the texts of a step as files, and notes on what they did."""
+"""Services of a search for its agents: the texts of a step as files, verdicts, what is known, and notes on them."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from archive.lineage import main_line
 from archive.store import Store
 from evokernel.engine.context import SearchSetting, context_for
+from evokernel.engine.inbox import LOOK
+from evokernel.engine.promotion import PromotionPolicy
 from evokernel.engine.state_fold import StateFold
-from evokernel.errors import StoreError
+from evokernel.engine.verdicts import Verdicts
+from evokernel.errors import ConfigError, StoreError
 from evokernel.protocols import Language
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import EvaluationRequest, Fidelity
+from evokernel.records.evaluation_document import evaluation_document
 from evokernel.records.llm import Origin
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import Selection
 
+LARGEST_SOURCE_BYTES = 256 << 10
+LONGEST_HINT = 400
 _FILES = ("task", "device", "guide", "constraints", "hints")
+_VERDICT = ("status", "stage", "feedback", "speedup", "workloads", "metrics")
+_PROFILE = ("status", "stage", "speedup", "workloads", "descriptor", "metrics")
 
 
 class SearchServices:
@@ -23,13 +34,26 @@ class SearchServices:
         fold: holds the state.
         setting: of every step.
         language: of the candidates.
+        verdicts: judge them.
+        promotion: keeps two tasks from judging one program at a time.
     """
 
-    def __init__(self, store: Store, fold: StateFold, setting: SearchSetting, language: Language) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fold: StateFold,
+        *,
+        setting: SearchSetting,
+        language: Language,
+        verdicts: Verdicts,
+        promotion: PromotionPolicy,
+    ) -> None:
         self._store = store
         self._fold = fold
         self._setting = setting
         self._language = language
+        self._verdicts = verdicts
+        self._promotion = promotion
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         """Return the contract, the device, the guide, constraints and hints, and the source of each parent."""
@@ -47,6 +71,56 @@ class SearchServices:
                 continue  # a fork leaves some behind
             files[f"parents/{parent}{self._language.suffix}"] = source
         return files
+
+    async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
+        """Return the verdict on a kernel as JSON values, after it was put into the store under its step.
+
+        Raises:
+            ConfigError: the source is empty or too long.
+            HarnessError: our own machinery failed.
+        """
+        candidate = Candidate(source, self._language.name)
+        if not source.strip() or len(candidate.source.encode()) > LARGEST_SOURCE_BYTES:
+            raise ConfigError(f"a source has 1 to {LARGEST_SOURCE_BYTES} bytes")
+        program = self._language.program_hash(candidate.source)
+        with await self._promotion.alone(program):
+            evaluation = await self._verdicts.look(EvaluationRequest(candidate, program, Fidelity.QUICK))
+        verdict = {"candidate": candidate.id, **evaluation_document(evaluation, *_VERDICT)}
+        look = {"step": origin.step, "island": origin.island, "source": candidate.source, "verdict": verdict}
+        Store.inbox_put(self._store.database.path, LOOK, look, author=agent)
+        return verdict
+
+    def lineage(self, candidate: str) -> list[dict[str, Any]]:
+        """Return the line of first parents of a candidate, oldest first. Raises `StoreError`."""
+        found = []
+        for name in main_line(self._store, self._store.candidate(candidate).candidate.id):
+            proposal, profile = self._store.proposal_of(name), self.profile(name)
+            found.append(
+                {
+                    "candidate": name,
+                    "operator": proposal.operator if proposal else "",
+                    "rationale": proposal.rationale if proposal else "",
+                    "status": profile.get("status", "not judged"),
+                    "speedup": profile.get("speedup"),
+                }
+            )
+        return found
+
+    def profile(self, candidate: str) -> dict[str, Any]:
+        """Return what was measured of a candidate in the search. Raises `StoreError`.
+
+        Final measurements stay out: they hold workloads that must not guide proposals.
+        """
+        stored = self._store.candidate(candidate)
+        judged = [each.evaluation for each in self._store.evaluations_of(stored.program_hash)]
+        searched = [each for each in judged if each.key.budget is not Fidelity.FINAL]
+        known = evaluation_document(searched[-1], *_PROFILE) if searched else {}
+        return {"candidate": stored.candidate.id, **known}
+
+    def hint(self, text: str, origin: Origin, *, agent: str) -> None:
+        """Say something to the later prompts of a step's island."""
+        said = {"text": f"{agent}: {' '.join(text.split())[:LONGEST_HINT]}", "island": origin.island}
+        Store.inbox_put(self._store.database.path, "hint", said, author=agent)
 
     def remark(self, text: str, *, step: int, **detail: Any) -> None:
         """Keep one line on an agent's work in the store, with further JSON values."""

@@ -75,7 +75,14 @@ class SearchSession:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         if self._parts.agents is not None:
-            self._parts.agents.current = SearchServices(self._parts.store, self._fold, setting, self._parts.language)
+            self._parts.agents.current = SearchServices(
+                self._parts.store,
+                self._fold,
+                setting=setting,
+                language=self._parts.language,
+                verdicts=self._verdicts,
+                promotion=self._promotion,
+            )
 
     @property
     def state(self) -> SearchState:

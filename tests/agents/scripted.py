@@ -10,6 +10,7 @@ from typing import Any
 from evokernel.agents.services import ServiceReference
 from evokernel.agents.transport import AgentTransport
 from evokernel.config.models import ModelConfig
+from evokernel.errors import ConfigError
 from evokernel.llm.redact import Redactor
 from evokernel.llm.transport import TransportReply
 from evokernel.records.llm import Message, ModelRequest, Origin
@@ -25,9 +26,24 @@ class NotedServices:
 
     def __init__(self) -> None:
         self.remarks: list[tuple[str, dict[str, Any]]] = []
+        self.hints: list[str] = []
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         return FILES
+
+    async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
+        if not source:
+            raise ConfigError("an empty source")
+        return {"candidate": f"{agent} at {origin.step}", "status": "ok", "length": len(source)}
+
+    def lineage(self, candidate: str) -> list[dict[str, Any]]:
+        return [{"candidate": candidate}]
+
+    def profile(self, candidate: str) -> dict[str, Any]:
+        return {"candidate": candidate}
+
+    def hint(self, text: str, origin: Origin, *, agent: str) -> None:
+        self.hints.append(text)
 
     def remark(self, text: str, *, step: int, **detail: Any) -> None:
         self.remarks.append((text, {"step": step, **detail}))
@@ -64,3 +80,24 @@ def ask(
             await transport.close()
 
     return asyncio.run(scenario())
+
+
+CLIENT = """
+import json, subprocess
+entry = json.load(open("mcp.json"))["mcpServers"]["evokernel"]
+tools = subprocess.Popen([entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+numbers = iter(range(1, 1000))
+def ask(method, **params):
+    number = next(numbers)
+    said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    print(json.dumps(said), file=tools.stdin, flush=True)
+    while (found := json.loads(tools.stdout.readline())).get("id") != number:
+        pass
+    return found["result"]
+def call(name, **arguments):
+    result = ask("tools/call", name=name, arguments=arguments)
+    return result["content"][0]["text"] if result.get("isError") else result["structuredContent"]
+ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "scripted", "version": "1"})
+print(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}), file=tools.stdin, flush=True)
+"""
+"""The beginning of an agent that calls tools: `call(name, **arguments)` returns the structured result or the error."""
