@@ -97,7 +97,7 @@ class AgentTransport:
                 f"model {config.name!r}: an agent's tools are built with the package mcp, which is not installed: "
                 "pip install 'mcp>=2', or the extra mcp of evokernel-search"
             )
-        self._sandbox = full_sandbox(config.name)
+        self._sandbox = with_namespaces(config.name, detect_sandbox())
         self._argv, self._reads = _command(config)
         self._variables = _variables(config, environment)
         if config.agent_folder:
@@ -294,9 +294,8 @@ async def _watched(
     return ended, flood or await asyncio.to_thread(workspace.flood)
 
 
-def full_sandbox(name: str) -> Sandbox:
-    """Return the sandbox with namespaces. Raises `ConfigError` where there is none."""
-    sandbox = detect_sandbox()
+def with_namespaces(name: str, sandbox: Sandbox) -> Sandbox:
+    """Return the sandbox of this machine for an entry. Raises `ConfigError` where it has no namespaces."""
     if sandbox.level is not SandboxLevel.FULL:
         raise ConfigError(
             f"model {name!r}: an agent runs only where namespaces work, and here is {sandbox.describe()}. Install "

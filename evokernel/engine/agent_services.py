@@ -1,6 +1,6 @@
 """Services of a search for its agents: the texts of a step as files, verdicts, what is known, and notes on them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from archive.lineage import main_line
@@ -15,6 +15,7 @@ from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import EvaluationRequest, Fidelity
 from evokernel.records.evaluation_document import evaluation_document
+from evokernel.records.events import Notice
 from evokernel.records.llm import Origin
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.step import Selection
@@ -36,6 +37,7 @@ class SearchServices:
         language: of the candidates.
         verdicts: judge them.
         promotion: keeps two tasks from judging one program at a time.
+        notify: takes notes for people.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class SearchServices:
         language: Language,
         verdicts: Verdicts,
         promotion: PromotionPolicy,
+        notify: Callable[[Notice], None],
     ) -> None:
         self._store = store
         self._fold = fold
@@ -54,6 +57,7 @@ class SearchServices:
         self._language = language
         self._verdicts = verdicts
         self._promotion = promotion
+        self._notify = notify
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         """Return the contract, the device, the guide, constraints and hints, and the source of each parent."""
@@ -123,5 +127,7 @@ class SearchServices:
         Store.inbox_put(self._store.database.path, "hint", said, author=agent)
 
     def remark(self, text: str, *, step: int, **detail: Any) -> None:
-        """Keep one line on an agent's work in the store, with further JSON values."""
+        """Keep one line on an agent's work, with further JSON values, and say it where it was refused a host."""
+        if detail.get("refused"):
+            self._notify(Notice(text, warning=True))
         self._store.remarks.add(RemarkKind.AGENT_EVENT, text, step=step, **detail)

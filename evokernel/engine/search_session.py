@@ -82,6 +82,7 @@ class SearchSession:
                 language=self._parts.language,
                 verdicts=self._verdicts,
                 promotion=self._promotion,
+                notify=self._notify,
             )
 
     @property

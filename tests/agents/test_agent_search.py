@@ -10,6 +10,7 @@ from archive.journal import EmptyStep, InboxEntry, ResultEntry
 from archive.store import Store
 from evokernel.agents.services import ServiceReference
 from evokernel.agents.transport import AgentTransport
+from evokernel.config.models import ModelConfig
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators
 from evokernel.engine.search import Search
@@ -55,10 +56,13 @@ class CountingEvaluator(InstantEvaluator):
         return await super().evaluate(request)
 
 
-def config_of(entry: object) -> RunConfig:
-    islands = [{"name": "one", "operators": {"mutate": 1.0}}]
-    config = asking_config(budget={**BUDGET, "calls": 6}, islands=islands, in_flight=1)
-    return config.model_copy(update={"models": (entry,)})
+def config_of(entry: ModelConfig, **budget: float) -> RunConfig:
+    return asking_config(
+        budget={**BUDGET, "calls": 6, **budget},
+        islands=[{"name": "one", "operators": {"mutate": 1.0}}],
+        models=[entry.model_dump(exclude_unset=True)],
+        in_flight=1,
+    )
 
 
 def search(path: Path, config: RunConfig) -> tuple[str, Search, CountingEvaluator]:
@@ -103,13 +107,16 @@ def test_an_agent_tries_kernels_and_hands_in_its_best(tmp_path: Path) -> None:
     assert replayed(path, config, operators).fingerprint() == engine.state.fingerprint()
 
 
-def test_one_that_crashes_costs_its_steps_and_no_more(tmp_path: Path) -> None:
-    path, config = tmp_path / "toy.db", config_of(agent(tmp_path, "raise SystemExit('broken')"))
-    _, engine, _ = search(path, config)
+def test_one_that_crashes_costs_its_steps_and_what_was_reserved_for_them(tmp_path: Path) -> None:
+    path = tmp_path / "toy.db"
+    config = config_of(agent(tmp_path, "raise SystemExit('broken')", agent_dollars=0.1), dollars=0.25)
+    reason, engine, _ = search(path, config)
+    assert "budget of $0.25 used" in reason
     with Store.open(path, write=False) as store:
+        assert (store.spent().calls, store.spent().cost_usd) == (2, pytest.approx(0.2))
         reasons = [fact.no_candidate.reason for fact in store.facts() if isinstance(fact, EmptyStep)]
         assert store.verify() == []
-    assert reasons
+    assert len(reasons) == 2
     assert all("exit code 1 and without an answer; it said last: broken" in reason for reason in reasons)
     assert engine.account.results == 1
 

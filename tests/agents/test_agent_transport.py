@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from evokernel.agents.services import ServiceReference
-from evokernel.agents.transport import AgentTransport
+from evokernel.agents.transport import AgentTransport, with_namespaces
 from evokernel.agents.workspace import AgentWorkspace
 from evokernel.errors import ConfigError
+from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
 from evokernel.llm.redact import Redactor
 from evokernel.llm.transport import HopelessRequest
 from tests.agents.scripted import PYTHON, REQUEST, NotedServices, agent, ask
@@ -138,6 +139,11 @@ def test_an_agent_is_stopped_when_its_search_is(tmp_path: Path) -> None:
         await transport.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_without_namespaces_an_agent_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'coder': an agent runs only where namespaces work.*evokernel doctor"):
+        with_namespaces("coder", detect_sandbox(SandboxLevel.RLIMITS))
 
 
 def test_what_cannot_work_is_said_before_a_search(tmp_path: Path) -> None:
