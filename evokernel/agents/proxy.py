@@ -24,7 +24,7 @@ def allowed_host(text: str) -> tuple[str, int]:
     return host.lower(), int(port or HTTPS_PORT)
 
 
-class ConnectProxy:
+class AgentProxy:
     """Serves HTTP's CONNECT on a unix socket; plain HTTP and every other host are refused.
 
     The name in the CONNECT decides, and our resolver says where it leads. What is said inside a tunnel is encrypted

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evokernel.agents.proxy import ConnectProxy
+from evokernel.agents.proxy import AgentProxy
 from evokernel.agents.services import AgentServices, ServiceReference
 from evokernel.agents.workspace import (
     ERRORS,
@@ -114,7 +114,7 @@ class AgentTransport:
         """
         services = self._services.current
         files = {} if services is None else services.files(request.origin)
-        proxy = ConnectProxy(self._config.agent_hosts)
+        proxy = AgentProxy(self._config.agent_hosts)
         async with AsyncExitStack() as stack:
             workspace = stack.enter_context(AgentWorkspace())
             workspace.fill(self._prompt(request, files), files, settings=self._config.agent_folder)
@@ -161,7 +161,7 @@ class AgentTransport:
         server, place = ToolServer(tools), self._socket(workspace, "tools")
         stack.push_async_callback(server.close)
         await server.start(place)
-        program, *arguments = self._sandbox.program("untrusted.agent_bridge", str(place))
+        program, *arguments = self._sandbox.program("untrusted.agent_connection", str(place))
         offer = {"mcpServers": {"evokernel": {"command": program, "args": arguments}}}
         (workspace.folder / TOOLS).write_text(json.dumps(offer, indent=2) + "\n", encoding="utf-8")
         return tools
@@ -252,7 +252,7 @@ class AgentTransport:
         *,
         ended: ProcessExit,
         flood: str,
-        proxy: ConnectProxy,
+        proxy: AgentProxy,
         tools: "AgentTools",
     ) -> None:
         """Keep the transcript of a call, and what was refused to it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.agents.proxy import ConnectProxy
+from evokernel.agents.proxy import AgentProxy
 from tests.agents.scripted import NotedServices, agent, ask
 
 
@@ -39,9 +39,9 @@ async def say(path: Path, *lines: str) -> str:
     return said.decode()
 
 
-def through(tmp_path: Path, hosts: list[str], *lines: str, most_bytes: int = 1 << 20) -> tuple[str, ConnectProxy]:
-    async def scenario() -> tuple[str, ConnectProxy]:
-        proxy = ConnectProxy(hosts, most_bytes=most_bytes)
+def through(tmp_path: Path, hosts: list[str], *lines: str, most_bytes: int = 1 << 20) -> tuple[str, AgentProxy]:
+    async def scenario() -> tuple[str, AgentProxy]:
+        proxy = AgentProxy(hosts, most_bytes=most_bytes)
         await proxy.start(tmp_path / "proxy")
         try:
             return await asyncio.wait_for(say(tmp_path / "proxy", *lines), 30), proxy
