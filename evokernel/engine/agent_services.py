@@ -1,5 +1,6 @@
 """Services of a search for its agents: the texts of a step as files, verdicts, what is known, and notes on them."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from evokernel.engine.verdicts import Verdicts
 from evokernel.errors import ConfigError, StoreError
 from evokernel.protocols import Language
 from evokernel.records.candidate import Candidate
-from evokernel.records.evaluation import EvaluationRequest, Fidelity
+from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.evaluation_document import evaluation_document
 from evokernel.records.events import Notice
 from evokernel.records.llm import Origin
@@ -58,6 +59,7 @@ class SearchServices:
         self._verdicts = verdicts
         self._promotion = promotion
         self._notify = notify
+        self._looks: set[asyncio.Task[Evaluation]] = set()
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         """Return the contract, the device, the guide, constraints and hints, and the source of each parent."""
@@ -86,13 +88,31 @@ class SearchServices:
         candidate = Candidate(source, self._language.name)
         if not source.strip() or len(candidate.source.encode()) > LARGEST_SOURCE_BYTES:
             raise ConfigError(f"a source has 1 to {LARGEST_SOURCE_BYTES} bytes")
+        look = asyncio.create_task(self._look(candidate))
+        self._looks.add(look)
+        look.add_done_callback(self._ended)
+        # an agent that is stopped must not break off a judge's work
+        evaluation = await asyncio.shield(look)
+        verdict = {"candidate": candidate.id, **evaluation_document(evaluation, *_VERDICT)}
+        kept = {"step": origin.step, "island": origin.island, "source": candidate.source, "verdict": verdict}
+        Store.inbox_put(self._store.database.path, LOOK, kept, author=agent)
+        return verdict
+
+    async def close(self) -> None:
+        """Break off the evaluations under way."""
+        for look in self._looks:
+            look.cancel()
+        await asyncio.gather(*self._looks, return_exceptions=True)
+
+    async def _look(self, candidate: Candidate) -> Evaluation:
         program = self._language.program_hash(candidate.source)
         with await self._promotion.alone(program):
-            evaluation = await self._verdicts.look(EvaluationRequest(candidate, program, Fidelity.QUICK))
-        verdict = {"candidate": candidate.id, **evaluation_document(evaluation, *_VERDICT)}
-        look = {"step": origin.step, "island": origin.island, "source": candidate.source, "verdict": verdict}
-        Store.inbox_put(self._store.database.path, LOOK, look, author=agent)
-        return verdict
+            return await self._verdicts.look(EvaluationRequest(candidate, program, Fidelity.QUICK))
+
+    def _ended(self, look: "asyncio.Task[Evaluation]") -> None:
+        self._looks.discard(look)
+        if not look.cancelled():
+            look.exception()  # nobody may wait for it any more
 
     def lineage(self, candidate: str) -> list[dict[str, Any]]:
         """Return the line of first parents of a candidate, oldest first. Raises `StoreError`."""

@@ -74,16 +74,17 @@ class SearchSession:
         self._setting = setting
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._services = SearchServices(
+            self._parts.store,
+            self._fold,
+            setting=setting,
+            language=self._parts.language,
+            verdicts=self._verdicts,
+            promotion=self._promotion,
+            notify=self._notify,
+        )
         if self._parts.agents is not None:
-            self._parts.agents.current = SearchServices(
-                self._parts.store,
-                self._fold,
-                setting=setting,
-                language=self._parts.language,
-                verdicts=self._verdicts,
-                promotion=self._promotion,
-                notify=self._notify,
-            )
+            self._parts.agents.current = self._services
 
     @property
     def state(self) -> SearchState:
@@ -186,6 +187,7 @@ class SearchSession:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = set()
+        await self._services.close()
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Ask the operator and judge its proposal."""

@@ -15,6 +15,7 @@ from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators
 from evokernel.engine.search import Search
 from evokernel.llm.assemble import make_models
+from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from evokernel.records.remarks import RemarkKind
 from tests.agents.scripted import CLIENT, agent
@@ -65,8 +66,10 @@ def config_of(entry: ModelConfig, **budget: float) -> RunConfig:
     )
 
 
-def search(path: Path, config: RunConfig) -> tuple[str, Search, CountingEvaluator]:
-    services, evaluator = ServiceReference(), CountingEvaluator()
+def search(
+    path: Path, config: RunConfig, evaluator: CountingEvaluator | None = None
+) -> tuple[str, Search, CountingEvaluator]:
+    services, evaluator = ServiceReference(), evaluator or CountingEvaluator()
     with Store.open(path, write=True) as store:
         models = make_models(
             config,
@@ -105,6 +108,47 @@ def test_an_agent_tries_kernels_and_hands_in_its_best(tmp_path: Path) -> None:
     assert all("IDEA: eight at once" in call.result.text for call in calls if call.result)
     operators = make_operators(config)
     assert replayed(path, config, operators).fingerprint() == engine.state.fingerprint()
+
+
+LEAVES = (
+    CLIENT
+    + """
+said = {"name": "evaluate", "arguments": {"source": "// by an agent that leaves"}}
+print(json.dumps({"jsonrpc": "2.0", "id": 1000, "method": "tools/call", "params": said}), file=tools.stdin, flush=True)
+call("lineage", candidate="ffff")
+raise SystemExit("left")
+"""
+)
+
+
+class WaitingEvaluator(CountingEvaluator):
+    """Judges what an agent asks about once a call of an agent has ended, and counts what was broken off."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.broken_off = 0
+        self._path = path
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        try:
+            while "agent that leaves" in request.candidate.source and not self._call_has_ended():
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
+        return await super().evaluate(request)
+
+    def _call_has_ended(self) -> bool:
+        with Store.open(self._path, write=False) as store:
+            return any(each.result for each in store.calls.all())
+
+
+def test_an_agent_that_leaves_breaks_off_no_work_of_the_judge(tmp_path: Path) -> None:
+    path = tmp_path / "toy.db"
+    evaluator = WaitingEvaluator(path)
+    search(path, config_of(agent(tmp_path, LEAVES), calls=4), evaluator)
+    assert Candidate("// by an agent that leaves", "cpp").id in {name for name, _ in evaluator.judged}
+    assert evaluator.broken_off == 0
 
 
 def test_one_that_crashes_costs_its_steps_and_what_was_reserved_for_them(tmp_path: Path) -> None:
