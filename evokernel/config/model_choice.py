@@ -61,7 +61,7 @@ def chosen_models(
     if not named and "models" not in config.model_fields_set:
         before = parse_config(yaml.safe_load(stored), "the config in the store") if stored else None
         if before is not None and before.models:
-            asked = ", ".join(model.model for model in before.models)
+            asked = ", ".join(model.model or model.agent or model.name for model in before.models)
             note = f"models of this store: {asked}" + (f"; {VARIABLE}={variable} is not used" if variable else "")
             return _capped(_as_before(config, before), choice), note
         if before is None:

@@ -1,5 +1,6 @@
-"""The part of a config on models: which ones, their settings and their prices."""
+"""The part of a config on models: which ones, their settings and their prices; commands that answer as models do."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ from evokernel.config.part import Part
 
 ROLES = ("code", "think")
 """`code` writes kernels; `think` plans, diagnoses and reflects."""
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?")
+_OF_AGENTS = ("agent_hosts", "agent_variables", "agent_reads", "agent_folder", "agent_evaluations", "agent_dollars")
+_OF_PROVIDERS = ("api_base", "temperature", "price", "parameters")
 
 
 class PriceConfig(Part):
@@ -26,8 +30,8 @@ class ModelConfig(Part):
     name: str
     """Its name here and in the store."""
     model: str = ""
-    """The provider and the model as litellm spells them, for example openai/gpt-5 or hosted_vllm/qwen; this or `replay`
-    is needed."""
+    """The provider and the model as litellm spells them, for example openai/gpt-5 or hosted_vllm/qwen; this, `replay`
+    or `agent` is needed."""
     replay: str = ""
     """A file of recorded replies that answers in place of a model, relative to the config."""
     roles: tuple[str, ...] = ROLES
@@ -52,9 +56,31 @@ class ModelConfig(Part):
     """Replaces litellm's price; a budget in dollars needs it where litellm's list lacks the model."""
     parameters: Mapping[str, Any] = Field(default_factory=dict)
     """Sent unchanged with every call, for example reasoning_effort."""
+    agent: str = ""
+    """A command that answers in place of a model, in a sandbox, for example "coder --print"; no shell reads it."""
+    agent_hosts: tuple[str, ...] = ()
+    """The hosts that the command may reach, by HTTPS alone, as HOST or HOST:PORT; none for no network."""
+    agent_variables: tuple[str, ...] = ()
+    """The environment variables that the command sees, beside `key`."""
+    agent_reads: tuple[str, ...] = ()
+    """Files and folders that the command may read beside the system's, for example where it is installed."""
+    agent_folder: str = ""
+    """A folder with the command's settings, of at most 64 MiB; each call gets a copy of it in its home."""
+    agent_evaluations: int = Field(default=4, ge=0)
+    """The most kernels that one call may have judged before it answers."""
+    agent_dollars: float | None = Field(default=None, ge=0)
+    """The most that one call may cost; it is reserved, and counts where the command reports no cost."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "ModelConfig":
-        if bool(self.model) == bool(self.replay):
-            raise ValueError(f"model {self.name!r} needs one of `model` and `replay`")
+        if sum(map(bool, (self.model, self.replay, self.agent))) != 1:
+            raise ValueError(f"model {self.name!r} needs one of `model`, `replay` and `agent`")
+        given = self.model_fields_set
+        for name in _OF_PROVIDERS if self.agent else _OF_AGENTS:
+            if name in given and getattr(self, name) != type(self).model_fields[name].get_default():
+                whose = "a model of a provider" if self.agent else "an `agent`"
+                raise ValueError(f"model {self.name!r}: {name} is a setting of {whose}; remove it")
+        for host in self.agent_hosts:
+            if not _HOST.fullmatch(host):
+                raise ValueError(f"model {self.name!r}: agent_hosts: expected HOST or HOST:PORT, got {host!r}")
         return self

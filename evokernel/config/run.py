@@ -366,10 +366,7 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
     here = path.resolve().parent
     task = str(here / config.task) if config.task.endswith(".py") else config.task
     sources = tuple(str(here / source) for source in config.seed_sources)
-    models = tuple(
-        model.model_copy(update={"replay": str(here / model.replay)}) if model.replay else model
-        for model in config.models
-    )
+    models = tuple(model.model_copy(update=_paths_of(model, here)) for model in config.models)
     expert = str(here / config.evaluation.expert) if config.evaluation.expert else ""
     return {
         "task": task,
@@ -380,3 +377,13 @@ def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
         "prompts": str(here / config.prompts) if config.prompts else "",
         "replies_from": tuple(str(here / store) for store in config.replies_from),
     }
+
+
+def _paths_of(model: ModelConfig, here: Path) -> dict[str, Any]:
+    """Return the path settings of a model that are given."""
+    found: dict[str, Any] = {"replay": str(here / model.replay)} if model.replay else {}
+    if model.agent_reads:
+        found["agent_reads"] = tuple(str(here / Path(path).expanduser()) for path in model.agent_reads)
+    if model.agent_folder:
+        found["agent_folder"] = str(here / Path(model.agent_folder).expanduser())
+    return found

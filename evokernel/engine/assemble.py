@@ -3,13 +3,17 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from archive.grid import GridArchive
 from archive.store import Store
+from evokernel.agents.services import ServiceReference
 from evokernel.config.islands import IslandConfig
+from evokernel.config.models import ModelConfig
 from evokernel.config.registry import resolve
 from evokernel.config.run import RunConfig, parse_config
 from evokernel.config.topology import wrong_routes
@@ -39,6 +43,10 @@ from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES, Graph, routed
 from operators import OPERATORS
 from operators.plugin import PluginOperator
+
+if TYPE_CHECKING:
+    from evokernel.agents.transport import AgentTransport
+    from evokernel.llm.redact import Redactor
 
 _LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
 DEFAULT_ASKING = 8
@@ -85,6 +93,7 @@ def assemble(
             listener.hear(note)
     language = make_language_of(config, language, limits=machine.limits(resolved.device))
     foreign = foreign_kernels(config, task)
+    agents = ServiceReference()
     if model is None and config.models and not handed_in_only:
         from evokernel.llm.assemble import make_models
 
@@ -97,6 +106,7 @@ def assemble(
             notify_of_rests=lambda text: notify(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
             older=[each.calls for each in stores],
             on_close=older.close,
+            make_agent=partial(_make_agent, services=agents),
         )
     operators = make_operators(config, model=model or ModelMissing(store.calls))
     check_roles(config, operators)
@@ -115,6 +125,7 @@ def assemble(
             asking_at_once=sum(each.concurrency for each in config.models) or (DEFAULT_ASKING if model else 0),
             foreign=foreign,
             replayed=recorded_steps(config),
+            agents=agents,
             evaluator=evaluator
             or open_evaluator(
                 config.task,
@@ -133,6 +144,13 @@ def assemble(
         handed_in_only=handed_in_only,
         in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
     )
+
+
+def _make_agent(model: ModelConfig, redactor: "Redactor", *, services: ServiceReference) -> "AgentTransport":
+    """Return the transport of a command. Raises `ConfigError` where it cannot run here."""
+    from evokernel.agents.transport import AgentTransport
+
+    return AgentTransport(model, redactor=redactor, services=services, environment=os.environ)
 
 
 def make_language_of(config: RunConfig, language: Language | None = None, *, limits: DeviceLimits | None) -> Language:

@@ -9,6 +9,8 @@ from evokernel.records.llm import Insight, InsightKind, Message, Origin
 from islands.archipelago import EVERYWHERE
 from islands.history import BY_HAND
 
+LOOK = "look"
+"""Kind of an entry that an agent's step makes: a kernel that it had judged, with the verdict."""
 REPLY_LIMIT = 2_000_000
 """The longest reply that is read, in characters."""
 _LIMIT = 12000

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from archive.account import RunAccount
 from archive.store import Store
+from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
 from evokernel.engine.context import SearchSetting
 from evokernel.engine.model_gate import ModelGate
@@ -58,6 +59,8 @@ class Parts:
     """Correct kernels for the task in other languages."""
     replayed: Mapping[int, ReplayedCalls] = field(default_factory=dict)
     """Origins of a recorded run, by step."""
+    agents: ServiceReference | None = None
+    """Where agents look for the services of this search; None without agents."""
 
 
 class Search:

@@ -9,6 +9,7 @@ from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
 from archive.records import NoCandidate
 from archive.results import commit_result
+from evokernel.engine.agent_services import SearchServices
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.finals import FinalMeasurements
 from evokernel.engine.model_gate import is_drafter, no_candidate
@@ -73,6 +74,17 @@ class SearchSession:
         self._setting = setting
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._services = SearchServices(
+            self._parts.store,
+            self._fold,
+            setting=setting,
+            language=self._parts.language,
+            verdicts=self._verdicts,
+            promotion=self._promotion,
+            notify=self._notify,
+        )
+        if self._parts.agents is not None:
+            self._parts.agents.current = self._services
 
     @property
     def state(self) -> SearchState:
@@ -175,6 +187,7 @@ class SearchSession:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = set()
+        await self._services.close()
 
     async def _work(self, selection: Selection, *, asked_seq: int) -> None:
         """Ask the operator and judge its proposal."""

@@ -8,6 +8,9 @@ from evokernel.protocols import Evaluator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, EvaluatorIdentity, Fidelity, Status
 
+KEPT_LOOKS = 512
+"""Evaluations of kernels that were not proposed that are kept for when they are."""
+
 
 class Verdicts:
     """The store's verdicts, and the evaluator's where the store has none.
@@ -22,6 +25,7 @@ class Verdicts:
         self.identity = identity
         self._store = store
         self._evaluator = evaluator
+        self._looked: dict[tuple[str, Fidelity], Evaluation] = {}
 
     def stored(self, candidate_id: str, program_hash: str, fidelity: Fidelity) -> StoredEvaluation | None:
         """Return this evaluator's verdict on a candidate, in any of its modes, or None.
@@ -48,8 +52,26 @@ class Verdicts:
         stored = self.stored(request.candidate.id, request.program_hash, request.budget)
         if stored is not None:
             return stored.evaluation, stored.seq
+        if (looked := self._looked.pop((request.candidate.id, request.budget), None)) is not None:
+            return looked, None
         before()
         return await self._evaluator.evaluate(request), None
+
+    async def look(self, request: EvaluationRequest) -> Evaluation:
+        """Return the evaluation of a kernel that is not proposed; `verdict` returns it once, if it ever is.
+
+        Raises:
+            HarnessError: our own machinery failed.
+        """
+        stored = self.stored(request.candidate.id, request.program_hash, request.budget)
+        if stored is not None:
+            return stored.evaluation
+        place = (request.candidate.id, request.budget)
+        if place not in self._looked:
+            self._looked[place] = await self._evaluator.evaluate(request)
+            for oldest in list(self._looked)[:-KEPT_LOOKS]:
+                del self._looked[oldest]
+        return self._looked[place]
 
     def keep(self, evaluation: Evaluation) -> int:
         """Write down an evaluation outside any result of a step, and return its seq."""

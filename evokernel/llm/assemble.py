@@ -12,9 +12,11 @@ from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.litellm_transport import LitellmTransport, price_of
 from evokernel.llm.recordings import RecordedTransport, ReplyRecording
 from evokernel.llm.redact import Redactor, guard_logs
-from evokernel.llm.transport import FREE
+from evokernel.llm.transport import FREE, Transport
 from evokernel.llm.waiting import Clock, SystemClock
 from evokernel.protocols import CallLog
+
+MakeAgent = Callable[[ModelConfig, Redactor], Transport]
 
 
 def make_models(
@@ -26,8 +28,11 @@ def make_models(
     older: Sequence[EarlierReplies] = (),
     on_close: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
+    make_agent: MakeAgent | None = None,
 ) -> ModelEnsemble:
     """Return the models of a run, with its budgets.
+
+    `make_agent` returns the transport of an entry with a command; without it such an entry is refused.
 
     `older` are the records that `replies_from` names, opened. `on_close` is called when the models are closed.
     `notify_of_rests` takes notes on models that are not asked, for a while or for good; `notify` if left out.
@@ -40,8 +45,14 @@ def make_models(
             recording cannot be read.
     """
     clock = clock or SystemClock()
-    redactor = Redactor.of_environment(model.key for model in config.models if model.key)
-    configured = [_configured_model(model, config, notify=notify, clock=clock) for model in config.models]
+    secret = [name for model in config.models for name in (model.key, *model.agent_variables) if name]
+    redactor = Redactor.of_environment(secret)
+    configured = [
+        _agent(model, config, make_agent=make_agent, redactor=redactor, clock=clock)
+        if model.agent
+        else _configured_model(model, config, notify=notify, clock=clock)
+        for model in config.models
+    ]
     budget, unguard = config.budget, guard_logs(redactor)
 
     def close() -> None:
@@ -63,6 +74,19 @@ def make_models(
         clock=clock,
         on_close=close,
     )
+
+
+def _agent(
+    model: ModelConfig, config: RunConfig, *, make_agent: MakeAgent | None, redactor: Redactor, clock: Clock
+) -> ConfiguredModel:
+    if make_agent is None:
+        raise ConfigError(f"model {model.name!r}: an agent answers in a search only")
+    if model.agent_dollars is None and config.budget.dollars is not None:
+        raise ConfigError(
+            f"model {model.name!r}: budget.dollars needs the most that one call may cost; add agent_dollars: 0.5 to "
+            "the entry, for example (0 where it is free)"
+        )
+    return ConfiguredModel.of(model, make_agent(model, redactor), price=None, clock=clock)
 
 
 def _configured_model(

@@ -89,13 +89,19 @@ class ConfiguredModel:
     def worst_case(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> WorstCase:
         """Return the most that a call can cost."""
         prompt, reply = prompt_bound_tokens(messages), parameters["max_tokens"]
-        return WorstCase(prompt + reply, 0.0 if self.price is None else self.price.of(prompt, reply))
+        return WorstCase(prompt + reply, self._cost_usd(prompt, reply))
 
     def usage(self, answer: TransportReply, messages: Sequence[Message], parameters: Mapping[str, Any]) -> Usage:
         """Return the cost of a call; a number that the provider leaves out counts with its reserve."""
         prompt = prompt_bound_tokens(messages) if answer.prompt_tokens is None else answer.prompt_tokens
         reply = parameters["max_tokens"] if answer.completion_tokens is None else answer.completion_tokens
-        cost_usd = 0.0 if self.price is None else self.price.of(prompt, reply)
+        cost_usd = self._cost_usd(prompt, reply)
         if answer.cost_usd and not self.own_price:
             cost_usd = answer.cost_usd
         return Usage(answer.model or self.name, prompt, reply, cost_usd)
+
+    def _cost_usd(self, prompt: int, reply: int) -> float:
+        """Return what so many tokens cost; for an agent the most that a call may cost."""
+        if self.price is None:
+            return self.config.agent_dollars or 0.0
+        return self.price.of(prompt, reply)

@@ -250,7 +250,10 @@ class ModelEnsemble:
         try:
             answer = await model.transport.send(pending.request, call.parameters)
         except BaseException as error:
-            billed = error.billed if isinstance(error, TemporaryFailure) else not isinstance(error, ModelError)
+            if isinstance(error, TemporaryFailure | HopelessRequest):
+                billed = error.billed
+            else:
+                billed = not isinstance(error, ModelError)
             text = "given up" if isinstance(error, asyncio.CancelledError) else self._shown(error)
             taken = model.usage(TransportReply(""), call.messages, call.parameters) if billed else Usage(model.name)
             close(CallStatus.FAILED, text, taken)

@@ -44,7 +44,14 @@ class HopelessModel(ModelError):
 
 
 class HopelessRequest(ModelError):
-    """This model will never answer this request; it may answer others."""
+    """This model will never answer this request; it may answer others. `billed`: the attempt may have cost money."""
+
+    def __init__(self, message: str, billed: bool = False) -> None:
+        super().__init__(message)
+        self.billed = billed
+
+    def __reduce__(self) -> tuple[type["HopelessRequest"], tuple[str, bool]]:
+        return (type(self), (str(self), self.billed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 Nothing here judges or writes facts: a proposal goes into the inbox, and an engine on the same store does the rest.
 """
 
+import asyncio
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,12 +15,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
 
 from archive.inbox import handed_in_sources
 from archive.store import Store
 from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, EvokernelError, StoreError
 from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity
 from evokernel.records.evaluation_document import evaluation_document, speedup_document
 from evokernel.records.step import Selection
 from evokernel.records.timing import combined_speedup
@@ -26,18 +30,28 @@ from evokernel.report.best import candidate_id
 from evokernel.report.lineage import CandidateDetails, portrait, story
 from operators.llm.prompt import fill, place
 from operators.llm.sections import GROUPS, sections_of
+from operators.quoting import fence
 
 P = ParamSpec("P")
 T = TypeVar("T")
 SOURCE_LIMIT_CHARACTERS = 1_000_000
+HINT_LIMIT_CHARACTERS = 2000
+LONGEST_WAIT_S = 600.0
+LOOK_EVERY_S = 0.5
 MOST_ELITES = 100
 _SECTIONS = ("task", "device", "guide", "constraints", "best", "hints")
 _WAITS = "it waits for an engine: a running `evokernel evolve` takes it in, otherwise start one on this store"
 _IN_FLIGHT = "it is in flight: an engine has taken it in and judges it; ask again, or start `evokernel evolve` again"
 _INSTRUCTIONS = (
     "A search for a fast kernel that is proved right. Call task first: it says what to compute, on which device, and "
-    "how a kernel is written. Look at elites and their sources, propose a kernel of your own, and ask for its verdict."
+    "how a kernel is written. Look at elites and their sources, write a kernel of your own, and evaluate it; or "
+    "propose it and ask for its verdict later."
 )
+_IMPROVE = (
+    "Make this kernel faster, with `evaluate` as the only judge: a kernel counts where its status is `ok`. Change one "
+    "thing at a time, say what you expect of it before you measure it, and stop when three ideas in a row gain nothing."
+)
+_READERS = ("task", "elites", "lineage", "source", "profile", "verdict")
 
 
 def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
@@ -51,8 +65,15 @@ def make_server(path: Path, config: RunConfig | None = None) -> MCPServer[Any]:
             raise StoreError(f"{path} holds no run yet: `evokernel evolve CONFIG` begins one and judges its seed")
     run = RunTools(path, config)
     server: MCPServer[Any] = MCPServer("evokernel", instructions=_INSTRUCTIONS, log_level="WARNING")
-    for tool in (run.task, run.elites, run.lineage, run.source, run.propose, run.verdict):
-        server.add_tool(_with_tool_errors(tool))
+    tools = (run.task, run.elites, run.lineage, run.source, run.profile, run.verdict, run.propose, run.hint)
+    for tool in (*tools, run.evaluate):
+        reads = tool.__name__ in _READERS
+        hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, open_world_hint=False)
+        server.add_tool(_with_tool_errors(tool), annotations=hints)
+    server.resource("evokernel://task", mime_type="text/markdown", description="The contract of the task.")(run.task)
+    kernels = server.resource("evokernel://kernels/{id}", mime_type="text/plain", description="The source of a kernel.")
+    kernels(run.source)
+    server.prompt(description="Make a kernel of this run faster.")(run.improve)
     return server
 
 
@@ -97,6 +118,50 @@ class RunTools:
         """Return the source of a kernel, given by id, the beginning of one, `best` or `seed`."""
         with self._open() as store:
             return store.candidate(candidate_id(store, id)).candidate.source
+
+    def profile(self, id: str) -> dict[str, Any]:
+        """Return what the search measured of a kernel: status, speed-up, times, descriptors, metrics and counters.
+
+        `id` is an id, the beginning of one, `best` or `seed`.
+        """
+        with self._open() as store:
+            stored = store.candidate(candidate_id(store, id))
+            judged = [each.evaluation for each in store.evaluations_of(stored.program_hash)]
+        found = [each for each in judged if each.key.budget is not Fidelity.FINAL]  # finals hold held-out workloads
+        fields = ("status", "stage", "speedup", "workloads", "descriptor", "metrics")
+        return {
+            "candidate": stored.candidate.id,
+            **(evaluation_document(found[-1], *fields) if found else _not_judged(taken=True)),
+        }
+
+    def hint(self, text: str, island: str = "") -> str:
+        """Say something to the models of the run, in every later prompt of an island, or of all without one."""
+        said = " ".join(text.split())
+        if not 0 < len(said) <= HINT_LIMIT_CHARACTERS:
+            raise ConfigError(f"a hint has 1 to {HINT_LIMIT_CHARACTERS} characters, this one has {len(said)}")
+        Store.inbox_put(self._path, "hint", {"text": said, **({"island": island} if island else {})}, author="mcp")
+        return f"kept; {_WAITS}"
+
+    async def evaluate(
+        self, source: str, rationale: str, parents: list[str] | None = None, wait_s: float = 120
+    ) -> dict[str, Any]:
+        """Propose the whole source of a kernel and wait for its verdict, which an engine on this store gives.
+
+        After `wait_s`, at most 600, the status is still `waits` or `in flight`; ask for the verdict again then.
+        """
+        name = self.propose(source, rationale, parents)["candidate"]
+        ends_s = asyncio.get_running_loop().time() + min(max(wait_s, 0), LONGEST_WAIT_S)
+        while True:
+            found = self.verdict(name)
+            if "next" not in found or asyncio.get_running_loop().time() >= ends_s:
+                return found
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def improve(self, kernel: str = "best") -> str:
+        """Return a prompt that asks for a faster kernel than the one given by id, `best` or `seed`."""
+        known, source = self.profile(kernel), self.source(kernel)
+        measured = "\n".join(f"* {name}: {known[name]}" for name in ("status", "speedup", "metrics") if name in known)
+        return f"{self.task()}\n\n## The kernel {known['candidate']}\n\n{fence(source)}\n\n{measured}\n\n{_IMPROVE}\n"
 
     def propose(self, source: str, rationale: str, parents: list[str] | None = None) -> dict[str, Any]:
         """Hand in the whole source of a kernel; return its id, by which verdict tells what became of it.
@@ -153,6 +218,16 @@ class RunTools:
 
 def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
     """Return a tool that reports our errors to the agent in words."""
+    if inspect.iscoroutinefunction(tool):
+
+        @functools.wraps(tool)
+        async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                return await tool(*args, **kwargs)
+            except EvokernelError as error:
+                raise ToolError(str(error)) from error
+
+        return waited  # type: ignore[return-value]
 
     @functools.wraps(tool)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:

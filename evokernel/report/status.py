@@ -103,7 +103,9 @@ class RunStatus:
         """True where each model of the config has a price of its own, or is a recording: a cost of 0 is 0."""
         config = yaml.safe_load(self.run.config) if self.run.config else {}
         models = config.get("models", ()) if isinstance(config, dict) else ()
-        return bool(models) and all(model.get("price") or model.get("replay") for model in models)
+        return bool(models) and all(
+            model.get("price") or model.get("replay") or model.get("agent_dollars") is not None for model in models
+        )
 
 
 def run_facts(store: Store) -> RunFacts:

@@ -1,6 +1,7 @@
 """`evokernel mcp`: the SDK's own client on the real command, and an engine on the same store."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -91,7 +92,13 @@ def test_an_agent_proposes_and_hears_the_verdict(store: Path) -> None:
 def test_an_agent_looks_at_the_run(store: Path) -> None:
     async def look(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert sorted(tools) == ["elites", "lineage", "propose", "source", "task", "verdict"]
+        assert sorted(tools) == [
+            *("elites", "evaluate", "hint", "lineage", "profile", "propose", "source", "task", "verdict")
+        ]
+        hints = {name: tool.annotations for name, tool in tools.items()}
+        assert {name for name, hint in hints.items() if hint and hint.read_only_hint} == {
+            *("elites", "lineage", "profile", "source", "task", "verdict")
+        }
         assert all(tool.description for tool in tools.values())
         contract = await ask(client, "task")
         for expected in ("a @ b", 'extern "C" void run(const float* a', "toy device"):
@@ -101,6 +108,14 @@ def test_an_agent_looks_at_the_run(store: Path) -> None:
         assert elites[0]["speedup"] >= elites[1]["speedup"]
         assert "constexpr int A" in await ask(client, "source", id=elites[0]["candidate"])
         assert await ask(client, "source", id="seed") == SEED
+        profile = await ask(client, "profile", id="best")
+        assert (profile["candidate"], profile["status"]) == (elites[0]["candidate"], "ok")
+        listed = [str(each.uri) for each in (await client.list_resources()).resources]
+        assert listed == ["evokernel://task"]
+        read = await client.read_resource("evokernel://kernels/seed")
+        assert getattr(read.contents[0], "text", "") == SEED
+        prompt = await client.get_prompt("improve", {"kernel": "seed"})
+        assert SEED.strip() in getattr(prompt.messages[0].content, "text", "")
         assert "ffff" in await refused(client, "source", id="ffff")
         assert "ffff" in await refused(client, "verdict", id="ffff")
         assert "1 to 1000000 characters" in await refused(client, "propose", source=" ", rationale="none")
@@ -153,3 +168,30 @@ def test_without_the_package_the_command_says_what_to_install(store: Path) -> No
     )
     assert done.returncode == 2
     assert "pip install 'mcp>=2'" in " ".join(done.stderr.split())
+
+
+def test_an_agent_waits_for_a_verdict_and_leaves_a_hint(store: Path) -> None:
+    async def evaluate(client: Client) -> None:
+        waiting = await ask(client, "evaluate", source=FASTER, rationale="eight at once", wait_s=0)
+        assert waiting["status"] == "waits"
+        assert "kept" in await ask(client, "hint", text="eight is fast", island="one")
+        assert "1 to 2000 characters" in await refused(client, "hint", text=" ")
+
+    async def evaluate_again(client: Client) -> None:
+        assert (await ask(client, "evaluate", source=FASTER, rationale="eight at once"))["status"] == "ok"
+
+    connect(store, evaluate)
+    engage(store, asking_config(budget={"evaluations": 3}), handed_in_only=True)
+    connect(store, evaluate_again)
+    with Store.open(store, write=False) as opened:
+        assert opened.database.number("SELECT count(*) FROM inbox WHERE kind = 'hint' AND taken_seq IS NOT NULL") == 1
+
+
+def test_the_lines_for_clients_name_the_store_by_its_whole_path(store: Path, call: Call) -> None:
+    said = call("mcp", str(store), "--print-config").stdout
+    lines = said[said.index("# Claude Desktop") :].partition("\n")[2]
+    entry = json.loads(lines)["mcpServers"]["evokernel"]
+    assert entry == {"command": sys.executable, "args": ["-m", "evokernel", "mcp", str(store)]}
+    assert f"claude mcp add evokernel -- {sys.executable}" in said
+    assert "[mcp_servers.evokernel]" in said
+    assert call("mcp", str(store.parent / "none.db"), "--print-config").exit_code == 2

@@ -111,6 +111,8 @@ def test_examples_of_configs_can_be_used() -> None:
 
 
 def test_the_example_with_models_can_be_used() -> None:
-    (block,) = blocks("models.md", "yaml")
+    block, agents = blocks("models.md", "yaml")
+    entry = parse_config({"task": "gemm", **yaml.safe_load(agents)}, "models.md").models[0]
+    assert (entry.agent_hosts, entry.agent_evaluations) == (("api.coder.example",), 8)
     config = made_live({"task": "gemm", **yaml.safe_load(block)})
     assert [model.name for model in config.models] == ["main", "wise", "local"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archive.store import Store
+from evokernel.agents.services import ServiceReference
 from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.remark_listener import RemarkListener
@@ -81,6 +82,7 @@ def toy_search(
     replayed: Mapping[int, ReplayedCalls] | None = None,
     task: Task = TASK,
     language: Language | None = None,
+    agents: ServiceReference | None = None,
 ) -> Search:
     """Return an engine on an open store; `operators` take the place of those with their names.
 
@@ -98,6 +100,7 @@ def toy_search(
         model=model,
         asking_at_once=ASKING if model else 0,
         replayed=replayed or {},
+        agents=agents,
     )
     seeds = [Candidate(text, "cpp") for text in (source, *others) if text]
     return Search(

@@ -33,6 +33,8 @@ class ProcessLimits:
     """Clock time."""
     memory_bytes: int | None = 4 << 30
     """Address space; None for no limit, as address sanitizers need it."""
+    data_bytes: int | None = None
+    """Memory of one process that is its own and writable; None for no limit."""
     resident_bytes: int | None = None
     """Memory in use by its first process, polled; None for no limit."""
     file_bytes: int = 256 << 20
@@ -49,6 +51,8 @@ class ProcessLimits:
         limits = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": self.files, "CPU": int(self.timeout_s * 4) + 1}
         if self.memory_bytes is not None:
             limits["AS"] = self.memory_bytes
+        if self.data_bytes is not None:
+            limits["DATA"] = self.data_bytes
         if sandbox.as_root or sandbox.level is SandboxLevel.FULL:  # otherwise all processes of the user would count
             limits["NPROC"] = self.processes
         return limits
@@ -84,6 +88,7 @@ def run_confined(
     limits: ProcessLimits | None = None,
     environment: Mapping[str, str] | None = None,
     children: Children = Children.ANY,
+    hold: socket.socket | None = None,
 ) -> ProcessExit:
     """Run a program to its end in the sandbox; at the time limit all its processes are killed.
 
@@ -95,6 +100,7 @@ def run_confined(
         environment: variables beside PATH and the locale.
         children: processes that it may start. A tool needs `ANY`, and `WATCHED` where it looks into its children. With
             less the program counts as made from a candidate, and gets a worker's filter except that it may be started.
+        hold: all its processes are killed once something can be read from it, or its other end is closed.
 
     Raises:
         HarnessError: if the sandbox itself failed.
@@ -130,16 +136,23 @@ def run_confined(
         "process.run_program", spec, read=read, write=write, devices=paths.devices, shared_memory=watched
     )
     with ours:
-        return _supervise(command, ours, theirs, limits)
+        return _supervise(command, ours, theirs, limits, hold=hold)
 
 
 def _filter(children: Children) -> bytes:
-    if children in (Children.ANY, Children.WATCHED):
-        return seccomp.tool_filter(watches=children is Children.WATCHED)
+    if children in (Children.ANY, Children.WATCHED, Children.NETWORKED):
+        return seccomp.tool_filter(watches=children is Children.WATCHED, networked=children is Children.NETWORKED)
     return seccomp.program_filter(children)
 
 
-def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, limits: ProcessLimits) -> ProcessExit:
+def _supervise(
+    command: list[str],
+    ours: socket.socket,
+    theirs: socket.socket,
+    limits: ProcessLimits,
+    *,
+    hold: socket.socket | None = None,
+) -> ProcessExit:
     start = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -155,7 +168,7 @@ def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, l
     with process, selectors.DefaultSelector() as selector:
         pipes = CappedPipes(process, selector, limit_bytes=limits.output_bytes)
         try:
-            report = _await_report(pipes, selector, ours, start + limits.timeout_s)
+            report = _await_report(pipes, selector, ours, start + limits.timeout_s, hold=hold)
         finally:
             ours.shutdown(socket.SHUT_RDWR)  # tells the supervisor to end everything
             _await_end(process)
@@ -165,12 +178,21 @@ def _supervise(command: list[str], ours: socket.socket, theirs: socket.socket, l
 
 
 def _await_report(
-    pipes: CappedPipes, selector: selectors.BaseSelector, control: socket.socket, deadline: float
+    pipes: CappedPipes,
+    selector: selectors.BaseSelector,
+    control: socket.socket,
+    deadline: float,
+    *,
+    hold: socket.socket | None,
 ) -> bytes | None:
     """Return the supervisor's last message when all output is there or at the time limit; None without one."""
     selector.register(control, selectors.EVENT_READ)
+    if hold is not None:
+        selector.register(hold, selectors.EVENT_READ)
     report: bytes | None = None
-    while selector.get_map() and (ready := pipes.wait(deadline)) is not None:
+    while len(selector.get_map()) > (hold is not None) and (ready := pipes.wait(deadline)) is not None:
+        if hold in ready:
+            break
         if ready:
             message = control.recv(4096)
             report = message or report

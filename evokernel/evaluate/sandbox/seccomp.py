@@ -14,7 +14,7 @@ from evokernel.evaluate.inside.process.seal import OWN_PROCESS
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 X32_BIT = 0x40000000
 EPERM, ENOSYS = 1, 38
-AF_UNIX = 1
+AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 CLONE_THREAD = 0x10000
 CLONE_NEW_ANY = 0x7E020000
 TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -192,6 +192,8 @@ class Children(StrEnum):
     """Both."""
     WATCHED = "watched"
     """Both; it may also look into its children and talk to them over a network namespace of its own."""
+    NETWORKED = "networked"
+    """Both; it may also use TCP and UDP within a network namespace of its own."""
 
 
 def supported(machine: str | None = None) -> bool:
@@ -220,16 +222,19 @@ def program_filter(children: Children, *, machine: str | None = None) -> bytes:
     return _build(_denied_to_candidates(STARTING), children, machine or platform.machine(), unix_sockets=False)
 
 
-def tool_filter(*, watches: bool = False, machine: str | None = None) -> bytes:
+def tool_filter(*, watches: bool = False, networked: bool = False, machine: str | None = None) -> bytes:
     """Return the filter of a tool, such as a compiler: it may start programs and use unix sockets, no other family.
 
-    A tool that `watches` its children, such as a profiler, may also use other sockets and reach into a process.
+    A tool that `watches` its children, such as a profiler, may also use other sockets and reach into a process. A
+    `networked` one may use IP beside unix sockets, and nothing else: a virtual machine's sockets know no namespaces.
 
     Raises:
         HarnessError: on an architecture without a table of call numbers.
     """
     denied = {name: numbers for name, numbers in DENIED.items() if not (watches and name in LIFTED_FOR_WATCHING)}
-    return _build(denied, Children.ANY, machine or platform.machine(), unix_sockets=not watches)
+    families = (AF_UNIX, AF_INET, AF_INET6) if networked else (AF_UNIX,)
+    unfiltered = watches and not networked
+    return _build(denied, Children.ANY, machine or platform.machine(), unix_sockets=not unfiltered, families=families)
 
 
 def _denied_to_candidates(lifted: frozenset[str]) -> dict[str, tuple[int | None, int | None]]:
@@ -244,6 +249,7 @@ def _build(
     *,
     unix_sockets: bool,
     handlers: bool = True,
+    families: tuple[int, ...] = (AF_UNIX,),
 ) -> bytes:
     if machine not in ARCHITECTURES:
         raise HarnessError(f"no system call table for {machine!r}; known: {', '.join(ARCHITECTURES)}")
@@ -274,7 +280,7 @@ def _build(
         IOCTL[column], _refused_arguments(1, (*TERMINAL_INJECTION, *SOCKET_OWNER) if own else TERMINAL_INJECTION)
     )
     if unix_sockets:
-        code += _on(SOCKET[column], _unix_rule()) + _on(SOCKETPAIR[column], _unix_rule())
+        code += _on(SOCKET[column], _family_rule(families)) + _on(SOCKETPAIR[column], _family_rule(families))
     code.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
@@ -304,9 +310,12 @@ def _own_rule() -> list[Instruction]:
     return [*code, (RETURN, 0, 0, ERRNO | EPERM), (RETURN, 0, 0, ALLOW)]
 
 
-def _unix_rule() -> list[Instruction]:
-    family = (LOAD, 0, 0, ARGUMENTS_OFFSET)
-    return [family, (JUMP_EQUAL, 0, 1, AF_UNIX), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, ERRNO | EPERM)]
+def _family_rule(families: tuple[int, ...]) -> list[Instruction]:
+    """Allow sockets of these address families alone."""
+    rule: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS_OFFSET)]
+    for family in families:
+        rule += [(JUMP_EQUAL, 0, 1, family), (RETURN, 0, 0, ALLOW)]
+    return [*rule, (RETURN, 0, 0, ERRNO | EPERM)]
 
 
 def _refused_arguments(index: int, values: tuple[int, ...]) -> list[Instruction]:
