@@ -28,11 +28,12 @@ class ArchipelagoState:
         """Remove a program from every population: it did not hold when it was measured anew."""
         self.history.bar(program_hash)
         for population in self.populations.values():
-            population.elites = [elite for elite in population.elites if elite.program_hash != program_hash]
+            population.bar(program_hash)
 
     def prune(self) -> None:
         """Drop history that no later step needs."""
-        self.history.prune({elite.candidate.id for elite in self.elites()})
+        held = (elite for each in self.populations.values() for elite in each.held)
+        self.history.prune({elite.candidate.id for elite in held})
         for population in self.populations.values():
             kept = {name: count for name, count in population.picks.items() if name in self.history.elites}
             population.picks = Counter(kept)
