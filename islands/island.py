@@ -41,11 +41,15 @@ class Population:
         for elite in sorted(held, key=lambda each: each.seq):
             self.crown(elite)
 
+    def speed_on(self, workload: str) -> float:
+        """Return the champion's logarithm of the speed-up on a workload; minus infinity without one."""
+        champion = self.champions.get(workload)
+        return champion.workloads[workload] if champion else float("-inf")
+
     def crown(self, elite: Elite) -> None:
         """Make an elite the champion of each workload where it is the fastest; of equals the older stays."""
         for workload, speed in elite.workloads.items():
-            champion = self.champions.get(workload)
-            if champion is None or speed > champion.workloads[workload]:
+            if speed > self.speed_on(workload):
                 self.champions[workload] = elite
 
 

@@ -24,6 +24,15 @@ class ArchipelagoState:
         """Return the elites of every island but one, island by island."""
         return (elite for name, each in self.populations.items() if name != but for elite in each.elites)
 
+    def expendable(self, name: str) -> bool:
+        """Say whether an island is of the weaker half, and is the fastest on no workload: a restart loses no leader."""
+        ranked = sorted(self.populations, key=lambda each: (self.populations[each].best, -self.populations[each].stale))
+        others = [each for other, each in self.populations.items() if other != name]
+        return name in ranked[: len(ranked) // 2] and all(
+            any(each.speed_on(workload) >= champion.workloads[workload] for each in others)
+            for workload, champion in self.populations[name].champions.items()
+        )
+
     def bar(self, program_hash: str) -> None:
         """Remove a program from every population: it did not hold when it was measured anew."""
         self.history.bar(program_hash)

@@ -165,7 +165,8 @@ class RunConfig(Part):
     {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
     migration: MigrationConfig = MigrationConfig()
     reset_after: int | None = Field(default=150, gt=0)
-    """After this many results without a better elite, an island starts again from a survivor of another island."""
+    """After this many results without a better elite, an island of the weaker half starts again from a survivor of
+    another island, unless it alone holds the fastest kernel on a workload."""
     models: tuple[ModelConfig, ...] = ()
     """Models that operators may ask; without any, prompts wait for `evokernel ask` and `tell`."""
     prompts: str = ""

@@ -5,11 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from archive.store import Store
+from evokernel.cli import main
 from evokernel.engine.search import Search
 from evokernel.records.evaluation import Evaluation, EvaluationRequest
+from evokernel.records.fitness import Elite
+from evokernel.report.status import read_status
 from evokernel.source.tunables import read_tunables
+from islands.diversity import diversity_of
 from tests.support.engine import Heard, replayed, toy_config, toy_search
 from tests.support.fakes import InstantEvaluator
 
@@ -57,6 +62,33 @@ def test_each_island_has_a_champion_for_every_workload_and_a_replay_has_them_too
         assert max(each.workloads[workload] for each in champions) == fastest
     again = replayed(path, toy_config(budget={"evaluations": 25}, islands=ISLANDS, reset_after=None))
     assert again.fingerprint() == search.state.fingerprint()
+
+
+def test_status_shows_champions_the_front_and_the_diversity_of_each_island(tmp_path: Path) -> None:
+    search = run(tmp_path / "toy.db", 25)
+    with Store.open(tmp_path / "toy.db", write=False) as store:
+        status = read_status(store)
+    elites = search.state.archipelago.history.elites
+    fastest = {
+        name: max(elites.values(), key=lambda e: e.workloads[name]).workloads[name] for name in ("narrow", "wide")
+    }
+    assert [each.workload for each in status.front.champions] == ["narrow", "wide"]
+    for each in status.front.champions:
+        assert elites[each.candidate].workloads[each.workload] == pytest.approx(fastest[each.workload])
+        assert each.candidate in status.front.candidates
+    beaten = [e for e in elites.values() for other in elites.values() if dominates(other, e)]
+    assert set(status.front.candidates) == {e.candidate.id for e in elites.values() if e not in beaten}
+    assert 0.0 < status.front.hypervolume < 1.0
+    for name, population in search.state.archipelago.populations.items():
+        assert status.diversity[name] == diversity_of(population)
+    printed = CliRunner().invoke(main, ["status", str(tmp_path / "toy.db")], env={"COLUMNS": "160"})
+    assert "on the Pareto front, hypervolume" in printed.output
+    assert "likeness" in printed.output
+
+
+def dominates(one: Elite, other: Elite) -> bool:
+    pairs = [(one.workloads[name], other.workloads[name]) for name in one.workloads]
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
 @pytest.mark.parametrize("kind", ["lexicase", "nsga2"])
