@@ -34,10 +34,10 @@ from evokernel.records.step import OperatorKind, Selection, StepResult
 from evokernel.records.timing import Timing, Verdict
 from evokernel.rng import stream
 from islands.archipelago import Archipelago, ArchipelagoSettings
-from islands.elite_selectors import SELECTORS
+from islands.elite_selectors import ExploreSelector, RankSelector, TournamentSelector
 from islands.island import Island
 from islands.topology import ring
-from islands.workload_selectors import LexicaseSelector, NondominatedSelector
+from islands.workload_selectors import LexicaseSelector
 
 Point = tuple[int, ...]
 KEY = EvaluationKey("", "", "", "", "1", Mode.WORKER, Fidelity.QUICK)
@@ -111,7 +111,8 @@ def nk(genes: "np.ndarray[tuple[int, int], np.dtype[np.int64]]", rng: np.random.
         others = rng.choice([each for each in range(GENES) if each != gene], size=NEIGHBOURS, replace=False)
         code = genes[:, [gene, *others]] @ (2 ** np.arange(NEIGHBOURS + 1))
         total += rng.random(2 ** (NEIGHBOURS + 1))[code]
-    return (total - total.mean()) / total.std()
+    standard: np.ndarray = (total - total.mean()) / total.std()
+    return standard
 
 
 def source_of(point: Point) -> str:
@@ -184,15 +185,13 @@ class Arm:
 
 def arms() -> dict[str, Arm]:
     """Return the arms by name, the one without first."""
-    usual: list[Selector] = [SELECTORS["rank"](0.35), SELECTORS["explore"](0.2), SELECTORS["tournament"](0.5)]
-    lexicase, nsga2 = LexicaseSelector(0.35), NondominatedSelector(0.35)
+    usual: list[Selector] = [RankSelector(0.35), ExploreSelector(0.2), TournamentSelector(0.5)]
+    lexicase = LexicaseSelector(0.35)
     return {
         "by fitness": Arm(usual),
         "with champions": Arm([WithChampions(each) for each in usual]),
         "one lexicase": Arm([usual[0], lexicase, usual[2]]),
         "all lexicase": Arm([lexicase] * 3),
-        "one nsga2": Arm([usual[0], nsga2, usual[2]]),
-        "all nsga2": Arm([nsga2] * 3),
     }
 
 

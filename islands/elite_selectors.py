@@ -18,12 +18,12 @@ class RankSelector:
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
         """Return one elite; `picks` does not matter."""
         ranked = sorted(elites, key=lambda elite: elite.fitness.value, reverse=True)
-        reached = cumulative(self.pressure, len(ranked))
+        reached = _cumulative(self.pressure, len(ranked))
         return ranked[bisect_right(reached, rng.random() * reached[-1])]
 
 
 @lru_cache(maxsize=1024)
-def cumulative(pressure: float, count: int) -> tuple[float, ...]:
+def _cumulative(pressure: float, count: int) -> tuple[float, ...]:
     """Return the cumulative chances by rank, in units of the first one's chance."""
     return tuple(np.cumsum((1.0 - pressure) ** np.arange(count, dtype=float)).tolist())
 

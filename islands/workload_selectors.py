@@ -1,8 +1,7 @@
-"""Selectors of a parent that look at each workload, not only at the mean: by deap, without its global random state."""
+"""Selection of a parent by each workload, not only by the mean: by deap, without its global random state."""
 
 import importlib.util
 import random
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -10,10 +9,8 @@ from typing import Any
 
 import numpy as np
 from deap import base
-from deap.tools import emo
 
 from evokernel.records.fitness import Elite
-from islands.elite_selectors import cumulative
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +44,6 @@ class LexicaseSelector:
         return chosen.elite
 
 
-class NondominatedSelector:
-    """Selection by rank in the order of NSGA-II (Deb et al. 2002): by Pareto front, then the least crowded.
-
-    Args:
-        pressure: as with selection by rank: near 0 is uniform, 1 the first.
-        objective: a descriptor of which less is better, beside the workloads; empty for none.
-    """
-
-    by_workload = True
-
-    def __init__(self, pressure: float, objective: str = "") -> None:
-        self._pressure = pressure
-        self._objective = objective
-
-    def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: np.random.Generator) -> Elite:
-        """Return one elite; `picks` does not matter."""
-        ranked: list[Individual] = []
-        for front in emo.sortNondominated(individuals(elites, self._objective), len(elites)):
-            emo.assignCrowdingDist(front)
-            ranked += sorted(front, key=lambda each: (-each.fitness.crowding_dist, each.elite.seq))
-        reached = cumulative(self._pressure, len(ranked))
-        return ranked[bisect_right(reached, rng.random() * reached[-1])].elite
-
-
 def individuals(elites: Sequence[Elite], objective: str = "") -> list[Individual]:
     """Return elites with a score for each workload that all of them were timed on, and for the objective.
 
@@ -94,5 +67,5 @@ def _own_selection() -> ModuleType:
     return module
 
 
-WORKLOAD_SELECTORS = {"lexicase": LexicaseSelector, "nsga2": NondominatedSelector}
+WORKLOAD_SELECTORS = {"lexicase": LexicaseSelector}
 """By kind."""
