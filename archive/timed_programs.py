@@ -7,8 +7,8 @@ from evokernel.records.evaluation import Fidelity, Status
 def timed_programs(store: Store) -> tuple[str, tuple[object, ...]]:
     """Return two tables for the WITH of a query, and their values.
 
-    `timed` has program_hash, speedup and speedup_low, as in the search: the longer measurement counts, then the newer
-    one. `refuted` has the programs that any evaluation found wrong, with the newest such status.
+    `timed` has program_hash, candidate, timings, speedup and speedup_low, as in the search: the longer measurement
+    counts, then the newer one. `refuted` has the programs that any evaluation found wrong, with the newest such status.
     """
     identity = store.identity()
     here: str = ""
@@ -19,7 +19,8 @@ def timed_programs(store: Store) -> tuple[str, tuple[object, ...]]:
             here, values = f"{here}evaluator_version = ? AND ", (*values, identity.evaluator_version)
     # A column beside a maximum, and in no aggregate, is that of the row with the maximum: so SQLite promises.
     sql = (
-        "timed AS (SELECT program_hash, speedup, speedup_low, max((budget = ?) * 1000000000 + seq) FROM evaluations "
+        "timed AS (SELECT program_hash, candidate, timings, speedup, speedup_low, "
+        "max((budget = ?) * 1000000000 + seq) FROM evaluations "
         f"WHERE {here} status = ? AND budget <> ? GROUP BY 1), "
         "refuted AS (SELECT program_hash, status, max(seq) FROM evaluations "
         f"WHERE {here} status NOT IN (?, ?) GROUP BY 1)"

@@ -197,7 +197,10 @@ class Archive(Protocol):
 
 
 class Selector(Protocol):
-    """Picks a parent among the elites of an island."""
+    """Picks a parent among the elites of an island; one with an attribute `by_workload = True` among its champions too.
+
+    A champion is the fastest right candidate of the island on a workload.
+    """
 
     def select(self, elites: Sequence[Elite], picks: Mapping[str, int], rng: Any) -> Elite:
         """Return one elite. `picks` counts the steps in which each candidate was a parent. Never called with none."""

@@ -94,7 +94,8 @@ class Archipelago:
                 population.picks[parent] += 1
             if elite is None or not island.take(elite, population):
                 population.stale += 1
-            if self._rules.reset_after and population.stale >= self._rules.reset_after:
+            stagnant = self._rules.reset_after and population.stale >= self._rules.reset_after
+            if stagnant and state.expendable(island.name):
                 notes += self._restart(island, state, outcome=outcome)
         if state.results % PRUNE_EVERY == 0:
             state.prune()

@@ -61,3 +61,4 @@ class ExploreSelector:
 
 
 SELECTORS = {"rank": RankSelector, "tournament": TournamentSelector, "explore": ExploreSelector}
+"""Those that look at the fitness alone, by kind; `islands.workload_selectors` has the others."""

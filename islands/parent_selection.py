@@ -33,7 +33,7 @@ class ParentSelection:
     def available(self) -> list[Elite]:
         """Return the elites of the island, and pinned kernels of any island."""
         history = self.state.history
-        own = list(self.state.populations[self.island.name].elites)
+        own = self.island.parents(self.state.populations[self.island.name])
         pinned = [history.elites[name] for name in history.pinned if name in history.elites]
         return own + [elite for elite in pinned if elite not in own] if own else []
 

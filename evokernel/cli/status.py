@@ -29,9 +29,11 @@ from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_li
 from evokernel.cli.locate import json_option, open_store, store_argument
 from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
 from evokernel.records.candidate import EVERYWHERE
+from evokernel.records.diversity import IslandDiversity
 from evokernel.report.documents import status_document
 from evokernel.report.recent import recent_events
 from evokernel.report.status import RunState, RunStatus, read_status
+from evokernel.report.workload_front import WorkloadFront
 
 EDITS = 6
 """The latest edits of the config are shown; --json has all."""
@@ -93,6 +95,7 @@ def _facts(status: RunStatus) -> Table:
             "hints": "\n".join(lines),
             "edited": "\n".join(_edit(edit) for edit in status.edits[-EDITS:]),
             "failed": ", ".join(failures[:6]),
+            "champions": _champions(status.front) if status.front else "",
             "in flight": str(status.in_flight) if status.in_flight else "",
             "state": _state(status),
             "mode": _modes(status),
@@ -103,6 +106,13 @@ def _facts(status: RunStatus) -> Table:
             "store": str(run.path),
         }
     )
+
+
+def _champions(front: WorkloadFront) -> str:
+    each = (f"{one_line(c.workload, width=40)} {times(c.speedup)} {c.candidate[:8]}" for c in front.champions)
+    size = len(front.candidates)
+    of = "1 kernel is" if size == 1 else f"{size} kernels are"
+    return f"{', '.join(each)}; {of} on the Pareto front, hypervolume {front.hypervolume:.0%}"
 
 
 def _edit(edit: SettingChange) -> str:
@@ -189,10 +199,21 @@ def _share(value: float | None) -> str:
 
 
 def _islands(status: RunStatus) -> Table:
-    made = table("island", "judged", "right", "best found there", right=(1, 2, 3))
+    heads = ("niches", "structures", "likeness", "spread") if status.diversity else ()
+    made = table("island", "judged", "right", "best found there", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
     usual = status.mode.value if status.mode else ""
     for row in status.islands:
         share = f"{row.correct / row.results:.0%}" if row.results else "-"
         best = speedup_or_dash(row.best) + (unless(usual, row.mode) if row.best is not None else "")
-        made.add_row(one_line(row.name, width=24), str(row.results), share, best)
+        more = _diversity(status.diversity.get(row.name)) if status.diversity else ()
+        made.add_row(one_line(row.name, width=24), str(row.results), share, best, *more)
     return made
+
+
+def _diversity(island: IslandDiversity | None) -> tuple[str, ...]:
+    """Return niches, structures, mean likeness, and the least and the largest spread over the workloads."""
+    if island is None:
+        return ("-",) * 4
+    known = sorted(island.spread.values())
+    ends = dict.fromkeys(f"{spread:.2g}" for spread in (known[:1] + known[-1:]))
+    return str(island.niches), str(island.skeletons), _share(island.likeness), " to ".join(ends) or "-"

@@ -7,15 +7,31 @@ from pydantic import Field, model_validator
 
 from evokernel.config.part import Part
 
+BY_FITNESS = ("rank", "tournament", "explore")
+
 
 class SelectorConfig(Part):
     """The choice of parents on an island."""
 
     kind: str = "rank"
-    """`rank`, `tournament`, `explore`, or `package.module:Class`."""
+    """By fitness: `rank`, `tournament`, `explore`. By the speed-up on each workload, with the champions among the
+    elites: `lexicase`. Or `package.module:Class`."""
     pressure: float = Field(default=0.35, gt=0, le=1)
     """The weight of fitness. With `rank`, 1 picks always the best, and near 0 all have the same chance. With
-    `tournament` it is the share of the elites that compete. A class of your own gets it as its argument."""
+    `tournament` it is the share of the elites that compete. `lexicase` has no use for it. A class of your own gets it
+    as its argument."""
+    objective: str = ""
+    """A descriptor of which less is better, such as `registers` or `code_bytes`, that counts beside the workloads; for
+    `lexicase`, and a class of your own, which gets it as its argument `objective`. Empty for none."""
+
+    @model_validator(mode="after")
+    def _looks_at_more(self) -> "SelectorConfig":
+        if self.objective and self.kind in BY_FITNESS:
+            raise ValueError(
+                f"objective {self.objective!r} needs a selector that looks at more than the fitness, and {self.kind} "
+                "does not: give kind: lexicase, or leave the objective out"
+            )
+        return self
 
 
 class NicheConfig(Part):

@@ -165,7 +165,8 @@ class RunConfig(Part):
     {one: [two, three], two: [one]}; or `package.module:function`, which returns such lists for the names."""
     migration: MigrationConfig = MigrationConfig()
     reset_after: int | None = Field(default=150, gt=0)
-    """After this many results without a better elite, an island starts again from a survivor of another island."""
+    """After this many results without a better elite, an island of the weaker half starts again from a survivor of
+    another island, unless it alone holds the fastest kernel on a workload."""
     models: tuple[ModelConfig, ...] = ()
     """Models that operators may ask; without any, prompts wait for `evokernel ask` and `tell`."""
     prompts: str = ""
@@ -226,7 +227,17 @@ class RunConfig(Part):
         return self
 
     def on(self, device: DeviceClass) -> "RunConfig":
-        """Return the config as it is for a class of devices: nothing auto, every default that depends on it given."""
+        """Return the config as it is for a class of devices: nothing auto, every default that depends on it given.
+
+        Raises `ConfigError` for a selector's objective that is not measured there.
+        """
+        for island in self.islands:
+            objective, known = island.selector.objective, sorted({*_AXES[device], *island.niches.axes})
+            if objective and objective not in known:
+                raise ConfigError(
+                    f"island {island.name!r}: selector.objective {objective!r} is not measured on device class "
+                    f"{device}; expected one of {', '.join(known)}"
+                )
         islands = tuple(
             island if island.niches.axes else island.model_copy(update={"niches": NicheConfig(axes=_AXES[device])})
             for island in self.islands

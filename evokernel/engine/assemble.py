@@ -41,6 +41,7 @@ from islands.elite_selectors import SELECTORS
 from islands.island import Island
 from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES, Graph, routed
+from islands.workload_selectors import WORKLOAD_SELECTORS
 from operators import OPERATORS
 from operators.plugin import PluginOperator
 
@@ -319,12 +320,13 @@ def make_island(config: IslandConfig, operators: Mapping[str, Operator], *, lang
     if not shares:
         names = ", ".join(config.operators)
         raise ConfigError(f"island {config.name!r}: {names} cannot work on {language}; give it tune or blend")
-    selector = resolve(config.selector.kind, SELECTORS, "selector")
+    chosen = config.selector
+    selector = resolve(chosen.kind, SELECTORS | WORKLOAD_SELECTORS, "selector")
     return Island(
         name=config.name,
         operators=shares,
         archive=GridArchive(config.niches.axes),
-        selector=selector(config.selector.pressure),
+        selector=selector(chosen.pressure, **({"objective": chosen.objective} if chosen.objective else {})),
         chooser=resolve(config.choose, CHOOSERS, "chooser")(),
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
+from archive.diversity import write_diversity
 from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
 from archive.records import NoCandidate
@@ -29,10 +30,13 @@ from evokernel.records.run import NOTHING_LEFT, Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
 from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE
+from islands.diversity import diversity_of
 
 if TYPE_CHECKING:
     from evokernel.engine.search import Search
 
+DIVERSITY_EVERY = 32
+"""Results between two measurements of the islands' diversity."""
 UNBEATEN = "the seed is still the best: nothing to measure anew"
 
 
@@ -103,6 +107,7 @@ class SearchSession:
             reason = await self._loop()
             if not self._search.stop_asked and not self._handed_in_only:
                 await self._clock.during(self._measure_finals())
+            self._note_diversity()
             self._parts.store.set_meta("fingerprint", self._fingerprint())
             self._snapshots.take(at_once=True)
         finally:
@@ -241,6 +246,8 @@ class SearchSession:
             self._notify(ResultCommitted(proposal, evaluation, result.seq, change, result.reused))
             self._notes(notes)
             self._snapshots.take()
+            if self.state.archipelago.results % DIVERSITY_EVERY == 0:
+                self._note_diversity()
 
     async def _seed(self) -> None:
         """Judge the seeds first; a search needs one correct kernel to start from."""
@@ -304,6 +311,10 @@ class SearchSession:
     def _fingerprint(self) -> str:
         """Return the seq of the newest fact, the fingerprint of the state, and the key of its snapshots."""
         return f"{self._parts.store.last_seq()} {self.state.fingerprint()} {self._snapshots.fits}"
+
+    def _note_diversity(self) -> None:
+        populations = self.state.archipelago.populations
+        write_diversity(self._parts.store, {name: diversity_of(each) for name, each in populations.items()})
 
     def _progress(self, *, ahead: int = 0) -> Progress:
         return self.account.progress(

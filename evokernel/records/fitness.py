@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, Fidelity, Status
@@ -53,6 +53,8 @@ class Elite:
     """Hash of its source with tunables masked."""
     feedback: str = ""
     """Text of its evaluation for the author."""
+    workloads: Mapping[str, float] = field(default_factory=dict)
+    """By search workload, the natural logarithm of the low end of the speed-up's 95 % interval."""
 
 
 def elite_of(
@@ -70,4 +72,5 @@ def elite_of(
         program_hash=program_hash,
         skeleton=skeleton,
         feedback=evaluation.feedback,
+        workloads={timing.workload: math.log(timing.speedup.low) for timing in evaluation.timings},
     )

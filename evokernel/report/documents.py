@@ -1,6 +1,7 @@
 """JSON of the options `--json`. Fields of docs/json.md keep their name and meaning; new ones may come."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from archive.records import StoredEvaluation
@@ -80,6 +81,8 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
         },
+        "diversity": {name: asdict(each) for name, each in status.diversity.items()},
+        "front": asdict(status.front) if status.front else None,
         "best": best_document(status.best, run) if status.best else None,
         "since": _recent(recent) if recent else None,
     }

@@ -4,7 +4,8 @@ import os
 import socket
 import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,15 +13,18 @@ import yaml
 
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
+from archive.diversity import read_diversity
 from archive.follower import read_account
 from archive.hints import Hint, hints_in_force
 from archive.sessions import SpentBudget
 from archive.setting_changes import SettingChange, edits_of
 from archive.store import Store
+from evokernel.records.diversity import IslandDiversity
 from evokernel.records.evaluation import Mode
 from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
+from evokernel.report.workload_front import WorkloadFront, workload_front
 
 RECENT = 8
 SILENT_S = 30.0  # an engine writes a heartbeat every second, unless the machine is very busy
@@ -97,6 +101,10 @@ class RunStatus:
     """Latest changes of the leader, oldest first."""
     edits: tuple[SettingChange, ...] = ()
     """Changes of the config between sessions."""
+    front: WorkloadFront | None = None
+    """Champions and Pareto front over the workloads; None without two workloads."""
+    diversity: Mapping[str, IslandDiversity] = field(default_factory=dict)
+    """By island, as a session last measured it."""
 
     @property
     def priced(self) -> bool:
@@ -154,6 +162,8 @@ def _status(store: Store) -> RunStatus:
         islands=island_rows(store),
         improvements=tuple(account.changes[-RECENT:]),
         edits=edits_of(store),
+        front=workload_front(store),
+        diversity=read_diversity(store),
     )
 
 

@@ -23,7 +23,7 @@ FIELDS = {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models", "islands", "best",
-        "since",
+        "since", "front", "diversity",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

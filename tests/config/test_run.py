@@ -36,6 +36,7 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
         ("task: gemm", "task: [", ["not valid YAML"]),
         (PLAIN, "- a", ["expected a mapping"]),
+        ("{tune: 1}", "{tune: 1}, selector: {objective: spills}", ["objective 'spills'", "rank", "kind: lexicase"]),
         ("task:", "device: tpu\ntask:", ["device", "'auto', 'cpu' or 'cuda'", "tpu"]),
         ("task:", "device: cpu\nlanguage: triton\ntask:", ["triton runs on device class cuda", "give one of the two"]),
     ],
@@ -46,6 +47,13 @@ def test_bad_config_names_the_key(path: Path, old: str, new: str, words: list[st
         load_config(path)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_an_objective_is_measured_on_the_device_class(path: Path) -> None:
+    path.write_text(PLAIN.replace("{tune: 1}", "{tune: 1}, selector: {kind: lexicase, objective: registers}"))
+    assert load_config(path).on("cuda").islands[0].selector.objective == "registers"
+    with pytest.raises(ConfigError, match=r"'registers' is not measured on device class cpu; expected.* spills"):
+        load_config(path).on("cpu")
 
 
 def test_missing_file_is_a_config_error(tmp_path: Path) -> None:

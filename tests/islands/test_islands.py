@@ -14,7 +14,9 @@ from islands.elite_selectors import SELECTORS
 from islands.island import Island, Population
 from islands.migration import migrate
 from islands.topology import TOPOLOGIES
+from islands.workload_selectors import WORKLOAD_SELECTORS
 
+ALL_SELECTORS = SELECTORS | WORKLOAD_SELECTORS
 AXES = {"vector_bits": (128.0, 256.0, 512.0), "spills": (1.0,)}
 
 
@@ -25,7 +27,7 @@ def elite(name: str, fitness: float, **descriptor: float) -> Elite:
 
 
 def selector(kind: str, strength: float) -> Selector:
-    return cast(Selector, SELECTORS[kind](strength))
+    return cast(Selector, ALL_SELECTORS[kind](strength))
 
 
 def island(name: str) -> Island:
@@ -56,14 +58,14 @@ def test_a_niche_never_gets_worse_and_holds_the_best_it_saw(offers: list[tuple[f
     assert len(kept) == len(best) <= 8
 
 
-@pytest.mark.parametrize("kind", sorted(SELECTORS))
+@pytest.mark.parametrize("kind", sorted(ALL_SELECTORS))
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=12), st.integers(0, 99))
 def test_every_selector_returns_one_of_the_elites(kind: str, fitness: list[float], seed: int) -> None:
     elites = [elite(str(index), value) for index, value in enumerate(fitness)]
     assert selector(kind, 0.4).select(elites, {}, np.random.default_rng(seed)) in elites
 
 
-@pytest.mark.parametrize("kind", sorted(SELECTORS))
+@pytest.mark.parametrize("kind", sorted(ALL_SELECTORS))
 def test_every_selector_prefers_the_fit(kind: str) -> None:
     elites = [elite(str(index), value) for index, value in enumerate([0.0, 1.0, 2.0, 3.0])]
     rng = np.random.default_rng(0)
