@@ -100,7 +100,9 @@ def test_a_second_signal_stops_at_once_and_the_next_session_goes_on(toys: Toys) 
     process = toys.start(3600.0)
     toys.wait_for_seed()
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    assert process.stdout is not None
+    while "finishing what is in flight" not in (line := process.stdout.readline()):  # two at once may come as one
+        assert line, "the search ended"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE_S)  # a judgement takes an hour
     assert process.returncode == 130

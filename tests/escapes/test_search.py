@@ -17,7 +17,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Status
 from tests.e2e.kill_and_resume import children, wait_for_no_children, write_config
 from tests.escapes.judging import KEY, MEMORY_MIB, TASK, Place, make_place, source_of
-from tests.escapes.tricks import TRICKS
+from tests.escapes.tricks import OUT_OF_TIME, TRICKS
 from tests.support.processes import take_orphans
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -117,6 +117,8 @@ def test_a_search_goes_on_whatever_it_is_handed(place: Place, ours: list[str]) -
         fitting = (Status.WORKER_DIED,) if trick.is_open(holes) else trick.statuses
         if trick.sanitized and not evaluation.metrics.get("sanitized"):
             fitting += (Status.OK,)
+        if trick.sanitized and OUT_OF_TIME in evaluation.feedback:
+            fitting += (Status.SANITIZER,)
         assert evaluation.status in fitting, (name, evaluation.feedback)
     assert Status.HARNESS_ERROR not in {evaluation.status for evaluation in found.values()}
     after = [fact.evaluation for fact in results if fact.evaluation.candidate_id not in {*_ids(place, hostile)}]
