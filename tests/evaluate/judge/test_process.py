@@ -102,7 +102,8 @@ def changing_when_timed(driver: Any, deed: str, *, before: str = "") -> Evaluati
     """
     for _ in range(20):
         waits = f"static int calls = 0; calls += M == 64; if (calls > 30) {{ {deed} }}"
-        (found,) = driver.evaluate(kernel(f"{before} volatile int mark = {next(MARKS)}; (void)mark; {waits}"))
+        marked = kernel(f"{before} volatile int mark = {next(MARKS)}; (void)mark; {waits}")
+        found: Evaluation = driver.evaluate(marked)[0]
         if found.status is not Status.OK:
             break
     return found
