@@ -35,7 +35,7 @@ task: {task}
 seed: 7
 store: {store}
 budget: {{evaluations: 100000, dollars: 1000}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 models:
   - {{name: stub, model: hosted_vllm/stub, api_base: "{url}", concurrency: 3,
      price: {{prompt_usd_per_mtok: 10, completion_usd_per_mtok: 40}}}}

@@ -67,7 +67,7 @@ def config_of(place: Place) -> Path:
         (place.folder / f"{name}.cpp").write_text(place.source(name))
         seeds.append(f"{name}.cpp")
     (place.folder / "good.cpp").write_text(good(0))
-    text = path.read_text().replace("final_processes: 1", limits)
+    text = path.read_text().replace("final_processes: 1, compile_timeout_s: 120", limits)
     path.write_text(f"{text}seed_sources: [{', '.join([*seeds, 'good.cpp'])}]\n")
     return path
 
