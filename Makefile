@@ -53,6 +53,9 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
+# Processes that tests start by the thousand would each compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # How many processes run tests; those of one file stay together.
 JOBS ?= 2
 

@@ -57,7 +57,9 @@ static int n = 0;
 if (c[0] != std::rint(c[0]))
     for (int i = n % 13; i > 0; --i) c[0] = std::nextafter(c[0], 1e9f);
 """
-SETTINGS = EvaluationConfig(quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2)
+SETTINGS = EvaluationConfig(
+    quick_ms=10, precise_ms=20, final_ms=30, final_processes=2, timeout_s=2, compile_timeout_s=120
+)
 
 
 def write_task(folder: Path, flops: str = "2 * M * N * K") -> str:

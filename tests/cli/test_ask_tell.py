@@ -240,7 +240,7 @@ CONFIG = """
 task: {task}
 store: run.db
 budget: {{evaluations: 2}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 islands: [{{name: one, operators: {{mutate: 1, rewrite: 1}}}}]
 """
 

@@ -39,7 +39,7 @@ def connect(store: Path, session: Session) -> None:
 
     async def talk() -> None:
         with (store.parent / "said").open("w") as said:
-            async with Client(stdio_client(command, errlog=said), read_timeout_seconds=60) as client:
+            async with Client(stdio_client(command, errlog=said), read_timeout_seconds=300) as client:
                 await session(client)
 
     asyncio.run(talk())

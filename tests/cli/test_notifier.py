@@ -34,7 +34,7 @@ from tests.support.engine import Heard, toy_config, toy_search
 from tests.support.fakes import InstantEvaluator
 from tests.support.serving import wait_until
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Hook(BaseHTTPRequestHandler):

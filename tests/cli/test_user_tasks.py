@@ -1,11 +1,17 @@
 """Tasks as users write them: operands in layouts of their own and generated inputs, judged and searched."""
 
+import functools
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from evokernel import Judge
+from evokernel.records.evaluation import Status
 from tests.cli.conftest import Call
+from tests.judging.conftest import QUICK
 
 USERS = Path(__file__).parents[1] / "tasks" / "users"
 # A kernel that takes no heed of the strides, or that lets what lies between the rows into a sum.
@@ -22,35 +28,43 @@ def judged(call: Call, kernel: Path, name: str) -> dict[str, object]:
     return found
 
 
+@pytest.fixture(scope="module")
+def judge_of() -> Iterator[Callable[[str], Judge]]:
+    """Returns the judge of a task, one for all tests of wrong kernels."""
+    with ExitStack() as stack:
+        yield functools.cache(
+            lambda name: stack.enter_context(Judge(USERS / f"{name}.py", device="cpu", evaluation=QUICK))
+        )
+
+
 @pytest.mark.parametrize("name", ["strided_gemm", "channels_last_conv", "spmv"])
 def test_a_right_kernel_of_a_users_task_is_right(call: Call, project: Path, name: str) -> None:
     assert judged(call, USERS / "seeds" / f"{name}.cpp", name)["status"] == "ok"
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_kernel_that_takes_padding_for_numbers_is_wrong(call: Call, project: Path, name: str) -> None:
+def test_a_kernel_that_takes_padding_for_numbers_is_wrong(judge_of: Callable[[str], Judge], name: str) -> None:
     text = (USERS / "seeds" / "strided_gemm.cpp").read_text()
     old, new = WRONG[name]
     assert old in text
-    (project / "wrong.cpp").write_text(text.replace(old, new))
-    assert judged(call, project / "wrong.cpp", "strided_gemm")["status"] in ("nonfinite", "numerical")
+    assert judge_of("strided_gemm")(text.replace(old, new)).status in (Status.NONFINITE, Status.NUMERICAL)
 
 
-def test_a_kernel_that_takes_all_rows_for_equally_long_is_wrong(call: Call, project: Path) -> None:
+def test_a_kernel_that_takes_all_rows_for_equally_long_is_wrong(judge_of: Callable[[str], Judge]) -> None:
     text = (USERS / "seeds" / "spmv.cpp").read_text()
     old, new = "int64_t k = offsets[i]; k < offsets[i + 1]", "int64_t k = i * NNZ / R; k < (i + 1) * NNZ / R"
     assert old in text
-    (project / "wrong.cpp").write_text(text.replace(old, new))
-    assert judged(call, project / "wrong.cpp", "spmv")["status"] == "numerical"
+    assert judge_of("spmv")(text.replace(old, new)).status is Status.NUMERICAL
 
 
-def test_a_read_past_the_last_element_is_found_though_others_lie_between_rows(call: Call, project: Path) -> None:
+def test_a_read_past_the_last_element_is_found_though_others_lie_between_rows(
+    judge_of: Callable[[str], Judge],
+) -> None:
     text = (USERS / "seeds" / "strided_gemm.cpp").read_text()
     wrong = text.replace("float sum = 0;", "volatile float past = a[i * LDA + LDA - 1]; (void)past; float sum = 0;")
-    (project / "wrong.cpp").write_text(wrong)
-    found = judged(call, project / "wrong.cpp", "strided_gemm")
-    assert found["status"] == "sanitizer"
-    assert "past the end of argument a" in str(found["feedback"])
+    found = judge_of("strided_gemm")(wrong)
+    assert found.status is Status.SANITIZER
+    assert "past the end of argument a" in found.feedback
 
 
 @pytest.mark.parametrize("name", ["strided_gemm.triton.py", "strided_gemm.cu.py", "spmv.triton.py"])
@@ -74,7 +88,7 @@ task: {task}
 seed: 3
 store: {store}
 budget: {{evaluations: 8}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 islands:
   - {{name: one, operators: {{rewrite: 1.0}}}}
 """

@@ -15,7 +15,7 @@ from typing import Self
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy_evolve.py"
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 
 
 class Watching:

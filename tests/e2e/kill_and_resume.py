@@ -13,14 +13,14 @@ task: {task}
 seed: 7
 store: {store}
 budget: {{evaluations: 100000}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 islands:
   - {{name: one, operators: {{rewrite: 0.6, tune: 0.4}}}}
   - {{name: two, operators: {{rewrite: 0.5, tune: 0.4, blend: 0.1}}, selector: {{kind: explore, pressure: 0.3}}}}
 migration: {{every: 7}}
 reset_after: 20
 """
-_SHORT = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1}
+_SHORT = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1, "compile_timeout_s": 120}
 SHORT_CLOCKS = tuple(word for name, value in _SHORT.items() for word in ("--set", f"evaluation.{name}={value}"))
 """Options of `evolve` with which a search of a built-in task takes less time, and its numbers mean less."""
 

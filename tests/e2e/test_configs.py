@@ -24,12 +24,10 @@ RUN = [
 @pytest.mark.parametrize("config", RUN, ids=lambda path: path.stem)
 def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
     store = str(tmp_path / "run.db")
-    chosen = ("--budget", "evaluations=3", "--set", "device=cpu", "--store", store, *SHORT_CLOCKS)
+    chosen = ("--budget", "evaluations=2", "--set", "device=cpu", "--store", store, *SHORT_CLOCKS)
     done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    # running sums have one legal rewrite in C++: then all has been tried before the budget is used
-    ended = "every operator has tried everything" if config.stem == "cumsum" else "budget of 3 evaluations used"
-    assert ended in done.stdout
+    assert "budget of 2 evaluations used" in done.stdout
     best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
     assert best["holdout"] == ("pending" if UNBEATEN in done.stdout else "passed"), done.stdout
     assert best["language"] == "cpp"

@@ -21,7 +21,7 @@ SEED = Path(__file__).parents[2] / "evokernel" / "tasks" / "gemm" / "seeds" / "n
 
 
 def evokernel(
-    *arguments: str, cwd: Path, timeout_s: float = 120, **environment: str
+    *arguments: str, cwd: Path, timeout_s: float = 600, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     root = str(Path(__file__).parents[2])
     return subprocess.run(

@@ -18,7 +18,7 @@ task: {task}
 store: graft.db
 seed_sources: [rows.cpp, split.cpp]
 budget: {{evaluations: 14}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 islands:
   - name: one
     operators: {{graft: 0.6, tune: 0.4}}

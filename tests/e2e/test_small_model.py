@@ -20,7 +20,7 @@ task: {task}
 seed: 3
 store: {store}
 budget: {{evaluations: {evaluations}, calls: 200}}
-evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1}}
+evaluation: {{quick_ms: 4, precise_ms: 8, final_ms: 10, final_processes: 1, compile_timeout_s: 120}}
 prompt_tokens: 1500
 models:
   - {{name: small, model: hosted_vllm/gemma-3-270m, api_base: "{url}/v1", max_tokens: {most_tokens}, concurrency: 1}}

@@ -12,7 +12,7 @@ import pytest
 from evokernel.evaluate.sandbox.levels import SandboxLevel
 from evokernel.records.evaluation import Status
 from tests.escapes.judging import PROGRAMS, SOURCES, judged, make_place
-from tests.escapes.tricks import GOT_THROUGH, LEAVING, TRICKS, WRITABLE
+from tests.escapes.tricks import GOT_THROUGH, LEAVING, OUT_OF_TIME, TRICKS, WRITABLE
 from tests.evaluate.ordinary_user import UID
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -53,6 +53,8 @@ def test_a_trick_ends_with_a_fitting_status(report: dict[str, Any], name: str) -
         return
     if trick.sanitized and verdict["status"] == Status.OK:
         assert not verdict["sanitized"], verdict
+        return
+    if trick.sanitized and OUT_OF_TIME in verdict["feedback"]:
         return
     assert verdict["status"] in trick.statuses, verdict
     assert verdict["status"] != trick.statuses[0] or trick.told in verdict["feedback"]

@@ -7,6 +7,8 @@ from evokernel.records.evaluation import Status
 
 GOT_THROUGH = "SIGILL"
 """How a worker says that a trick was not refused, see prelude.h."""
+OUT_OF_TIME = "did not end within"
+"""How a judge says that a sanitizer run took too long."""
 FILES = ("files readable by everybody", "files that you can read")
 NAMES = ("file names and attributes seen anywhere", *FILES)
 WRITABLE = ("files that the candidate's user may write can be written",)
@@ -26,7 +28,7 @@ class Trick:
     told: str = ""
     holes: tuple[str, ...] = ()
     sanitized: bool = False
-    """It does something under the sanitizers only, which on a busy machine may run out of time; then it is right."""
+    """It does something under the sanitizers only, which on a busy machine may run out of time, at all or for it."""
 
     def is_open(self, holes: Iterable[str]) -> bool:
         """Tell whether a sandbox with these holes says that the trick gets through."""

@@ -99,13 +99,13 @@ def build_all(folder):
         return dict(builders.map(build, SOURCES.items()))
 
 
-def load(pool, artifacts, name, arena, timeout_s=15.0):
+def load(pool, artifacts, name, arena, timeout_s=60.0):
     worker = pool.load(artifacts[name], timeout_s=timeout_s)
     worker.attach("w", arena, SCALARS)
     return worker
 
 
-def run(pool, artifacts, name, arena, timeout_s=15.0):
+def run(pool, artifacts, name, arena, timeout_s=60.0):
     """One call on set 0; returns its output."""
     with load(pool, artifacts, name, arena) as worker:
         worker.call("w", first_set=0, calls=1, timeout_s=timeout_s)

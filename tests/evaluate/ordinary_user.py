@@ -11,7 +11,7 @@ from evokernel.evaluate.sandbox.levels import detect_sandbox
 UID = 12345
 
 
-def run_as_user(script: str, *, timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
+def run_as_user(script: str, *, timeout_s: float = 300) -> "subprocess.CompletedProcess[str]":
     """Run a script with this interpreter and its search path, as `UID`; skips where that cannot be arranged."""
     bwrap = detect_sandbox().bwrap
     if bwrap is None:

@@ -8,7 +8,14 @@ import pytest
 from evokernel import Judge
 
 TASK = Path(__file__).parents[1] / "e2e" / "small_task.py"
-QUICK = {"quick_ms": 20, "precise_ms": 40, "final_ms": 60, "final_processes": 1, "timeout_s": 3}
+QUICK = {
+    "quick_ms": 20,
+    "precise_ms": 40,
+    "final_ms": 60,
+    "final_processes": 1,
+    "timeout_s": 3,
+    "compile_timeout_s": 120,
+}
 
 
 @pytest.fixture(scope="module")

@@ -164,5 +164,5 @@ def test_the_command_answers_until_it_is_told_to_end(tmp_path: Path, seed: str) 
         assert TOKEN in process.stdout.readline()
         assert send(port, {"sources": ["int x;"]}).json()["evaluations"][0]["status"] == "static_reject"
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert (process.returncode, out.splitlines()[-1], err) == (0, "ended", "")

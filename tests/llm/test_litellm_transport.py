@@ -49,7 +49,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def transport(url: str, **settings: Any) -> LitellmTransport:
-    return LitellmTransport(model(api_base=url, key="STUB_KEY", **{"timeout_s": 20, **settings}))
+    return LitellmTransport(model(api_base=url, key="STUB_KEY", **{"timeout_s": 300, **settings}))
 
 
 def send(behaviour: Behaviour, **settings: Any) -> TransportReply:
@@ -211,7 +211,7 @@ def test_what_will_never_work_is_told_apart_by_whose_fault_it_is(behaviour: Beha
 def through_models(served: Endpoint, use: Callable[[ModelEnsemble], Any], **settings: Any) -> tuple[Any, MemoryLog]:
     """Use an ensemble of the endpoint alone; return what that gave, and the record."""
     log, clock = MemoryLog(), Time()
-    config = model(api_base=served.url, key="STUB_KEY", max_tokens=100, **{"timeout_s": 20, **settings})
+    config = model(api_base=served.url, key="STUB_KEY", max_tokens=100, **{"timeout_s": 300, **settings})
 
     async def scenario() -> Any:
         redactor = Redactor.of_environment(["STUB_KEY"])
@@ -228,7 +228,7 @@ def through_models(served: Endpoint, use: Callable[[ModelEnsemble], Any], **sett
 def test_a_search_gets_its_reply_through_every_trouble_and_each_attempt_is_in_the_record() -> None:
     troubles = [error(429), error(429, Retry_After="2"), error(500), resets, breaks_off, raw(b"{not json"), hangs]
     with endpoint(*troubles, says("at last")) as served:
-        reply, log = through_models(served, lambda models: models.complete(request()), retries=9, timeout_s=0.5)
+        reply, log = through_models(served, lambda models: models.complete(request()), retries=9, timeout_s=3)
     assert isinstance(reply, Reply)
     assert reply.text == "at last"
     results = [stored.result for stored in log.calls if stored.result]

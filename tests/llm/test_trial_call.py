@@ -16,7 +16,7 @@ PRICE = PriceConfig(prompt_usd_per_mtok=1.0, completion_usd_per_mtok=10.0)
 def tried(behaviour: Behaviour, **settings: object) -> TrialCall:
     with endpoint(behaviour) as served:
         config = ModelConfig.model_validate(
-            {"name": "main", "model": "hosted_vllm/one", "api_base": served.url, "timeout_s": 5, **settings}
+            {"name": "main", "model": "hosted_vllm/one", "api_base": served.url, "timeout_s": 300, **settings}
         )
         (trial,) = asyncio.run(try_models([config]))
         assert len(served.asked) == 1

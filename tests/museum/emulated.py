@@ -92,7 +92,7 @@ def _run(program: Path, number: str, question: Question) -> list[Any]:
     tensors = {name: value for name, value in question.named.items() if isinstance(value, torch.Tensor)}
     for name, tensor in tensors.items():
         (program.parent / name).write_bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
-    subprocess.run([program, number], cwd=program.parent, check=True, timeout=60)
+    subprocess.run([program, number], cwd=program.parent, check=True, timeout=300)
     return [_read(program.parent / name, value) if name in tensors else value for name, value in question.named.items()]
 
 

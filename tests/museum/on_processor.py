@@ -11,7 +11,9 @@ from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation, EvaluationRequest, Fidelity
 from tests.museum.exhibits import Exhibit
 
-SETTINGS = EvaluationConfig(quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3)
+SETTINGS = EvaluationConfig(
+    quick_ms=30, precise_ms=60, final_ms=120, final_processes=1, timeout_s=3, compile_timeout_s=120
+)
 
 
 def judge_exhibits(exhibits: Iterable[Exhibit]) -> dict[str, Evaluation]:

@@ -25,7 +25,9 @@ from evokernel.records.build import Built
 from evokernel.records.evaluation import Stage, Status
 from evokernel.task import Task, Workload
 
-SETTINGS = EvaluationConfig(compile_timeout_s=20).on("cuda")
+SETTINGS = EvaluationConfig(compile_timeout_s=120).on("cuda")
+IMPATIENT = EvaluationConfig(compile_timeout_s=5).on("cuda")
+"""For what never ends; what does takes less than 5 s, unless the machine is busy."""
 DEVICE = DeviceLimits()
 TARGET = Target(DEVICE.capability, PlanLimits(shared_bytes=DEVICE.shared_bytes, scratch_bytes=4 << 30))
 _RUN = re.compile(r"^def run\((\w+).*\):\n", re.MULTILINE)
@@ -42,9 +44,9 @@ class Passed:
         return not self.checked.plans.unrecordable
 
 
-def language_for(name: str) -> Language:
+def language_for(name: str, settings: EvaluationConfig = SETTINGS) -> Language:
     """Return a language as the evaluator uses it, for an H100; it needs none."""
-    return local_language(name, SETTINGS, device=DEVICE)
+    return local_language(name, settings, device=DEVICE)
 
 
 def hidden_shapes(task: Task) -> tuple[Workload, ...]:

@@ -30,7 +30,7 @@ from tests.museum.exhibits import (
     refuse_incomplete,
     wrong_on_processor,
 )
-from tests.museum.pipeline import Passed, hidden_shapes, in_a_worker, language_for, pass_doors
+from tests.museum.pipeline import IMPATIENT, Passed, hidden_shapes, in_a_worker, language_for, pass_doors
 from tests.support.due_outputs import finding
 from tests.support.nvrtc import needs_nvrtc
 
@@ -41,6 +41,7 @@ STATIC_CHECKS: Mapping[str, Callable[[str], str | None]] = {
     "cuda": cuda_static_check.static_check,
 }
 SECRET = "nobody but the judge knows this"
+ENDLESS = "triton, for what never ends"
 LONGEST = 40 * 201
 """What a digest of a failure may have: 40 lines of 200 characters."""
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
@@ -51,7 +52,8 @@ def languages() -> Iterator[Mapping[str, Language]]:
     """Languages of an engine that has a secret in its environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MUSEUM_KEY", SECRET)
-        yield {name: language_for(name) for name in STATIC_CHECKS}
+        patient = {name: language_for(name) for name in STATIC_CHECKS}
+        yield patient | {ENDLESS: language_for("triton", IMPATIENT)}
 
 
 def form_for(cheat: Exhibit, mode: Mode) -> str:
@@ -60,7 +62,9 @@ def form_for(cheat: Exhibit, mode: Mode) -> str:
 
 def judged(languages: Mapping[str, Language], cheat: Exhibit, mode: Mode) -> PhaseVerdict | Passed:
     task = load_task(cheat.task).on("cuda")
-    return pass_doors(languages[cheat.language], form_for(cheat, mode), task, hidden=hidden_shapes(task))
+    endless = cheat.verdicts(mode) == ((Status.COMPILE_TIMEOUT, Stage.COMPILE),)
+    language = languages[ENDLESS if endless else cheat.language]
+    return pass_doors(language, form_for(cheat, mode), task, hidden=hidden_shapes(task))
 
 
 def test_every_cheat_says_what_it_is() -> None:

@@ -15,12 +15,12 @@ from evokernel.evaluate.numerics.statistics import SAME
 from evokernel.records.evaluation import Status
 
 ROOT = Path(__file__).parents[2]
-EQUALS = 200
+EQUALS = 100
 CONFIG = f"""
 task: {ROOT / "tests" / "e2e" / "small_task.py"}
 store: equal.db
 budget: {{evaluations: {EQUALS + 1}}}
-evaluation: {{quick_ms: 20, precise_ms: 60, final_ms: 900, final_processes: 3}}
+evaluation: {{quick_ms: 20, precise_ms: 60, final_ms: 900, final_processes: 3, compile_timeout_s: 120}}
 islands: [{{name: one, operators: {{"tests.museum.equal:Equal": 1.0}}}}]
 """
 

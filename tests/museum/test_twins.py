@@ -72,7 +72,6 @@ def test_tokens_cannot_tell_them_apart(label: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize("label", [label for label in CHANGES if label.startswith("cpp/")])
 def test_the_judge_tells_them_apart(label: str) -> None:
     cheat = FOUND[label]
@@ -82,7 +81,6 @@ def test_the_judge_tells_them_apart(label: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_a_broken_text_says_nothing_of_its_mended_one() -> None:
     """A no-break space looks like a blank, and is none to a compiler."""
     mended = twin_of(FOUND["cpp/line_decides"])

@@ -122,7 +122,9 @@ def test_no_other_path_gives_anything(server: Server, target: str) -> None:
     assert answer.body in (b"there is nothing here, or nothing yet\n", b"bad request\n")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.one_of(st.binary(max_size=40), st.text("/0129.%\\:?#eventsdocum\u0661", max_size=24).map(str.encode)))
 def test_no_bytes_in_the_place_of_a_path_give_anything_unknown(server: Server, target: bytes) -> None:
     host = f"127.0.0.1:{server.port}".encode()
@@ -133,7 +135,9 @@ def test_no_bytes_in_the_place_of_a_path_give_anything_unknown(server: Server, t
     assert SECRET.encode() not in answer.body
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_answered_with_a_refusal_or_nothing(server: Server, request_: bytes) -> None:
     answer = exchange(server.port, request_ + b"\r\n\r\n")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SAFETY_NET_S = 120.0
+SAFETY_NET_S = 300.0
 _FLAGS = (
     "--headless=new",
     "--remote-debugging-pipe",

@@ -16,7 +16,7 @@ from evokernel.serve.feed import PollingLimits
 from evokernel.serve.server import DEFAULTS, Server
 from evokernel.serve.site import ServedStores
 
-SAFETY_NET_S = 90.0
+SAFETY_NET_S = 300.0
 QUICK = PollingLimits(poll_s=0.02, least_s=0.02, share=0.5)
 """For tests that wait for what a feed says."""
 

@@ -83,8 +83,8 @@ def run_on_cpu(task: str, source: str, folder: Path) -> "subprocess.CompletedPro
     code = "".join([f'#include "{HEADER}"\n', *macros, text, MAINS[task]])
     program.with_suffix(".cpp").write_text(code)
     command = ["g++", "-O1", "-w", "-std=c++17", f"{program}.cpp", "-o", str(program)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return subprocess.run([program, *SIZES[task].split()], capture_output=True, text=True, timeout=60, check=False)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return subprocess.run([program, *SIZES[task].split()], capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(

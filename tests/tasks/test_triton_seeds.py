@@ -5,9 +5,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from evokernel.languages.gpu.triton import TritonLanguage
-from evokernel.languages.toolchain import forge_plain
-from evokernel.records.build import Built
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 from evokernel.tasks import load_task
@@ -90,17 +87,12 @@ def test_mistakes_are_seen(name: str) -> None:
     assert any(verdicts(name, source.replace(old, new)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SIZES if name not in ("gemm", "softmax")])
-def test_a_plain_seed_compiles_for_a_gpu(name: str) -> None:
-    source = source_of(name)
-    space = read_tunables(source)
+def test_a_plain_seed_begins_within_its_own_space(name: str) -> None:
+    """That it compiles for a GPU: tests/evaluate/artifact_mode/test_seed_cubins.py."""
+    space = read_tunables(source_of(name))
     assert space.allows(space.values)
     assert {"NUM_WARPS", "NUM_STAGES"} <= space.values.keys()
-    built = TritonLanguage(forge=forge_plain, compile_timeout_s=120.0).build(source, load_task(name).on("cuda"))
-    assert isinstance(built, Built), built
-    assert built.descriptor["spills"] == 0
-    assert bool(built.descriptor["tensor_cores"]) == (name in ("gemm_bias_gelu", "attention", "conv2d_bias_relu"))
 
 
 def test_every_task_is_tried() -> None:

@@ -18,7 +18,10 @@ from tests.museum.pipeline import language_for
 from tests.support.nvrtc import needs_nvrtc
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-SEEDS = [(name, kind) for name in builtin_tasks() for kind in ("triton", "cuda")]
+SEEDS = [(name, kind) for name in builtin_tasks() for kind in ("triton", "cuda") if kind in load_task(name).seeds]
+LINED = ("gemm", "softmax", "histogram")
+"""Tasks whose seeds are compiled with line numbers, too: with tensor cores, with neither, with atomic operations."""
+WITH_TENSOR_CORES = ("gemm", "gemm_deep", "gemm_skinny", "gemm_bias_gelu", "attention", "conv2d_bias_relu")
 WITH_LINES = {
     "triton": "import triton\ntriton.knobs.compilation.disable_line_info = False\n",
     "cuda": """import sys
@@ -34,17 +37,18 @@ def languages() -> dict[str, Language]:
     return {kind: language_for(kind) for kind in WITH_LINES}
 
 
+CASES = [(*seed, False) for seed in SEEDS] + [(*seed, True) for seed in SEEDS if seed[0] in LINED]
+
+
 @pytest.mark.slow
 @needs_nvrtc
 @needs_triton
-@pytest.mark.parametrize("lines", [False, True], ids=["plain", "with lines"])
-@pytest.mark.parametrize(("name", "kind"), SEEDS, ids=[f"{name}-{kind}" for name, kind in SEEDS])
+@pytest.mark.parametrize(
+    ("name", "kind", "lines"), CASES, ids=[f"{name}-{kind}{'-lines' * lines}" for name, kind, lines in CASES]
+)
 def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str, lines: bool, tmp_path: Path):
     task = load_task(name).on("cuda")
-    path: Path | None = task.seeds.get(kind)
-    if path is None:
-        pytest.skip("there is no such seed")
-    source = path.read_text()
+    source = task.seeds[kind].read_text()
     built = languages[kind].build(WITH_LINES[kind] + source if lines else source, task)
     assert isinstance(built, Built), built
     images = [image for file, image in unpack(built.artifact).items() if file.endswith(".cubin")]
@@ -52,6 +56,9 @@ def test_no_seed_is_refused(languages: dict[str, Language], name: str, kind: str
     assert all((b".debug_line" in image) == lines for image in images)
     assert [refusal(inspect(image), capability=90) for image in images] == [None] * len(images)
     assert [bool(atomic_kernels(image)) for image in images] == [told_atomic(image, tmp_path) for image in images]
+    if kind == "triton":
+        assert built.descriptor["spills"] == 0
+        assert bool(built.descriptor["tensor_cores"]) == (name in WITH_TENSOR_CORES)
 
 
 def told_atomic(image: bytes, folder: Path) -> bool:

@@ -24,7 +24,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[3]
 TOOLBOX = CompilerPrograms(programs={"odd": "odd"}, preload=("numpy",), folders=(str(PROGRAMS),))
 LIMITS = CompileLimits(memory_bytes=512 << 20, scratch_bytes=32 << 20)
-MARK = "86398.75"
+MARK = f"86398.{os.getpid():07d}"
 
 
 def at(level):
@@ -48,7 +48,7 @@ def guarded(forge):
     return forge
 
 
-def ask(forge, what, *, timeout_s=20.0, **request):
+def ask(forge, what, *, timeout_s=120.0, **request):
     return forge("odd", {"do": what, **request}, timeout_s=timeout_s)
 
 
@@ -113,7 +113,7 @@ def test_an_answer_is_bounded(forge):
 
 @pytest.mark.parametrize("orphan", [False, True])
 def test_no_process_is_left_behind(forge, orphan):
-    forged = ask(forge, "linger", mark=MARK, orphan=orphan, timeout_s=20.0 if orphan else 0.5)
+    forged = ask(forge, "linger", mark=MARK, orphan=orphan, timeout_s=120.0 if orphan else 0.5)
     assert forged.timed_out is not orphan
     assert ("killed" in forged.error) is not orphan
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _marked(path)]

@@ -88,7 +88,7 @@ def asked_for(folder: Path, steps: Sequence[Mapping[str, Any]], *messages: Mappi
     before = [attach("search:a:0"), attach("search:b:0"), {"load": bundle.hex()}]
     argv = [sys.executable, "-c", PROGRAM, str(INSIDE.parent), *map(json.dumps, [*before, *messages])]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return [part.split("\n")[1:-1] for part in done.stderr.split("---")][4:]
 

@@ -78,7 +78,7 @@ def make_driver(folder: Path) -> Path:
     source = folder / "driver.cpp"
     source.write_text(f"{_DRIVER}{nothing}\n}}\n")
     command = ["g++", "-shared", "-fPIC", "-O0", "-w", "-o", str(folder / "libcuda.so.1"), str(source)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
     (folder / "libcuda.so.1").chmod(0o755)
     return folder
 

@@ -41,8 +41,8 @@ def test_contents_are_drawn_from_the_table_and_come_again(dtype: str, tmp_path: 
     options = [option for option in options_of(torch_dtype(dtype)) if "THREADS" not in option]
     program.with_suffix(".cpp").write_text(f'#include "{HEADER}"\n#define THREADS 64\n{SOURCE}{MAIN}')
     command = ["g++", "-O1", "-w", "-std=c++17", *options, f"-DBITS={bits}", "-DKEY=987654321987ull"]
-    subprocess.run([*command, f"{program}.cpp", "-o", str(program)], check=True, capture_output=True, timeout=60)
-    done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)
+    subprocess.run([*command, f"{program}.cpp", "-o", str(program)], check=True, capture_output=True, timeout=300)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=300, check=True)
     rows = np.array(done.stdout.split(), dtype=np.float64).reshape(4, STRIDE)
     assert not rows[:, SIZE:].any()
     found = rows[:, :SIZE]

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,7 +16,9 @@ from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run
 from evokernel.evaluate.sandbox.seccomp import Children
 
 SECRET = "EVK_TEST_API_KEY"
-MARK = "86399.25"
+MARK = f"86399.{os.getpid():07d}"
+"""How long programs sleep that must not outlive a test; no other run of the tests has the same."""
+PATIENCE_S = 60.0
 
 
 def at(level):
@@ -169,9 +172,11 @@ def test_a_sanitizer_build_runs_and_tells(sandbox):
 
 
 def test_time_runs_out_for_the_whole_tree(sandbox):
-    # long enough for a sandbox to start on a busy machine
-    limits = ProcessLimits(timeout_s=4)
-    done = shell(f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}", sandbox, limits=limits)
+    text = f"setsid sleep {MARK} & (setsid sleep {MARK} &); sleep {MARK}"
+    for limit_s in (0.3, 3.0, 30.0):  # on a busy machine the sandbox itself takes longer than the shortest
+        with contextlib.suppress(HarnessError):
+            done = shell(text, sandbox, limits=ProcessLimits(timeout_s=limit_s))
+            break
     assert done.timed_out
     assert gone(MARK)
 
@@ -184,12 +189,12 @@ def test_daemons_do_not_outlive_a_program_that_ends_in_time(sandbox):
 
 def gone(mark):
     """Whether no process with `mark` on its command line is left, soon."""
-    for _ in range(100):
-        alive = [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark in _text(path)]
-        if not alive:
-            return True
+    deadline = time.monotonic() + PATIENCE_S
+    while not gone_now(mark):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
-    return False
+    return True
 
 
 def _text(path):
@@ -212,13 +217,13 @@ def test_endless_output_is_cut_and_drained(sandbox):
 
 def test_memory_and_file_size_are_bounded(sandbox):
     text = "a=x; while :; do a=$a$a; done"
-    done = shell(text, sandbox, limits=ProcessLimits(memory_bytes=256 << 20, timeout_s=10))
+    done = shell(text, sandbox, limits=ProcessLimits(memory_bytes=256 << 20, timeout_s=PATIENCE_S))
     assert not done.ok
     assert not done.timed_out
     big = run_confined(
         ["sh", "-c", "yes > big"],
         sandbox=sandbox,
-        limits=ProcessLimits(file_bytes=1 << 20, timeout_s=10),
+        limits=ProcessLimits(file_bytes=1 << 20, timeout_s=PATIENCE_S),
         paths=VisiblePaths(writable=(folder := _scratch(sandbox),), folder=folder),
     )
     size = (folder / "big").stat().st_size
@@ -228,7 +233,7 @@ def test_memory_and_file_size_are_bounded(sandbox):
 
 def test_memory_in_use_is_bounded_where_addresses_cannot_be(sandbox):
     text = "a=xxxxxxxx; while [ ${#a} -lt 2000000000 ]; do a=$a$a; done; echo alive"
-    limits = ProcessLimits(memory_bytes=None, resident_bytes=256 << 20, timeout_s=20)
+    limits = ProcessLimits(memory_bytes=None, resident_bytes=256 << 20, timeout_s=PATIENCE_S)
     done = shell(text, sandbox, limits=limits)
     assert done.signal == signal.SIGKILL
     assert not done.timed_out
@@ -253,7 +258,7 @@ def _scratch(sandbox):
 
 
 def test_a_program_that_kills_its_supervisor_is_its_own_victim(sandbox):
-    done = shell("kill -9 $PPID; sleep 0.2; echo alive", sandbox, limits=ProcessLimits(timeout_s=5))
+    done = shell("kill -9 $PPID; sleep 0.2; echo alive", sandbox, limits=ProcessLimits(timeout_s=PATIENCE_S))
     assert done.ok or done.signal == signal.SIGKILL
 
 
@@ -264,9 +269,8 @@ def test_a_killed_judge_takes_the_program_along(sandbox):
         f"run_confined(['sleep', '{MARK}1'], sandbox=detect_sandbox(SandboxLevel('{sandbox.level}')))"
     )
     judge = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    for _ in range(200):
-        if not gone_now(MARK + "1"):
-            break
+    while gone_now(MARK + "1"):
+        assert judge.poll() is None
         time.sleep(0.02)
     judge.kill()
     judge.wait()

@@ -185,7 +185,7 @@ def test_time_limit_leaves_nobody_behind():
     failure = failed(slow.build(f"#define L0 ;\n{levels}L15\n"))
     assert failure.timed_out
     assert "0.5 s" in failure.message
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while _alive(folders[0]) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _alive(folders[0])

@@ -50,7 +50,7 @@ def outcome(cpp: CppLanguage, source: str, folder: Path, *, work: bytes | None =
     program.write_bytes(made)
     program.chmod(0o755)
     done = subprocess.run(
-        [program], input=job(5) if work is None else work, capture_output=True, timeout=60, check=False
+        [program], input=job(5) if work is None else work, capture_output=True, timeout=300, check=False
     )
     report = read_sanitizer_report(done.stderr.decode())
     assert report.count("\n") < 12
