@@ -68,6 +68,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "by_mode": status.by_mode,
         "seconds": status.spent.seconds,
         "cost_usd": status.spent.cost_usd,
+        "priced": status.priced,
         "calls": status.spent.calls,
         "tokens": status.spent.tokens,
         "insights": status.insights,
@@ -190,6 +191,7 @@ def _proposal(proposal: Proposal | None, making: Provenance, gain: float | None)
         "calls": making.calls,
         "tokens": making.tokens,
         "cost_usd": making.cost_usd,
+        "priced": making.priced,
         "insights": [
             {
                 "seq": seq,

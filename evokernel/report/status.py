@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import yaml
-
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
 from archive.follower import read_account
@@ -20,7 +18,7 @@ from archive.store import Store
 from evokernel.records.evaluation import Mode
 from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
+from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows, prices_known
 
 RECENT = 8
 SILENT_S = 30.0  # an engine writes a heartbeat every second, unless the machine is very busy
@@ -100,10 +98,8 @@ class RunStatus:
 
     @property
     def priced(self) -> bool:
-        """True where each model of the config has a price of its own, or is a recording: a cost of 0 is 0."""
-        config = yaml.safe_load(self.run.config) if self.run.config else {}
-        models = config.get("models", ()) if isinstance(config, dict) else ()
-        return bool(models) and all(model.get("price") or model.get("replay") for model in models)
+        """True where a cost of 0 is 0, as `prices_known` says."""
+        return prices_known(self.run.config)
 
 
 def run_facts(store: Store) -> RunFacts:

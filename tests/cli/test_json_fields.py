@@ -22,8 +22,8 @@ FIELDS = {
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
-        "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models", "islands", "best",
-        "since",
+        "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
+        "islands", "best", "since",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -31,7 +31,7 @@ FIELDS = {
     },
     "watch": {
         "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "remaining", "seconds",
-        "cost_usd", "calls", "tokens", "best", "islands", "improvements", "notes",
+        "cost_usd", "priced", "calls", "tokens", "best", "islands", "improvements", "notes",
     },
     "compare": {
         "format", "task", "comparable", "notes", "runs", "levels", "differing", "groups", "differences",
@@ -79,7 +79,7 @@ def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
     assert set(status["best"]) == FIELDS["best"]
     assert set(show["proposal"]) == {
         "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "gain", "model",
-        "calls", "tokens", "cost_usd", "insights", "hints",
+        "calls", "tokens", "cost_usd", "priced", "insights", "hints",
     }  # fmt: skip
     assert set(show["evaluations"][0]) == {
         "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",

@@ -9,7 +9,7 @@ function operators() {
     ["best gain, search", "number", (row) => times(row.best_gain)], ["new best", "number", (row) => count(row.improvements)],
     ["insights", "number", (row) => count(row.insights), "insights"], ["no use", "number", (row) => count(row.unusable), "unusable"],
     ["had nothing", "number", (row) => count(row.barren), "barren"], ["calls", "number", (row) => count(row.calls), "calls"],
-    ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => dollars(row.cost_usd), "cost_usd"]];
+    ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => (row.tokens ? cost(row) : "–"), "tokens"]];
   const used = columns.filter((column) => !column[3] || some(rows, column[3]));
   return table("Operators", used, rows.map((row) => used.map((column) => column[2](row))));
 }
@@ -18,7 +18,7 @@ function models() {
   const rows = Object.entries(status.models).map(([name, row]) => ({ name, ...row }));
   if (!rows.length) return "";
   return table("Models", [["model", ""], ["calls", "number"], ["failed", "number"], ["tokens", "number"], ["cost", "number"], ["judged", "number"], ["right", ""], ["insights", "number"], ["$ per right one", "number"]],
-    rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), dollars(row.cost_usd), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
+    rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), cost(row), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
 }
 
 function islands() {
