@@ -4,7 +4,7 @@ The state is a fold over committed results in seq order, free of I/O: a replay o
 run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.protocols import Operator, asks_model
@@ -62,11 +62,12 @@ class Archipelago:
         operators: Mapping[str, Operator],
         seed: int,
         rules: ArchipelagoSettings,
+        models: Callable[[str, str], Mapping[str, float]] = lambda island, role: {},
     ) -> None:
         self.islands = {island.name: island for island in islands}
         self.operators = operators
         self.selector = StepSelector(
-            self.islands, operators=operators, seed=seed, repairs=rules.repairs, foreign=rules.foreign
+            self.islands, operators=operators, seed=seed, repairs=rules.repairs, foreign=rules.foreign, models=models
         )
         self._graph = graph
         self._seed = seed

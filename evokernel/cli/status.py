@@ -70,6 +70,7 @@ def command(store: Path | None, since: float | None, as_json: bool) -> None:
         _improvements(status) if status.improvements else None,
         _operators(status) if status.operators else None,
         _models(status) if status.models else None,
+        _pairs(status) if status.pairs else None,
         _islands(status) if status.islands else None,
     )
 
@@ -182,6 +183,28 @@ def _models(status: RunStatus) -> Table:
             str(row.unusable),
         )
     return made
+
+
+def _pairs(status: RunStatus) -> Table:
+    headings = ("operator", "model", "tries", "right", "gain", "dollars", "device\ns", "gain\nper $", "gain\nper h")
+    made = table(*headings, right=range(2, len(headings)))
+    for row in status.pairs:
+        made.add_row(
+            one_line(row.operator, width=16),
+            one_line(row.model, width=16) or "-",
+            str(row.tries),
+            str(row.correct),
+            f"{row.gain:.2f}",
+            cost(row.cost_usd, tokens=row.tokens, priced=status.priced) or "-",
+            f"{row.device_s:.0f}",
+            _rate(row.gain_per_dollar),
+            _rate(row.gain_per_device_hour),
+        )
+    return made
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _share(value: float | None) -> str:

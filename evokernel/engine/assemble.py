@@ -1,7 +1,7 @@
 """Composition root: from a checked config to live objects. Only this module knows every class."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 
@@ -192,14 +192,15 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
             "operator that asks one; add some to `islands`, for example {mutate: 0.3, refine: 0.3, repair: 0.2}, or "
             "remove `models` and use --model, which adds them"
         )
+    models = models_by_role(config)
     for island in config.islands if config.models else ():
-        able = [model for model in config.models if not island.models or model.name in island.models]
         for name in island.operators:
             operator = operators[name]
-            if asks_model(operator) and not any(operator.role in model.roles for model in able):
+            if asks_model(operator) and not models(island.name, operator.role):
+                named = island.models or [model.name for model in config.models]
                 raise ConfigError(
                     f"island {island.name!r}: {name} asks a model with the role {operator.role!r}, and none of "
-                    f"{', '.join(model.name for model in able)} has it; add it to a model's roles"
+                    f"{', '.join(named)} has it; add it to a model's roles"
                 )
 
 
@@ -266,7 +267,19 @@ def make_archipelago(config: RunConfig, operators: Mapping[str, Operator], *, fo
             foreign=foreign,
             device_usd_per_hour=config.device_usd_per_hour,
         ),
+        models=models_by_role(config),
     )
+
+
+def models_by_role(config: RunConfig) -> Callable[[str, str], Mapping[str, float]]:
+    """Return a function that gives the weights of the models that may answer an island and a role, by name."""
+    named = {island.name: island.models for island in config.islands}
+
+    def weights(island: str, role: str) -> Mapping[str, float]:
+        able = [model for model in config.models if role in model.roles]
+        return {model.name: model.weight for model in able if not named.get(island) or model.name in named[island]}
+
+    return weights
 
 
 def make_topology(config: RunConfig) -> Graph:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from archive.effort import PairEffort
 from archive.records import StoredEvaluation
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
@@ -77,6 +78,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "last_stop": status.last_stop or None,
         "operators": {row.name: _operator(row) for row in status.operators},
         "models": {row.name: _model(row) for row in status.models},
+        "pairs": [_pair(row) for row in status.pairs],
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
@@ -153,6 +155,21 @@ def _model(row: ModelRow) -> dict[str, Any]:
         "unusable": row.unusable,
         "validity": row.validity,
         "insights": row.insights,
+    }
+
+
+def _pair(row: PairEffort) -> dict[str, Any]:
+    return {
+        "operator": row.operator,
+        "model": row.model or None,
+        "tries": row.tries,
+        "correct": row.correct,
+        "gain": row.gain,
+        "tokens": row.tokens,
+        "cost_usd": row.cost_usd,
+        "device_s": row.device_s,
+        "gain_per_dollar": row.gain_per_dollar,
+        "gain_per_device_hour": row.gain_per_device_hour,
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
+from archive.effort import PairEffort, efforts_by_pair
 from archive.follower import read_account
 from archive.hints import Hint, hints_in_force
 from archive.sessions import SpentBudget
@@ -90,6 +91,8 @@ class RunStatus:
     best: BestKernel | None
     operators: tuple[OperatorRow, ...]
     models: tuple[ModelRow, ...]
+    pairs: tuple[PairEffort, ...]
+    """Effort of each operator with each model; empty where no model was asked."""
     islands: tuple[IslandRow, ...]
     improvements: tuple[LeaderChange, ...]
     """Latest changes of the leader, oldest first."""
@@ -128,7 +131,7 @@ def read_status(store: Store) -> RunStatus:
 
 def _status(store: Store) -> RunStatus:
     counts, account = store.counts(), read_account(store)
-    by_mode = results_by_mode(store)
+    by_mode, models = results_by_mode(store), model_rows(store)
     return RunStatus(
         run=run_facts(store),
         state=run_state(store),
@@ -144,7 +147,8 @@ def _status(store: Store) -> RunStatus:
         last_stop=last_stop(store),
         best=find_best(store),
         operators=operator_rows(store, Counter(change.operator for change in account.changes)),
-        models=model_rows(store),
+        models=models,
+        pairs=tuple(efforts_by_pair(store)) if models else (),
         islands=island_rows(store),
         improvements=tuple(account.changes[-RECENT:]),
         edits=edits_of(store),

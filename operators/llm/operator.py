@@ -157,6 +157,7 @@ class TemplateOperator(ModelOperator):
             messages=messages,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
+            model=context.selection.model if context.selection else "",
         )
 
     def _values(self, context: Context) -> dict[str, str | int]:

@@ -23,7 +23,7 @@ FIELDS = {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
-        "islands", "best", "since",
+        "pairs", "islands", "best", "since",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

@@ -21,6 +21,13 @@ function models() {
     rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), cost(row), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
 }
 
+function pairs() {
+  if (!status.pairs.length) return "";
+  const rate = (value) => (value === null ? "–" : plain(value, 2));
+  return table("Operators with models: gain is the sum of natural logarithms of speed-ups over the best parent, losses counted as 0", [["operator", ""], ["model", ""], ["tries", "number"], ["right", "number"], ["gain", "number"], ["dollars", "number"], ["on the device", "number"], ["gain per $", "number"], ["gain per device hour", "number"]],
+    status.pairs.map((row) => [row.operator, row.model || "–", count(row.tries), count(row.correct), plain(row.gain, 3), row.tokens ? cost(row) : "–", duration(row.device_s), rate(row.gain_per_dollar), rate(row.gain_per_device_hour)]));
+}
+
 function islands() {
   const rows = Object.entries(status.islands);
   if (!rows.length) return "";
@@ -29,7 +36,7 @@ function islands() {
 }
 
 function drawEffort() {
-  const parts = [operators(), models(), islands()].filter(Boolean);
+  const parts = [operators(), models(), pairs(), islands()].filter(Boolean);
   return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 
