@@ -15,6 +15,8 @@ _FREE = (
     "notify",
     "prompts",
     "prompt_tokens",
+    "prompt_feedback",
+    "prompt_history",
     "replies_from",
     "repairs",
 )

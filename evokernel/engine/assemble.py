@@ -30,6 +30,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Op
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.step import FeedbackLevel, HistoryKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings
@@ -246,7 +247,13 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
         if name in OPERATORS:
             made[name] = OPERATORS[name]()
         elif name in templates:
-            made[name] = TemplateOperator(templates[name], model, prompt_tokens=config.prompt_tokens)
+            made[name] = TemplateOperator(
+                templates[name],
+                model,
+                prompt_tokens=config.prompt_tokens,
+                feedback=FeedbackLevel(config.prompt_feedback),
+                history=HistoryKind(config.prompt_history),
+            )
         else:
             made[name] = PluginOperator(resolve(name, known, "operator")(), name=name)
     return made
