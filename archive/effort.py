@@ -215,6 +215,43 @@ def best_gains(store: Store) -> dict[str, float]:
     return {row["name"]: row["gain"] for row in rows if row["gain"] is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedGain:
+    """Gains that models predicted, and what came of them."""
+
+    results: int = 0
+    """Judged candidates that came with a predicted gain over their first parent."""
+    predicted: float = 0.0
+    """Sum of the predicted gains, as natural logarithms of speed-ups."""
+    measured: float = 0.0
+    """Sum of the gains of these candidates as in the search; one that failed or lost counts as 0."""
+
+    @property
+    def kept_share(self) -> float | None:
+        """The share of the predicted gain that was measured; None without any prediction."""
+        return self.measured / self.predicted if self.predicted else None
+
+
+def predicted_gains(store: Store) -> ExpectedGain:
+    """Return what candidates of models were predicted to gain, and gained."""
+    timed, values = timed_programs(store)
+    rows = store.database.rows(
+        f"WITH {timed} SELECT p.predicted_speedup AS predicted, child.speedup / parent.speedup AS measured "
+        "FROM results r JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
+        "JOIN parents e ON e.step = p.step AND e.ordinal = 0 AND e.kind = 'parent' "
+        "JOIN candidates q ON q.id = e.candidate JOIN timed parent ON parent.program_hash = q.program_hash "
+        "LEFT JOIN timed child ON child.program_hash = c.program_hash "
+        "AND c.program_hash NOT IN (SELECT program_hash FROM refuted) "
+        "WHERE p.model <> '' AND p.predicted_speedup > 1",
+        values,
+    )
+    return ExpectedGain(
+        results=len(rows),
+        predicted=sum(math.log(row["predicted"]) for row in rows),
+        measured=sum(math.log(max(1.0, row["measured"] or 1.0)) for row in rows),
+    )
+
+
 def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:
     """Return the effort of models by step, for steps that called them; with `step`, for that one only."""
     where, values = ("", ()) if step is None else ("WHERE c.step = ? ", (step,))

@@ -33,6 +33,8 @@ class ArchipelagoSettings:
     """Results between two migrations."""
     migrate_count: int = 1
     """Elites sent along each edge."""
+    plans: str = "newest"
+    """Rule for the next strategy to implement."""
     reset_after: int | None = None
     """Results of an island without a better elite after which it starts again; None for never."""
     repairs: int = 0
@@ -67,7 +69,13 @@ class Archipelago:
         self.islands = {island.name: island for island in islands}
         self.operators = operators
         self.selector = StepSelector(
-            self.islands, operators=operators, seed=seed, repairs=rules.repairs, foreign=rules.foreign, models=models
+            self.islands,
+            operators=operators,
+            seed=seed,
+            repairs=rules.repairs,
+            foreign=rules.foreign,
+            models=models,
+            plans=rules.plans,
         )
         self._graph = graph
         self._seed = seed

@@ -26,6 +26,7 @@ class StepSelector:
         repairs: how often a failed candidate of a model, or its repair, is given back.
         foreign: True where the task has kernels in other languages.
         models: returns the weights of the models that may answer an island and a role, by name.
+        plans: the rule for the next strategy to implement.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class StepSelector:
         repairs: int,
         foreign: bool,
         models: Callable[[str, str], Mapping[str, float]] = lambda island, role: {},
+        plans: str = "newest",
     ) -> None:
         self._islands = islands
         self._operators = operators
@@ -45,6 +47,7 @@ class StepSelector:
         self._repairs = repairs
         self._foreign = foreign
         self._models = models
+        self._plans = plans
 
     def select(
         self,
@@ -163,4 +166,5 @@ class StepSelector:
             repairable=history.failures.repairable(self._repairable, repairs=self._repairs),
             rng=choice.rng,
             running=running,
+            plans=self._plans,
         )

@@ -90,6 +90,7 @@ def _facts(status: RunStatus) -> Table:
         {
             "judged": f"{status.results}{share} in {duration(spent.seconds)}",
             "models": _models_line(status),
+            "predicted": _predicted(status),
             "insights": str(status.insights) if status.insights else "",
             "hints": "\n".join(lines),
             "edited": "\n".join(_edit(edit) for edit in status.edits[-EDITS:]),
@@ -116,6 +117,14 @@ def _models_line(status: RunStatus) -> str:
     return effort(spent.calls, spent.tokens, spent.cost_usd, priced=status.priced) + (
         f"; {waiting} under way or lost" if waiting else ""
     )
+
+
+def _predicted(status: RunStatus) -> str:
+    found = status.predicted
+    if found.kept_share is None:
+        return ""
+    of = f"{found.results} kernel{'' if found.results == 1 else 's'}"
+    return f"{found.kept_share:.0%} of the gain that models predicted of {of} was measured"
 
 
 def _for_whom(hint: Hint) -> str:

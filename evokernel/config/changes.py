@@ -19,6 +19,7 @@ _FREE = (
     "prompt_history",
     "replies_from",
     "repairs",
+    "plans",
 )
 _FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 

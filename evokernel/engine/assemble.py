@@ -271,6 +271,7 @@ def make_archipelago(config: RunConfig, operators: Mapping[str, Operator], *, fo
             migrate_count=config.migration.count,
             reset_after=config.reset_after,
             repairs=config.repairs,
+            plans=config.plans,
             foreign=foreign,
             device_usd_per_hour=config.device_usd_per_hour,
         ),

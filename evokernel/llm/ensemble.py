@@ -122,7 +122,7 @@ class ModelEnsemble:
         """
         stored = self._log.of_step(request.origin.step, request.ordinal)
         if stored is not None and stored.result is not None and stored.call.origin == request.origin:
-            return _reused(stored.result, replace(stored.result.usage, model=stored.call.model))
+            return _reused(stored.result, stored.result.usage, model=stored.call.model)
         pending = _PendingRequest(replace(request, messages=self._redactor.messages(request.messages)), self._rules)
         pending.models = self._candidates(pending)
         while True:
@@ -266,7 +266,7 @@ class ModelEnsemble:
         usage = close(answer.status, answer.text, model.usage(answer, call.messages, call.parameters))
         model.answered()
         model.limiter.succeeded()
-        return Reply(answer.text, replace(usage, model=model.name), answer.status)
+        return Reply(answer.text, usage, answer.status, model=model.name)
 
     def _call(self, model: ConfiguredModel, pending: _PendingRequest) -> ModelCall:
         request = pending.request
@@ -299,7 +299,7 @@ class ModelEnsemble:
             return None  # asked for again once other calls have ended
         number = self._ledger.begin(replace(call, reserved_tokens=tokens, reserved_usd=0.0))
         self._ledger.end(number, ModelCallResult(found.result.status, found.result.text, usage))
-        return _reused(found.result, replace(usage, model=call.model))
+        return _reused(found.result, usage, model=call.model)
 
     async def _back_off(self, failed: int, pending: _PendingRequest) -> None:
         pause_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1)) * (0.5 + float(pending.rng.random()))
@@ -322,8 +322,8 @@ class ModelEnsemble:
         return text if len(text) <= LONGEST_ERROR_CHARACTERS else text[:LONGEST_ERROR_CHARACTERS] + " ..."
 
 
-def _reused(result: ModelCallResult, usage: Usage) -> Reply:
-    return Reply(result.text, usage, result.status, reused=True)
+def _reused(result: ModelCallResult, usage: Usage, *, model: str) -> Reply:
+    return Reply(result.text, usage, result.status, reused=True, model=model)
 
 
 def _no_model_left(pending: _PendingRequest) -> ModelError:

@@ -83,6 +83,8 @@ class Reply:
     """State of its call."""
     reused: bool = False
     """Nothing was paid for it now."""
+    model: str = ""
+    """Name in the config of the model that answered; empty where it is that of the usage."""
 
     @property
     def truncated(self) -> bool:

@@ -78,6 +78,12 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "last_stop": status.last_stop or None,
         "operators": {row.name: _operator(row) for row in status.operators},
         "models": {row.name: _model(row) for row in status.models},
+        "predicted": {
+            "results": status.predicted.results,
+            "predicted": status.predicted.predicted,
+            "measured": status.predicted.measured,
+            "kept_share": status.predicted.kept_share,
+        },
         "pairs": [_pair(row) for row in status.pairs],
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}

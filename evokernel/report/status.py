@@ -10,7 +10,7 @@ from pathlib import Path
 
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
-from archive.effort import PairEffort, efforts_by_pair
+from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account
 from archive.hints import Hint, hints_in_force
 from archive.sessions import SpentBudget
@@ -93,6 +93,8 @@ class RunStatus:
     models: tuple[ModelRow, ...]
     pairs: tuple[PairEffort, ...]
     """Effort of each operator with each model; empty where no model was asked."""
+    predicted: ExpectedGain
+    """Gains that models predicted, and what came of them."""
     islands: tuple[IslandRow, ...]
     improvements: tuple[LeaderChange, ...]
     """Latest changes of the leader, oldest first."""
@@ -148,6 +150,7 @@ def _status(store: Store) -> RunStatus:
         best=find_best(store),
         operators=operator_rows(store, Counter(change.operator for change in account.changes)),
         models=models,
+        predicted=predicted_gains(store) if models else ExpectedGain(),
         pairs=tuple(efforts_by_pair(store)) if models else (),
         islands=island_rows(store),
         improvements=tuple(account.changes[-RECENT:]),

@@ -133,7 +133,7 @@ class TemplateOperator(ModelOperator):
                 raise
             except ModelError as error:
                 return UnusableReply(f"no usable reply: {error}", usage)
-            usage = _sum(usage, reply.usage, first=ordinal == 0)
+            usage = _sum(usage, reply, first=ordinal == 0)
             text = join(text, reply.text) if ordinal else reply.text
             if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
@@ -280,9 +280,10 @@ def _references(sections: Sequence[PromptSection], name: str, kind: type[T]) -> 
     return tuple(s.reference for s in sections if s.name == name and isinstance(s.reference, kind))
 
 
-def _sum(usage: Usage, more: Usage, *, first: bool) -> Usage:
+def _sum(usage: Usage, reply: Reply, *, first: bool) -> Usage:
+    more = reply.usage
     return Usage(
-        model=more.model if first else usage.model,
+        model=(reply.model or more.model) if first else usage.model,
         prompt_tokens=usage.prompt_tokens + more.prompt_tokens,
         completion_tokens=usage.completion_tokens + more.completion_tokens,
         cost_usd=usage.cost_usd + more.cost_usd,

@@ -12,7 +12,17 @@ from tests.support.stores import fill_store
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
 SPEEDUP = {"value", "low", "high"}
-WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs", "floor_us", "limit"}
+WORKLOAD = {
+    "name",
+    "baseline",
+    "candidate_us",
+    "baseline_us",
+    "speedup",
+    "verdict",
+    "pairs",
+    "floor_us",
+    "limit",
+}
 FIELDS = {
     "best": {
         "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",
@@ -23,7 +33,7 @@ FIELDS = {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
         "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
-        "pairs", "islands", "best", "since",
+        "pairs", "predicted", "islands", "best", "since",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",

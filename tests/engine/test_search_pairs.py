@@ -6,6 +6,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,10 @@ class Climb(ToyModelOperator):
         reply = await self._model.complete(request)
         answer = self.read(reply.text, prompt)
         assert isinstance(answer, Draft | UnusableReply)
-        return type(answer)(**{name: getattr(answer, name) for name in answer.__slots__} | {"usage": reply.usage})
+        return type(answer)(
+            **{name: getattr(answer, name) for name in answer.__slots__}
+            | {"usage": replace(reply.usage, model=reply.model)}
+        )
 
 
 class Oracle:

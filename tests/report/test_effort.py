@@ -180,6 +180,26 @@ def test_pairs_of_operator_and_model_tell_what_was_gained_for_what(asked: tuple[
     assert rule.gain_per_device_hour == pytest.approx(3600 * math.log(1.1) / rule.device_s)
 
 
+def test_predicted_gains_are_held_against_measured_ones(asked: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    found = status_of(asked[0]).predicted
+    assert (found.results, found.kept_share) == (1, pytest.approx(math.log(3) / math.log(2)))
+    with StoreBuilder(tmp_path / "b.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        builder.call()
+        for number, speedup in enumerate((2.0, 0.5, None)):
+            usage = Usage("small", 200, 100, 0.0)
+            builder.add(
+                f"// {number}\n",
+                speedup=speedup,
+                parents=(seed,),
+                usage=usage,
+                operator="mutate",
+                predicted_speedup=4.0,
+            )
+    found = status_of(tmp_path / "b.db").predicted
+    assert (found.results, found.kept_share) == (3, pytest.approx(1 / 6))
+
+
 def test_the_gain_of_a_repair_is_over_the_parent_of_what_failed(tmp_path: Path) -> None:
     with StoreBuilder(tmp_path / "a.db") as builder:
         seed = builder.seed(speedup=1.0)
