@@ -86,7 +86,7 @@ def test_what_was_answered_for_a_step_is_never_paid_again() -> None:
     actor = Actor(TransportReply("another"))
     again = Ensemble((model("two"), actor), log=first.log, price=DOLLAR_A_TOKEN)
     (reply,) = ask(again)
-    assert reply == Reply(paid.text, paid.usage, paid.status, reused=True)
+    assert reply == Reply(paid.text, paid.usage, paid.status, reused=True, model="one")
     assert actor.sent == []
     assert len(calls(again).calls) == 1
 
