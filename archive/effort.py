@@ -1,8 +1,9 @@
 """Effort of a run: calls, tokens, dollars and device time, by step, operator and model, and the outcomes."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
 from archive.store import Store
@@ -60,6 +61,92 @@ class StepEffort:
     """Tokens of prompts and replies."""
     cost_usd: float
     """Their price, in dollars."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairEffort:
+    """Totals over the steps of an operator with a model."""
+
+    operator: str
+    """Name of the operator."""
+    model: str
+    """Name of the model that answered; empty for a rule."""
+    tries: int = 0
+    """Steps that ended."""
+    correct: int = 0
+    """Right candidates among them."""
+    gain: float = 0.0
+    """Sum of the gains over the best parent, as natural logarithms of speed-ups; a loss counts as 0."""
+    tokens: int = 0
+    """Tokens of prompts and replies."""
+    cost_usd: float = 0.0
+    """Price of its calls, in dollars."""
+    device_s: float = 0.0
+    """Time of its candidates on the device, in s."""
+
+    @property
+    def gain_per_dollar(self) -> float | None:
+        """The gain for a dollar paid to models; None where none is known to be paid."""
+        return self.gain / self.cost_usd if self.cost_usd else None
+
+    @property
+    def gain_per_device_hour(self) -> float | None:
+        """The gain for an hour of the device; None without time on it."""
+        return 3600 * self.gain / self.device_s if self.device_s else None
+
+
+def efforts_by_pair(store: Store) -> list[PairEffort]:
+    """Return the effort of each operator with each model in this run, the most tried first.
+
+    Steps that a fork copied are left out. The gain of a repair is over the parent of the failed candidate.
+    """
+    timed, values = timed_programs(store)
+    rows = store.database.rows(
+        f"WITH {timed} SELECT p.step, p.operator, coalesce(m.model, p.model) AS model, p.candidate, p.origin, "
+        "t.speedup, e.status, e.metrics, e.duration_s, e.seq IS r.seq AS fresh FROM results r "
+        "JOIN proposals p ON p.step = r.step LEFT JOIN candidates c ON c.id = p.candidate "
+        "LEFT JOIN evaluations e ON e.seq = r.evaluation LEFT JOIN timed t ON t.program_hash = c.program_hash "
+        f"AND t.program_hash NOT IN (SELECT program_hash FROM refuted) LEFT JOIN ({STEP_MODELS}) m ON m.step = p.step",
+        values,
+    )
+    edges = store.database.rows("SELECT step, candidate FROM parents WHERE kind = 'parent' ORDER BY step, ordinal")
+    parents: dict[int, list[str]] = {}
+    for step, parent in edges:
+        parents.setdefault(step, []).append(parent)
+    made = {row["candidate"]: parents.get(row["step"], []) for row in rows if row["candidate"]}
+    speedups = {row["candidate"]: row["speedup"] for row in rows if row["speedup"]}
+    costs, found = step_efforts(store), dict[tuple[str, str], PairEffort]()
+    for row in rows:
+        if row["origin"] or row["operator"] == "seed":
+            continue
+        before = found.get((row["operator"], row["model"]), PairEffort(row["operator"], row["model"]))
+        sources = _right_sources(made.get(row["candidate"], []), made, speedups)
+        gain = math.log(row["speedup"] / max(sources)) if row["speedup"] and sources else 0.0
+        cost = costs.get(row["step"])
+        taken_s = device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) if row["fresh"] else 0.0
+        found[row["operator"], row["model"]] = replace(
+            before,
+            tries=before.tries + 1,
+            correct=before.correct + (row["status"] == "ok"),
+            gain=before.gain + max(0.0, gain),
+            tokens=before.tokens + (cost.tokens if cost else 0),
+            cost_usd=before.cost_usd + (cost.cost_usd if cost else 0.0),
+            device_s=before.device_s + taken_s,
+        )
+    return sorted(found.values(), key=lambda each: (-each.tries, each.operator, each.model))
+
+
+def _right_sources(
+    parents: Sequence[str], made: Mapping[str, Sequence[str]], speedups: Mapping[str, float]
+) -> list[float]:
+    """Return the speed-ups of the right parents; in place of failed ones those of their own parents."""
+    seen, waiting = set[str](), list(parents)
+    while waiting:
+        if found := [speedups[name] for name in waiting if name in speedups]:
+            return found
+        seen.update(waiting)
+        waiting = [name for failed in waiting for name in made.get(failed, ()) if name not in seen]
+    return []
 
 
 def costs_by_operator(store: Store) -> dict[str, CallCosts]:
@@ -126,6 +213,43 @@ def best_gains(store: Store) -> dict[str, float]:
         values,
     )
     return {row["name"]: row["gain"] for row in rows if row["gain"] is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedGain:
+    """Gains that models predicted, and what came of them."""
+
+    results: int = 0
+    """Judged candidates that came with a predicted gain over their first parent."""
+    predicted: float = 0.0
+    """Sum of the predicted gains, as natural logarithms of speed-ups."""
+    measured: float = 0.0
+    """Sum of the gains of these candidates as in the search; one that failed or lost counts as 0."""
+
+    @property
+    def kept_share(self) -> float | None:
+        """The share of the predicted gain that was measured; None without any prediction."""
+        return self.measured / self.predicted if self.predicted else None
+
+
+def predicted_gains(store: Store) -> ExpectedGain:
+    """Return what candidates of models were predicted to gain, and gained."""
+    timed, values = timed_programs(store)
+    rows = store.database.rows(
+        f"WITH {timed} SELECT p.predicted_speedup AS predicted, child.speedup / parent.speedup AS measured "
+        "FROM results r JOIN proposals p ON p.step = r.step JOIN candidates c ON c.id = p.candidate "
+        "JOIN parents e ON e.step = p.step AND e.ordinal = 0 AND e.kind = 'parent' "
+        "JOIN candidates q ON q.id = e.candidate JOIN timed parent ON parent.program_hash = q.program_hash "
+        "LEFT JOIN timed child ON child.program_hash = c.program_hash "
+        "AND c.program_hash NOT IN (SELECT program_hash FROM refuted) "
+        "WHERE p.model <> '' AND p.predicted_speedup > 1",
+        values,
+    )
+    return ExpectedGain(
+        results=len(rows),
+        predicted=sum(math.log(row["predicted"]) for row in rows),
+        measured=sum(math.log(max(1.0, row["measured"] or 1.0)) for row in rows),
+    )
 
 
 def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:

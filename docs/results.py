@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evokernel import open_store
+from evokernel.cli.display.tables import effort
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate import EVALUATOR_VERSION
 from evokernel.languages import syntax_of
@@ -124,7 +125,7 @@ def _effort(status: RunStatus) -> str:
     spent = status.spent
     parts = [f"{spent.evaluations} evaluations", f"{spent.seconds / 60:.0f} min"]
     if spent.calls:
-        parts.append(f"{spent.calls} calls of models, ${spent.cost_usd:.2f}")
+        parts.append(effort(spent.calls, spent.tokens, spent.cost_usd, priced=status.priced))
     return ", ".join(parts)
 
 

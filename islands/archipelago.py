@@ -4,7 +4,7 @@ The state is a fold over committed results in seq order, free of I/O: a replay o
 run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.protocols import Operator, asks_model
@@ -33,6 +33,8 @@ class ArchipelagoSettings:
     """Results between two migrations."""
     migrate_count: int = 1
     """Elites sent along each edge."""
+    plans: str = "newest"
+    """Rule for the next strategy to implement."""
     reset_after: int | None = None
     """Results of an island without a better elite after which it starts again; None for never."""
     repairs: int = 0
@@ -62,11 +64,18 @@ class Archipelago:
         operators: Mapping[str, Operator],
         seed: int,
         rules: ArchipelagoSettings,
+        models: Callable[[str, str], Mapping[str, float]] = lambda island, role: {},
     ) -> None:
         self.islands = {island.name: island for island in islands}
         self.operators = operators
         self.selector = StepSelector(
-            self.islands, operators=operators, seed=seed, repairs=rules.repairs, foreign=rules.foreign
+            self.islands,
+            operators=operators,
+            seed=seed,
+            repairs=rules.repairs,
+            foreign=rules.foreign,
+            models=models,
+            plans=rules.plans,
         )
         self._graph = graph
         self._seed = seed

@@ -11,6 +11,7 @@ from evokernel.records.fitness import Elite
 from evokernel.records.llm import KnownInsight
 from evokernel.records.step import ContextNeed, Failure, Selection
 from islands.history import History
+from islands.plan_rank import kept_share, ranked_plans
 
 RUNG = 0.05
 """Least log speed-up of each kernel of a ladder over the one before."""
@@ -44,6 +45,7 @@ def assignment_for(
     repairable: Sequence[Failure],
     rng: np.random.Generator,
     running: Sequence[Selection] = (),
+    plans: str = "newest",
 ) -> Assignment | None:
     """Return the work for an operator, or None where it lacks something.
 
@@ -55,6 +57,7 @@ def assignment_for(
         repairable: failures that may be repaired, newest first.
         rng: for every choice here.
         running: steps under way; their failures and strategies are not assigned again.
+        plans: the rule for the next strategy: `newest`, or one of `islands.plan_rank.RULES`.
     """
     if ContextNeed.BROKEN in operator.needs:
         taken_ids = {selection.broken for selection in running}
@@ -71,10 +74,14 @@ def assignment_for(
     if ContextNeed.STRATEGY in operator.needs:
         taken = {seq for selection in running for seq in selection.insights}
         waiting = history.insights.open_strategies(island)
-        open_strategies = [s for s in waiting if s.seq not in taken and _may_gain(s, first, history=history)]
+        known_ones = history.insights.all_strategies(island)
+        share = 1.0 if plans == "newest" else kept_share(known_ones)
+        open_strategies = [
+            s for s in waiting if s.seq not in taken and _may_gain(s, first, history=history, share=share)
+        ]
         if not open_strategies:
             return None
-        strategy = open_strategies[0]
+        strategy = open_strategies[0] if plans == "newest" else ranked_plans(open_strategies, known_ones, rule=plans)[0]
         strategies = (strategy.seq,)
         about = history.elites.get(strategy.insight.candidate, first)
         first = about if history.near([about]) else first
@@ -95,13 +102,16 @@ def inspirations(elites: Iterable[Elite], parents: Sequence[Elite], *, history: 
     return tuple(found)
 
 
-def _may_gain(known: KnownInsight, first: Elite, *, history: History) -> bool:
-    """Say whether a strategy may lead beyond a kernel: one for a far slower kernel may be overtaken."""
+def _may_gain(known: KnownInsight, first: Elite, *, history: History, share: float = 1.0) -> bool:
+    """Say whether a strategy may lead beyond a kernel: one for a far slower kernel may be overtaken.
+
+    `share` is the part of predicted gains that is believed.
+    """
     about = history.elites.get(known.insight.candidate)
     predicted = known.insight.predicted_speedup or 0.0
     if about is None or not predicted > 0:
         return True
-    return about.fitness.value + math.log(predicted) > first.fitness.value
+    return about.fitness.value + share * math.log(predicted) > first.fitness.value
 
 
 def _notes_on(history: History, island: str, candidate: str) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from evokernel.records.candidate import Proposal
+from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
@@ -24,6 +24,10 @@ TUNING_TRIALS = 6
 BY_HAND = "inject"
 ATTEMPTS = 64
 CHEAP = ("tune", "blend")  # they make so many attempts that others would find no room
+FADE = 0.99
+"""Weight of a record of a pair after another answer: what a pair gains changes as kernels become faster."""
+FORGOTTEN = 0.01
+"""Least weight of a record of a pair."""
 PROMISING = 1.1  # natural log: within a factor of three of the best a skeleton is worth tuning, and a parent
 
 
@@ -68,6 +72,8 @@ class History:
     """Ids of the candidates that people have pinned."""
     operators: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
     """Records of each operator, by island and operator."""
+    pairs: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
+    """Records of each operator with a model, by operator and model, which is empty for a rule; older answers fade."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes that were measured, by kind: the first word of the rationale."""
     gains: Counter[str] = field(default_factory=Counter)
@@ -195,7 +201,7 @@ class History:
         elif outcome.exhausted:
             self.exhausted.add((outcome.operator, *outcome.parents))
         self.failures.count_try(outcome.parents)
-        self._record(outcome.island, outcome.operator, gain=0.0, cost_usd=outcome.usage.cost_usd)
+        self._record(outcome.island, outcome.operator, outcome.usage, gain=0.0, device_usd=0.0)
 
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
@@ -205,10 +211,22 @@ class History:
             return
         self.failures.add(Failure(candidate, evaluation, operator, rationale, proposal.parents))
 
-    def _record(self, island: str, operator: str, *, gain: float, cost_usd: float) -> None:
+    def pair(self, operator: str, model: str) -> OperatorRecord:
+        """Return the record of an operator with a model; without one, with all of them together."""
+        records = self.pairs.get(operator, {})
+        if model:
+            return records.get(model, OperatorRecord())
+        return sum(records.values(), OperatorRecord())
+
+    def _record(self, island: str, operator: str, usage: Usage, *, gain: float, device_usd: float) -> None:
+        one = OperatorRecord(1, gain, usage.cost_usd + device_usd)
         records = self.operators.setdefault(island, {})
-        before = records.get(operator, OperatorRecord())
-        records[operator] = OperatorRecord(before.count + 1, before.gain + gain, before.cost_usd + cost_usd)
+        records[operator] = records.get(operator, OperatorRecord()) + one
+        for name, models in self.pairs.items():
+            faded = {model: record.faded(FADE) for model, record in models.items()}
+            self.pairs[name] = {model: record for model, record in faded.items() if record.count > FORGOTTEN}
+        models = self.pairs.setdefault(operator, {})
+        models[usage.model] = models.get(usage.model, OperatorRecord()) + one
 
     def _credit(
         self, proposal: Proposal, elite: Elite | None, evaluation: Evaluation, *, device_usd_per_s: float
@@ -220,8 +238,8 @@ class History:
         if gain is not None or elite is None:
             self.insights.used(proposal.insights, gain)
         seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
-        cost = proposal.usage.cost_usd + device_usd_per_s * seconds
-        self._record(proposal.island, proposal.operator, gain=max(0.0, over_best), cost_usd=cost)
+        used = {"gain": max(0.0, over_best), "device_usd": device_usd_per_s * seconds}
+        self._record(proposal.island, proposal.operator, proposal.usage, **used)
         if not sources:
             return
         if proposal.operator not in CHEAP:

@@ -39,6 +39,10 @@ class Insights:
         ]
         return sorted(found, key=lambda known: (bool(known.gains), -best_gain(known), -known.seq))
 
+    def all_strategies(self, island: str) -> Sequence[KnownInsight]:
+        """Return the strategies of an island, those that were dropped among them."""
+        return self._of(InsightKind.STRATEGY, island)
+
     def open_strategies(self, island: str) -> list[KnownInsight]:
         """Return the strategies of an island that no kernel has gained by yet."""
         return [known for known in self.strategies(island) if best_gain(known) <= 0]

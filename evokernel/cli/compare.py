@@ -36,6 +36,7 @@ from evokernel.report.compare import (
     compare,
 )
 from evokernel.report.comparison_document import comparison_document
+from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import MeasurementKind
 
 LABEL_COLUMNS, WIDE_LABEL_COLUMNS, GAP = 34, 50, 2
@@ -140,8 +141,12 @@ def _efforts(sides: Sequence[ComparedRun]) -> Iterator[Row]:
     yield "time", [duration(side.spent.seconds) for side in sides]
     yield "on the device", [duration(side.device_s) for side in sides]
     if any(side.spent.calls or side.spent.cost_usd for side in sides):
-        models = [effort(side.spent.calls, side.spent.tokens, side.spent.cost_usd) or "-" for side in sides]
-        yield "models", models
+        yield "models", [_paid(side) or "-" for side in sides]
+
+
+def _paid(side: ComparedRun) -> str:
+    spent = side.spent
+    return effort(spent.calls, spent.tokens, spent.cost_usd, priced=prices_known(side.run.config))
 
 
 def _level(level: SpeedupMilestone) -> Row:

@@ -160,6 +160,7 @@ class Notifier:
             "correct": snapshot.correct,
             "seconds": snapshot.progress.seconds,
             "cost_usd": snapshot.progress.cost_usd,
+            "priced": snapshot.priced,
         }
         delivery.send(document)
 

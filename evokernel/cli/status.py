@@ -72,6 +72,7 @@ def command(store: Path | None, since: float | None, as_json: bool) -> None:
         _improvements(status) if status.improvements else None,
         _operators(status) if status.operators else None,
         _models(status) if status.models else None,
+        _pairs(status) if status.pairs else None,
         _islands(status) if status.islands else None,
     )
 
@@ -91,6 +92,7 @@ def _facts(status: RunStatus) -> Table:
         {
             "judged": f"{status.results}{share} in {duration(spent.seconds)}",
             "models": _models_line(status),
+            "predicted": _predicted(status),
             "insights": str(status.insights) if status.insights else "",
             "hints": "\n".join(lines),
             "edited": "\n".join(_edit(edit) for edit in status.edits[-EDITS:]),
@@ -125,6 +127,14 @@ def _models_line(status: RunStatus) -> str:
     return effort(spent.calls, spent.tokens, spent.cost_usd, priced=status.priced) + (
         f"; {waiting} under way or lost" if waiting else ""
     )
+
+
+def _predicted(status: RunStatus) -> str:
+    found = status.predicted
+    if found.kept_share is None:
+        return ""
+    of = f"{found.results} kernel{'' if found.results == 1 else 's'}"
+    return f"{found.kept_share:.0%} of the gain that models predicted of {of} was measured"
 
 
 def _for_whom(hint: Hint) -> str:
@@ -192,6 +202,28 @@ def _models(status: RunStatus) -> Table:
             str(row.unusable),
         )
     return made
+
+
+def _pairs(status: RunStatus) -> Table:
+    headings = ("operator", "model", "tries", "right", "gain", "dollars", "device\ns", "gain\nper $", "gain\nper h")
+    made = table(*headings, right=range(2, len(headings)))
+    for row in status.pairs:
+        made.add_row(
+            one_line(row.operator, width=16),
+            one_line(row.model, width=16) or "-",
+            str(row.tries),
+            str(row.correct),
+            f"{row.gain:.2f}",
+            cost(row.cost_usd, tokens=row.tokens, priced=status.priced) or "-",
+            f"{row.device_s:.0f}",
+            _rate(row.gain_per_dollar),
+            _rate(row.gain_per_device_hour),
+        )
+    return made
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _share(value: float | None) -> str:

@@ -15,8 +15,11 @@ _FREE = (
     "notify",
     "prompts",
     "prompt_tokens",
+    "prompt_feedback",
+    "prompt_history",
     "replies_from",
     "repairs",
+    "plans",
 )
 _FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 

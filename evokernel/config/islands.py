@@ -58,8 +58,8 @@ class IslandConfig(Part):
     operators: Mapping[str, Annotated[float, Field(gt=0)]]
     """Shares by the name of a rule, of a built-in prompt, or of a prompt of your own; they need not sum to 1."""
     choose: str = "shares"
-    """The choice of an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; or
-    `package.module:Class`."""
+    """The choice of an operator: `shares`, by its share; `ucb`, by its gain for its cost so far; `pairs`, of operator
+    and model together, by their gain for dollars and device time; or `package.module:Class`."""
     models: tuple[str, ...] = ()
     """The models that operators of this island may ask; none for all."""
     selector: SelectorConfig = SelectorConfig()

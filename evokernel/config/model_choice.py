@@ -88,7 +88,7 @@ def _with_models(config: RunConfig, named: Sequence[str], *, api_base: str | Non
         for place, model in enumerate(dict.fromkeys(named), start=1)
     )
     islands = tuple(
-        island.model_copy(update={"operators": {**_shares(island.operators), **ASKING_SHARES}, "choose": "ucb"})
+        island.model_copy(update={"operators": {**_shares(island.operators), **ASKING_SHARES}, "choose": "pairs"})
         for island in config.islands
     )
     return _with_budget(config.model_copy(update={"models": models, "islands": islands}), when_spent="rules")

@@ -173,8 +173,15 @@ class RunConfig(Part):
     """A folder of your own prompts (NAME.md.j2), relative to the config; one with a built-in name replaces that one."""
     prompt_tokens: int = Field(default=16000, ge=1000)
     """The longest prompt, in tokens as estimated; the least useful parts are dropped first."""
+    prompt_feedback: Literal["none", "correctness", "times", "profile"] = "profile"
+    """The evaluator's words in prompts: `none`, `correctness`, `times` too, or all with `profile`."""
+    prompt_history: Literal["last", "best", "ascending", "all"] = "all"
+    """The earlier changes in prompts: the `last`, the `best`, the right ones `ascending`, or `all`."""
     repairs: int = Field(default=3, ge=0)
     """The most times that a model's failed kernel, and its repaired versions, go back to be repaired."""
+    plans: Literal["newest", "mean", "floor", "novel"] = "newest"
+    """The strategy to implement next: the `newest`; the highest expected gain, `mean`, or its `floor`, both by what
+    measured gains kept of predicted ones; or the most `novel`."""
     replies_from: tuple[str, ...] = ()
     """Other stores, relative to the config, whose replies serve equal requests; they cost nothing."""
     device_usd_per_hour: float = Field(default=2.0, ge=0)

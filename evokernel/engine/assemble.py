@@ -1,7 +1,7 @@
 """Composition root: from a checked config to live objects. Only this module knows every class."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Op
 from evokernel.records.candidate import Candidate
 from evokernel.records.events import Notice
 from evokernel.records.remarks import RemarkKind
+from evokernel.records.step import FeedbackLevel, HistoryKind
 from evokernel.task import Task
 from evokernel.tasks import load_task
 from islands.archipelago import Archipelago, ArchipelagoSettings
@@ -211,14 +212,15 @@ def check_roles(config: RunConfig, operators: Mapping[str, Operator]) -> None:
             "operator that asks one; add some to `islands`, for example {mutate: 0.3, refine: 0.3, repair: 0.2}, or "
             "remove `models` and use --model, which adds them"
         )
+    models = models_by_role(config)
     for island in config.islands if config.models else ():
-        able = [model for model in config.models if not island.models or model.name in island.models]
         for name in island.operators:
             operator = operators[name]
-            if asks_model(operator) and not any(operator.role in model.roles for model in able):
+            if asks_model(operator) and not models(island.name, operator.role):
+                named = island.models or [model.name for model in config.models]
                 raise ConfigError(
                     f"island {island.name!r}: {name} asks a model with the role {operator.role!r}, and none of "
-                    f"{', '.join(model.name for model in able)} has it; add it to a model's roles"
+                    f"{', '.join(named)} has it; add it to a model's roles"
                 )
 
 
@@ -264,7 +266,13 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
         if name in OPERATORS:
             made[name] = OPERATORS[name]()
         elif name in templates:
-            made[name] = TemplateOperator(templates[name], model, prompt_tokens=config.prompt_tokens)
+            made[name] = TemplateOperator(
+                templates[name],
+                model,
+                prompt_tokens=config.prompt_tokens,
+                feedback=FeedbackLevel(config.prompt_feedback),
+                history=HistoryKind(config.prompt_history),
+            )
         else:
             made[name] = PluginOperator(resolve(name, known, "operator")(), name=name)
     return made
@@ -282,10 +290,23 @@ def make_archipelago(config: RunConfig, operators: Mapping[str, Operator], *, fo
             migrate_count=config.migration.count,
             reset_after=config.reset_after,
             repairs=config.repairs,
+            plans=config.plans,
             foreign=foreign,
             device_usd_per_hour=config.device_usd_per_hour,
         ),
+        models=models_by_role(config),
     )
+
+
+def models_by_role(config: RunConfig) -> Callable[[str, str], Mapping[str, float]]:
+    """Return a function that gives the weights of the models that may answer an island and a role, by name."""
+    named = {island.name: island.models for island in config.islands}
+
+    def weights(island: str, role: str) -> Mapping[str, float]:
+        able = [model for model in config.models if role in model.roles]
+        return {model.name: model.weight for model in able if not named.get(island) or model.name in named[island]}
+
+    return weights
 
 
 def make_topology(config: RunConfig) -> Graph:

@@ -62,6 +62,7 @@ class ModelGate:
         self._clock = clock
         self._lost: dict[tuple[str, str], str] = {}  # by island and role: why no model will answer any more
         self._rest_ends_s: dict[tuple[str, str], float] = {}  # by island and role, by the clock
+        self._away_until_s: dict[tuple[str, str], float] = {}  # by operator and model, by the clock
         self._stopped = False
         self._replies_in_vain = 0
         self._last_fault, self._alike = "", 0
@@ -91,6 +92,10 @@ class ModelGate:
         """Say whether an operator with a role may ask for an island: none of its models rests or is lost."""
         place = (island, role)
         return place not in self._lost and self._clock() >= self._rest_ends_s.get(place, 0.0)
+
+    def at_hand(self, operator: str, model: str) -> bool:
+        """Say whether a model may be asked first for an operator: no other one answered in its place lately."""
+        return self._clock() >= self._away_until_s.get((operator, model), 0.0)
 
     def stop_new_calls(self) -> None:
         """Begin no further call; calls under way go on."""
@@ -122,6 +127,16 @@ class ModelGate:
                 self.running.remove(selection)
         if isinstance(found, Draft) and found.usage.duration_s == 0:
             found = replace(found, usage=replace(found.usage, duration_s=time.monotonic() - began))
+        if found is not None and held and held[0].model:
+            return self._of_model(found, operator.name, held[0].model)
+        return found
+
+    def _of_model(self, found: Answer, operator: str, model: str) -> Answer:
+        """Return an answer with the model that was asked first, if it names none; note where another one gave it."""
+        if not found.usage.model:
+            return replace(found, usage=replace(found.usage, model=model))
+        if found.usage.model != model:
+            self._away_until_s[operator, model] = self._clock() + REST_S
         return found
 
     def checked(self, found: Answer | None, known: Collection[str], *, language: str) -> Answer | None:

@@ -89,7 +89,9 @@ class StepScheduler:
     def _resumed(self, step: int) -> Selection | None:
         """Return the selection of a step that an earlier session has paid a reply for."""
         origin = self._interrupted.pop(step, None)
-        return self._taken_up(origin) if origin is not None else None
+        selection = self._taken_up(origin) if origin is not None else None
+        asked = self._calls.of_step(step, 0)
+        return replace(selection, model=asked.call.model) if selection and asked else selection
 
     def _taken_up(self, origin: Origin) -> Selection | None:
         return selection_again(origin, self._fold, recall=self._recall)
@@ -142,6 +144,7 @@ class StepScheduler:
             self._fold.state.archipelago,
             models=gate.room,
             may_ask=gate.may_ask,
+            at_hand=gate.at_hand,
             running=tuple(gate.running),
         )
 

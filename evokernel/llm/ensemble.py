@@ -78,7 +78,8 @@ class _PendingRequest:
 class ModelEnsemble:
     """Several models behind budgets, limits and the record of calls. Implements `LanguageModel`.
 
-    A request draws a model by weight, the same one however often a run is repeated. A reply that was stored for its
+    A request names the model to ask first, or draws one by weight, the same one however often a run is repeated. A
+    reply that was stored for its
     step is returned again without cost, and so is an earlier run's reply to an equal request. Such a reply keeps its
     tokens: a budget of tokens counts it, and a replay ends where its original did. Every attempt is a call of its own
     in the log, and all attempts of a request at one model are the same sample.
@@ -121,7 +122,7 @@ class ModelEnsemble:
         """
         stored = self._log.of_step(request.origin.step, request.ordinal)
         if stored is not None and stored.result is not None and stored.call.origin == request.origin:
-            return _reused(stored.result, stored.result.usage)
+            return _reused(stored.result, stored.result.usage, model=stored.call.model)
         pending = _PendingRequest(replace(request, messages=self._redactor.messages(request.messages)), self._rules)
         pending.models = self._candidates(pending)
         while True:
@@ -146,7 +147,7 @@ class ModelEnsemble:
         self._on_close()
 
     def _candidates(self, pending: _PendingRequest) -> list[ConfiguredModel]:
-        """Return the models that may answer, in an order drawn by weight."""
+        """Return the models that may answer: the one that the request names, then the others as drawn by weight."""
         request = pending.request
         named = self._rules.islands.get(request.origin.island, ())
         able = [
@@ -157,7 +158,8 @@ class ModelEnsemble:
             raise ModelsUnavailable(f"no model has the role {request.role!r}{where}", final=True)
         total = sum(model.config.weight for model in able)
         shares = [model.config.weight / total for model in able]
-        return [able[index] for index in pending.rng.choice(len(able), size=len(able), replace=False, p=shares)]
+        drawn = [able[index] for index in pending.rng.choice(len(able), size=len(able), replace=False, p=shares)]
+        return sorted(drawn, key=lambda model: model.name != request.model)
 
     async def _next(self, pending: _PendingRequest) -> ConfiguredModel:
         """Return the first model that can be asked; where all rest, wait for one."""
@@ -267,7 +269,7 @@ class ModelEnsemble:
         usage = close(answer.status, answer.text, model.usage(answer, call.messages, call.parameters))
         model.answered()
         model.limiter.succeeded()
-        return Reply(answer.text, usage, answer.status)
+        return Reply(answer.text, usage, answer.status, model=model.name)
 
     def _call(self, model: ConfiguredModel, pending: _PendingRequest) -> ModelCall:
         request = pending.request
@@ -300,7 +302,7 @@ class ModelEnsemble:
             return None  # asked for again once other calls have ended
         number = self._ledger.begin(replace(call, reserved_tokens=tokens, reserved_usd=0.0))
         self._ledger.end(number, ModelCallResult(found.result.status, found.result.text, usage))
-        return _reused(found.result, usage)
+        return _reused(found.result, usage, model=call.model)
 
     async def _back_off(self, failed: int, pending: _PendingRequest) -> None:
         pause_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1)) * (0.5 + float(pending.rng.random()))
@@ -323,8 +325,8 @@ class ModelEnsemble:
         return text if len(text) <= LONGEST_ERROR_CHARACTERS else text[:LONGEST_ERROR_CHARACTERS] + " ..."
 
 
-def _reused(result: ModelCallResult, usage: Usage) -> Reply:
-    return Reply(result.text, usage, result.status, reused=True)
+def _reused(result: ModelCallResult, usage: Usage, *, model: str) -> Reply:
+    return Reply(result.text, usage, result.status, reused=True, model=model)
 
 
 def _no_model_left(pending: _PendingRequest) -> ModelError:

@@ -45,7 +45,7 @@ class Usage:
     """Cost of a proposal or of a call. Rules leave the model empty and cost only seconds."""
 
     model: str = ""
-    """Name of the model that answered; empty for a rule."""
+    """Name of the model that answered, for a proposal that of the config; empty for a rule."""
     prompt_tokens: int = 0
     """Tokens of the prompt, >= 0."""
     completion_tokens: int = 0

@@ -50,6 +50,8 @@ class ModelRequest:
     """Sampling temperature; the config's setting for a model replaces it."""
     max_tokens: int | None = None
     """Longest reply in tokens; the model's own setting counts where it is smaller."""
+    model: str = ""
+    """Name of the model that is asked first; empty for one drawn by weight."""
 
 
 class CallStatus(StrEnum):
@@ -81,6 +83,8 @@ class Reply:
     """State of its call."""
     reused: bool = False
     """Nothing was paid for it now."""
+    model: str = ""
+    """Name in the config of the model that answered; empty where it is that of the usage."""
 
     @property
     def truncated(self) -> bool:

@@ -41,6 +41,8 @@ class Selection:
     """Id of a failed candidate to mend; empty for none."""
     insights: tuple[int, ...] = ()
     """Seqs of insights from earlier replies to use."""
+    model: str = ""
+    """Name of the model to ask first; empty for one drawn by weight."""
 
     @property
     def origin(self) -> Origin:
@@ -256,14 +258,22 @@ Answer = Draft | InsightReply | UnusableReply
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:
-    """The record of an operator on an island."""
+    """The record of an operator on an island, or of an operator with a model."""
 
-    count: int = 0
-    """Answers so far."""
+    count: float = 0
+    """Answers so far; a fraction where older ones count less."""
     gain: float = 0.0
     """Sum of the gains over the parent, as natural logarithms of speed-ups."""
     cost_usd: float = 0.0
     """Cost of its answers and their evaluations, in dollars."""
+
+    def __add__(self, other: "OperatorRecord") -> "OperatorRecord":
+        """Return both records as one."""
+        return OperatorRecord(self.count + other.count, self.gain + other.gain, self.cost_usd + other.cost_usd)
+
+    def faded(self, weight: float) -> "OperatorRecord":
+        """Return the record with a weight, 0 to 1."""
+        return OperatorRecord(self.count * weight, self.gain * weight, self.cost_usd * weight)
 
 
 class OperatorKind(StrEnum):
@@ -294,3 +304,34 @@ class ContextNeed(StrEnum):
     """Two strategies to be crossed, where there are two."""
     FOREIGN = "foreign"
     """A kernel in another language."""
+
+
+class FeedbackLevel(StrEnum):
+    """Amount of the evaluator's words and numbers in a prompt; each level holds those before it."""
+
+    NONE = "none"
+    """Sources alone."""
+    CORRECTNESS = "correctness"
+    """Right or wrong, and the feedback to failures."""
+    TIMES = "times"
+    """Times, speed-ups and limits of the device."""
+    PROFILE = "profile"
+    """Facts of the compiler, counters and remarks."""
+
+    def holds(self, other: "FeedbackLevel") -> bool:
+        """Say whether this level holds another one."""
+        levels = list(FeedbackLevel)
+        return levels.index(self) >= levels.index(other)
+
+
+class HistoryKind(StrEnum):
+    """Choice of the earlier changes that a prompt tells."""
+
+    LAST = "last"
+    """The newest one, on the kernel to change where there is one."""
+    BEST = "best"
+    """The one that led to the fastest kernel."""
+    ASCENDING = "ascending"
+    """Those that led to right kernels, the slowest kernel first."""
+    ALL = "all"
+    """The newest first, failed ones among them."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from archive.effort import PairEffort
 from archive.records import StoredEvaluation
 from evokernel.records.candidate import Proposal
 from evokernel.records.evaluation import Evaluation
@@ -69,6 +70,7 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "by_mode": status.by_mode,
         "seconds": status.spent.seconds,
         "cost_usd": status.spent.cost_usd,
+        "priced": status.priced,
         "calls": status.spent.calls,
         "tokens": status.spent.tokens,
         "insights": status.insights,
@@ -77,6 +79,13 @@ def status_document(status: RunStatus, recent: RecentEvents | None = None) -> di
         "last_stop": status.last_stop or None,
         "operators": {row.name: _operator(row) for row in status.operators},
         "models": {row.name: _model(row) for row in status.models},
+        "predicted": {
+            "results": status.predicted.results,
+            "predicted": status.predicted.predicted,
+            "measured": status.predicted.measured,
+            "kept_share": status.predicted.kept_share,
+        },
+        "pairs": [_pair(row) for row in status.pairs],
         "islands": {
             row.name: {"results": row.results, "correct": row.correct, "best_speedup": row.best, "mode": row.mode}
             for row in status.islands
@@ -158,6 +167,21 @@ def _model(row: ModelRow) -> dict[str, Any]:
     }
 
 
+def _pair(row: PairEffort) -> dict[str, Any]:
+    return {
+        "operator": row.operator,
+        "model": row.model or None,
+        "tries": row.tries,
+        "correct": row.correct,
+        "gain": row.gain,
+        "tokens": row.tokens,
+        "cost_usd": row.cost_usd,
+        "device_s": row.device_s,
+        "gain_per_dollar": row.gain_per_dollar,
+        "gain_per_device_hour": row.gain_per_device_hour,
+    }
+
+
 def _speedup(speedup: Speedup | None) -> dict[str, float | None] | None:
     return None if speedup is None else speedup_document(speedup)
 
@@ -193,6 +217,7 @@ def _proposal(proposal: Proposal | None, making: Provenance, gain: float | None)
         "calls": making.calls,
         "tokens": making.tokens,
         "cost_usd": making.cost_usd,
+        "priced": making.priced,
         "insights": [
             {
                 "seq": seq,

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+import yaml
 
 from archive.effort import (
     CallCosts,
@@ -72,6 +75,16 @@ class ModelRow:
     def validity(self) -> float | None:
         """The share of right candidates in what was proposed, unusable answers counted; None without any."""
         return _share(self.correct, self.results + self.unusable)
+
+
+@lru_cache(maxsize=32)
+def prices_known(config: str) -> bool:
+    """Say whether a cost of 0 is 0: each model of a config as YAML has a price, or is a recording."""
+    settings = yaml.safe_load(config) if config else {}
+    models = settings.get("models", ()) if isinstance(settings, dict) else ()
+    return bool(models) and all(
+        model.get("price") or model.get("replay") or model.get("agent_dollars") is not None for model in models
+    )
 
 
 def operator_rows(store: Store, led: Counter[str]) -> tuple[OperatorRow, ...]:

@@ -249,6 +249,7 @@ def provenance_data(made: Provenance) -> dict[str, Any]:
         "calls": made.calls,
         "tokens": made.tokens,
         "cost_usd": made.cost_usd,
+        "priced": made.priced,
         "insights": [
             {"kind": insight.kind.value, "title": one_line(insight.title, width=RATIONALE), "text": insight.text[:TEXT]}
             for _, insight in made.insights

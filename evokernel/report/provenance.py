@@ -7,6 +7,7 @@ from archive.hints import Hint, hints_in_force
 from archive.store import Store
 from evokernel.records.candidate import Proposal
 from evokernel.records.llm import Insight
+from evokernel.report.effort import prices_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Provenance:
     tokens: int = 0
     """Prompt and completion tokens."""
     cost_usd: float = 0.0
+    priced: bool = True
+    """False where a cost of 0 is unknown."""
     insights: tuple[tuple[int, Insight], ...] = ()
     """Insights in the prompt, with their seq."""
     hints: tuple[Hint, ...] = ()
@@ -38,6 +41,7 @@ def making(store: Store, proposal: Proposal) -> Provenance:
         calls=effort.calls,
         tokens=effort.tokens,
         cost_usd=effort.cost_usd,
+        priced=prices_known(store.meta("config") or ""),
         insights=tuple((seq, insight) for seq, insight in known if insight is not None),
         hints=hints_in_force(store, until=proposal.asked_seq, island=proposal.island) if model else (),
     )

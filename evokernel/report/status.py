@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-import yaml
-
 from archive.activity import last_session, last_stop
 from archive.candidate_tables import IslandRow, island_rows, results_by_mode
 from archive.diversity import read_diversity
+from archive.effort import ExpectedGain, PairEffort, efforts_by_pair, predicted_gains
 from archive.follower import read_account
 from archive.hints import Hint, hints_in_force
 from archive.sessions import SpentBudget
@@ -23,7 +22,7 @@ from evokernel.records.diversity import IslandDiversity
 from evokernel.records.evaluation import Mode
 from evokernel.records.leader import LeaderChange
 from evokernel.report.best import BestKernel, find_best
-from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows
+from evokernel.report.effort import ModelRow, OperatorRow, model_rows, operator_rows, prices_known
 from evokernel.report.workload_front import WorkloadFront, workload_front
 
 RECENT = 8
@@ -96,6 +95,10 @@ class RunStatus:
     best: BestKernel | None
     operators: tuple[OperatorRow, ...]
     models: tuple[ModelRow, ...]
+    pairs: tuple[PairEffort, ...]
+    """Effort of each operator with each model; empty where no model was asked."""
+    predicted: ExpectedGain
+    """Gains that models predicted, and what came of them."""
     islands: tuple[IslandRow, ...]
     improvements: tuple[LeaderChange, ...]
     """Latest changes of the leader, oldest first."""
@@ -108,12 +111,8 @@ class RunStatus:
 
     @property
     def priced(self) -> bool:
-        """True where each model of the config has a price of its own, or is a recording: a cost of 0 is 0."""
-        config = yaml.safe_load(self.run.config) if self.run.config else {}
-        models = config.get("models", ()) if isinstance(config, dict) else ()
-        return bool(models) and all(
-            model.get("price") or model.get("replay") or model.get("agent_dollars") is not None for model in models
-        )
+        """True where a cost of 0 is 0, as `prices_known` says."""
+        return prices_known(self.run.config)
 
 
 def run_facts(store: Store) -> RunFacts:
@@ -142,7 +141,7 @@ def read_status(store: Store) -> RunStatus:
 
 def _status(store: Store) -> RunStatus:
     counts, account = store.counts(), read_account(store)
-    by_mode = results_by_mode(store)
+    by_mode, models = results_by_mode(store), model_rows(store)
     return RunStatus(
         run=run_facts(store),
         state=run_state(store),
@@ -158,7 +157,9 @@ def _status(store: Store) -> RunStatus:
         last_stop=last_stop(store),
         best=find_best(store),
         operators=operator_rows(store, Counter(change.operator for change in account.changes)),
-        models=model_rows(store),
+        models=models,
+        predicted=predicted_gains(store) if models else ExpectedGain(),
+        pairs=tuple(efforts_by_pair(store)) if models else (),
         islands=island_rows(store),
         improvements=tuple(account.changes[-RECENT:]),
         edits=edits_of(store),

@@ -318,6 +318,8 @@ def _summary(document: Mapping[str, Any]) -> dict[str, Any]:
         "task": status["task"],
         "results": status["results"],
         "cost_usd": status["cost_usd"],
+        "tokens": status["tokens"],
+        "priced": status["priced"],
         "speedup": best["speedup"] if best else None,
         "kind": best["kind"] if best else None,
     }

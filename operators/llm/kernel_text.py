@@ -9,7 +9,7 @@ from evokernel.languages import syntax_of
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
-from evokernel.records.step import ErrorFix, Failure, Sibling
+from evokernel.records.step import ErrorFix, Failure, FeedbackLevel, Sibling
 from evokernel.records.timing import Limit, Timing, combined_speedup, floor_share
 from evokernel.source.tunables import read_tunables
 from operators.llm.compiler_text import compiled
@@ -19,11 +19,26 @@ FEEDBACK_CHARACTERS = 4000
 FIX_CHARACTERS, FIX_LINES = 3000, 2000
 
 
-def portrait(title: str, elite: Elite, evaluation: Evaluation | None, *, note: str = "") -> str:
-    """Return a correct kernel with its verdict and source. `note` is a line below the numbers."""
-    parts = [f"### {title} (`{elite.candidate.id}`): {speed_of(elite, evaluation)}"]
+def portrait(
+    title: str,
+    elite: Elite,
+    evaluation: Evaluation | None,
+    *,
+    note: str = "",
+    feedback: FeedbackLevel = FeedbackLevel.PROFILE,
+) -> str:
+    """Return a correct kernel with its verdict, as far as `feedback` goes, and its source.
+
+    `note` is a line below the numbers, on times.
+    """
+    head = f"### {title} (`{elite.candidate.id}`)"
+    if not feedback.holds(FeedbackLevel.TIMES):
+        right = ": right" if feedback.holds(FeedbackLevel.CORRECTNESS) else ""
+        return f"{head}{right}\n\n{quoted(elite.candidate)}"
+    parts = [f"{head}: {speed_of(elite, evaluation)}"]
     if evaluation is not None and evaluation.ok:
         parts.append("\n".join(map(_timing, evaluation.timings)))
+    if evaluation is not None and evaluation.ok and feedback.holds(FeedbackLevel.PROFILE):
         parts.append(compiled(evaluation.metrics, evaluation.descriptor))
         if evaluation.remarks:
             remarks = middle_cut(evaluation.remarks, FEEDBACK_CHARACTERS)
@@ -43,16 +58,20 @@ def speed_of(elite: Elite, evaluation: Evaluation | None) -> str:
     return text + (f", {share:.0%} of the device's limit" if share else "")
 
 
-def broken_portrait(failure: Failure, evaluation: Evaluation) -> str:
+def broken_portrait(
+    failure: Failure, evaluation: Evaluation, *, feedback: FeedbackLevel = FeedbackLevel.PROFILE
+) -> str:
     """Return a failed kernel: its rationale, the stage it reached, the feedback, its source."""
     parts = [
         f"### The broken kernel (`{failure.candidate.id}`), made by {failure.operator}",
         "What its author meant:\n\n" + fence(one_line(failure.rationale)),
-        f"Verdict: **{evaluation.status}**, at the stage {evaluation.stage!s}. The evaluator says:",
-        fence(middle_cut(evaluation.feedback.strip() or "(nothing more)", FEEDBACK_CHARACTERS)),
-        quoted(failure.candidate),
     ]
-    return "\n\n".join(parts)
+    if feedback.holds(FeedbackLevel.CORRECTNESS):
+        parts += [
+            f"Verdict: **{evaluation.status}**, at the stage {evaluation.stage!s}. The evaluator says:",
+            fence(middle_cut(evaluation.feedback.strip() or "(nothing more)", FEEDBACK_CHARACTERS)),
+        ]
+    return "\n\n".join([*parts, quoted(failure.candidate)])
 
 
 def fix_portrait(fix: ErrorFix) -> str:

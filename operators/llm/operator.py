@@ -14,6 +14,8 @@ from evokernel.records.step import (
     Context,
     ContextNeed,
     Draft,
+    FeedbackLevel,
+    HistoryKind,
     InsightReply,
     OperatorKind,
     Prompt,
@@ -56,12 +58,20 @@ class TemplateOperator(ModelOperator):
         model: the model to ask; None where prompts are written and replies read, and no model is asked.
         prompt_tokens: the longest prompt, as estimated in `operators.llm.prompt`; sections without a worth stay even
             where they alone are longer.
+        feedback: the evaluator's words in the prompt, where the template does not say.
+        history: the earlier changes in the prompt, where the template does not say.
     """
 
     kind = OperatorKind.MODEL
 
     def __init__(
-        self, template: Template, model: LanguageModel | None = None, *, prompt_tokens: int = PROMPT_TOKENS
+        self,
+        template: Template,
+        model: LanguageModel | None = None,
+        *,
+        prompt_tokens: int = PROMPT_TOKENS,
+        feedback: FeedbackLevel = FeedbackLevel.PROFILE,
+        history: HistoryKind = HistoryKind.ALL,
     ) -> None:
         self.name = template.name
         self.parents = template.settings.parents
@@ -71,10 +81,12 @@ class TemplateOperator(ModelOperator):
         self._template = template
         self._model = model
         self._prompt_tokens = prompt_tokens
+        self._feedback = template.settings.feedback or feedback
+        self._history = template.settings.history or history
 
     def prompt(self, context: Context) -> Prompt:
         """Return the prompt for a context. Raises `ConfigError` where a user's template cannot be rendered."""
-        sections = sections_of(context, self.needs)
+        sections = sections_of(context, self.needs, feedback=self._feedback, history=self._history)
         system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
         spare = self._prompt_tokens - tokens_of(len(system))
         kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
@@ -121,7 +133,7 @@ class TemplateOperator(ModelOperator):
                 raise
             except ModelError as error:
                 return UnusableReply(f"no usable reply: {error}", usage)
-            usage = _sum(usage, reply.usage, first=ordinal == 0)
+            usage = _sum(usage, reply, first=ordinal == 0)
             text = join(text, reply.text) if ordinal else reply.text
             if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
@@ -157,6 +169,7 @@ class TemplateOperator(ModelOperator):
             messages=messages,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
+            model=context.selection.model if context.selection else "",
         )
 
     def _values(self, context: Context) -> dict[str, str | int]:
@@ -171,7 +184,7 @@ class TemplateOperator(ModelOperator):
             "kernels": len(context.parents),
             "tries": context.broken.tries if context.broken else 0,
             "crossing": int(len(self._strategies(context)) > 1),
-            "limited": int(any(floors)),
+            "limited": int(any(floors) and self._feedback.holds(FeedbackLevel.TIMES)),
         }
 
     def _base_name(self, context: Context) -> str:
@@ -267,9 +280,10 @@ def _references(sections: Sequence[PromptSection], name: str, kind: type[T]) -> 
     return tuple(s.reference for s in sections if s.name == name and isinstance(s.reference, kind))
 
 
-def _sum(usage: Usage, more: Usage, *, first: bool) -> Usage:
+def _sum(usage: Usage, reply: Reply, *, first: bool) -> Usage:
+    more = reply.usage
     return Usage(
-        model=more.model if first else usage.model,
+        model=(reply.model or more.model) if first else usage.model,
         prompt_tokens=usage.prompt_tokens + more.prompt_tokens,
         completion_tokens=usage.completion_tokens + more.completion_tokens,
         cost_usd=usage.cost_usd + more.cost_usd,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import InsightKind, KnownInsight
-from evokernel.records.step import Attempt, Context, ContextNeed, Failure
+from evokernel.records.step import Attempt, Context, ContextNeed, Failure, FeedbackLevel, HistoryKind
 from evokernel.records.timing import combined_speedup
 from evokernel.source.protected import END, START, protected_text
 from evokernel.task import Task, Tensor, Workload
@@ -58,8 +58,22 @@ def in_order(context: Context, needs: frozenset[ContextNeed]) -> tuple[Elite, ..
     return context.parents[::-1] if ContextNeed.LADDER in needs else context.parents
 
 
-def sections_of(context: Context, needs: frozenset[ContextNeed]) -> list[PromptSection]:
-    """Return every section with content."""
+def sections_of(
+    context: Context,
+    needs: frozenset[ContextNeed],
+    *,
+    feedback: FeedbackLevel = FeedbackLevel.PROFILE,
+    history: HistoryKind = HistoryKind.ALL,
+) -> list[PromptSection]:
+    """Return every section with content.
+
+    Args:
+        context: of the step.
+        needs: of the operator.
+        feedback: the evaluator's words that are told.
+        history: the earlier changes that are told.
+    """
+    told, timed = feedback.holds(FeedbackLevel.CORRECTNESS), feedback.holds(FeedbackLevel.TIMES)
     made = [
         PromptSection("task", _task(context.task)),
         *_device(context),
@@ -67,15 +81,15 @@ def sections_of(context: Context, needs: frozenset[ContextNeed]) -> list[PromptS
         if context.guide.strip()
         else None,
         *_rules(context, needs),
-        *_parents(context, ladder=ContextNeed.LADDER in needs),
-        *_broken(context),
-        *(PromptSection("fixes", fix_portrait(fix), worth=FIX) for fix in context.fixes),
+        *_parents(context, feedback, ladder=ContextNeed.LADDER in needs),
+        *_broken(context, feedback),
+        *(PromptSection("fixes", fix_portrait(fix), worth=FIX) for fix in context.fixes if told),
         *_foreign(context),
-        *_tried(context),
-        *_insights(context),
-        *_inspirations(context),
-        *_failures(context),
-        *_best(context),
+        *_tried(context, history, feedback),
+        *_insights(context, timed=timed),
+        *_inspirations(context, feedback),
+        *(_failures(context) if told else ()),
+        *(_best(context) if timed else ()),
         *(PromptSection("hints", _bullets(context.hints)) for _ in context.hints[:1]),
     ]
     return [section for section in made if section is not None]
@@ -158,26 +172,26 @@ def _kinds(task: Task) -> tuple[str, ...]:
     return (*found, "tf32") if task.precision.allow_tf32 else tuple(found)
 
 
-def _parents(context: Context, *, ladder: bool) -> Iterator[PromptSection]:
+def _parents(context: Context, feedback: FeedbackLevel, *, ladder: bool) -> Iterator[PromptSection]:
     """Number the parents as given; of a ladder the last one is to change, else the first."""
     last = len(context.parents) - 1
     for index, elite in enumerate(context.parents):
         to_change = index == (last if ladder else 0)
         title = f"Kernel {index + 1}" + (", the one to change" if to_change and last else "")
         note = tuned(elite, context.siblings) if index == 0 else ""
-        yield PromptSection("parents", portrait(title, elite, _verdict(context, elite), note=note))
+        text = portrait(title, elite, _verdict(context, elite), note=note, feedback=feedback)
+        yield PromptSection("parents", text)
 
 
 def _verdict(context: Context, elite: Elite) -> Evaluation | None:
     return context.verdicts.get(elite.candidate.id)
 
 
-def _broken(context: Context) -> Iterator[PromptSection]:
+def _broken(context: Context, feedback: FeedbackLevel) -> Iterator[PromptSection]:
     broken = context.broken
     if broken is not None:
-        yield PromptSection(
-            "broken", broken_portrait(broken, context.verdicts.get(broken.candidate.id, broken.evaluation))
-        )
+        verdict = context.verdicts.get(broken.candidate.id, broken.evaluation)
+        yield PromptSection("broken", broken_portrait(broken, verdict, feedback=feedback))
 
 
 def _foreign(context: Context) -> Iterator[PromptSection]:
@@ -185,8 +199,8 @@ def _foreign(context: Context) -> Iterator[PromptSection]:
         yield PromptSection("foreign", foreign_portrait(candidate), worth=FOREIGN if index else None)
 
 
-def _tried(context: Context) -> Iterator[PromptSection]:
-    """Yield changes that were tried on the first parent and their outcomes, newest first, then those elsewhere."""
+def _tried(context: Context, history: HistoryKind, feedback: FeedbackLevel) -> Iterator[PromptSection]:
+    """Yield changes that were tried and their outcomes: all those on the first parent, newest first, then others."""
     first = context.parents[0].candidate.id if context.parents else ""
     failed = {failure.rationale for failure in context.failures}  # a later section has these with their feedback
     newest = [
@@ -195,59 +209,81 @@ def _tried(context: Context) -> Iterator[PromptSection]:
         if not attempt.rationale.startswith(_CHEAP) and not (attempt.gain is None and attempt.rationale in failed)
     ]
     own, others = ([a for a in newest if (a.parent == first) is here] for here in (True, False))
+    if history is not HistoryKind.ALL:
+        for index, attempt in enumerate(_chosen([*own, *others], history)):
+            where = "on kernel 1" if attempt.parent == first else "elsewhere"
+            text = f"- {where}: {one_line(attempt.rationale)}{_outcome(attempt, feedback)}"
+            yield PromptSection("tried", text, worth=TRIED + index)
+        return
     measured = {attempt.rationale for attempt in own}
     waiting = sorted(text for text in context.tried - measured if not text.startswith(_CHEAP))
-    lines = [f"on kernel 1: {one_line(a.rationale)} -> {_outcome(a)}" for a in own]
+    lines = [f"on kernel 1: {one_line(a.rationale)}{_outcome(a, feedback)}" for a in own]
     lines += [f"on kernel 1: {one_line(text)} -> not known yet" for text in waiting]
-    lines += [f"elsewhere: {one_line(a.rationale)} -> {_outcome(a)}" for a in others]
+    lines += [f"elsewhere: {one_line(a.rationale)}{_outcome(a, feedback)}" for a in others]
     for text in lines[:TRIED_LINES]:
         yield PromptSection("tried", f"- {text}", worth=TRIED)
 
 
-def _outcome(attempt: Attempt) -> str:
+def _chosen(attempts: Sequence[Attempt], history: HistoryKind) -> Sequence[Attempt]:
+    """Return the attempts that a prompt tells; `attempts` has the newest first, those on the first parent before."""
+    if history is HistoryKind.LAST:
+        return attempts[:1]
+    right = sorted((a for a in attempts if a.log_speedup is not None), key=lambda a: a.log_speedup or 0.0)
+    return right[-1:] if history is HistoryKind.BEST else right[-TRIED_LINES:]
+
+
+def _outcome(attempt: Attempt, feedback: FeedbackLevel) -> str:
+    if not feedback.holds(FeedbackLevel.CORRECTNESS):
+        return ""
+    if not feedback.holds(FeedbackLevel.TIMES):
+        return f" -> wrong ({attempt.status})" if attempt.gain is None else " -> right"
+    return f" -> {_measured(attempt)}"
+
+
+def _measured(attempt: Attempt) -> str:
     if attempt.gain is None:
         return f"wrong ({attempt.status})"
     over_all = "" if attempt.log_speedup is None else f", {math.exp(attempt.log_speedup):.3f}x over the baseline"
     return f"{math.exp(attempt.gain):.2f}x of its parent{over_all}"
 
 
-def _insights(context: Context) -> Iterator[PromptSection]:
+def _insights(context: Context, *, timed: bool) -> Iterator[PromptSection]:
     for known in context.insights:
         strategy = known.insight.kind is InsightKind.STRATEGY
         worth = LESSON if known.insight.kind is InsightKind.LESSON else None
         name = "strategies" if strategy else "insights"
-        yield PromptSection(name, _insight(known, context), worth=worth, reference=known.seq)
+        yield PromptSection(name, _insight(known, context, timed=timed), worth=worth, reference=known.seq)
 
 
-def _insight(known: KnownInsight, context: Context) -> str:
+def _insight(known: KnownInsight, context: Context, *, timed: bool) -> str:
     insight = known.insight
-    about = f" of `{insight.candidate}`{_where(insight.candidate, context)}" if insight.candidate else ""
+    about = f" of `{insight.candidate}`{_where(insight.candidate, context, timed=timed)}" if insight.candidate else ""
     facts = [f"expected {insight.predicted_speedup:.2f}x"] if insight.predicted_speedup else []
-    if known.gains:
+    if known.gains and timed:
         results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
         facts.append(f"kernels made with it came to {results} of their parents")
-    else:
+    elif not known.gains:
         facts.append("not used yet")
-    head = f"### {insight.kind.value.capitalize()}{about} ({'; '.join(facts)})"
+    head = f"### {insight.kind.value.capitalize()}{about}" + (f" ({'; '.join(facts)})" if facts else "")
     return f"{head}\n\n" + fence(f"{one_line(insight.title)}\n\n{middle_cut(insight.text.strip(), NOTE_CHARACTERS)}")
 
 
-def _where(name: str, context: Context) -> str:
+def _where(name: str, context: Context, *, timed: bool) -> str:
     """Say which of the shown kernels a note is about, or how fast its kernel was: its author calls that kernel 1."""
     for index, elite in enumerate(context.parents):
         if elite.candidate.id == name:
             return f", kernel {index + 1} here"
     verdict = context.verdicts.get(name)
-    if verdict is None or not verdict.ok:
+    if verdict is None or not verdict.ok or not timed:
         return ", not shown here"
     return f", its kernel 1, not shown here, {combined_speedup(verdict.timings).value:.3f}x over the baseline"
 
 
-def _inspirations(context: Context) -> Iterator[PromptSection]:
+def _inspirations(context: Context, feedback: FeedbackLevel) -> Iterator[PromptSection]:
     shown = {elite.candidate.id for elite in context.parents}
     others = [elite for elite in context.inspirations if elite.candidate.id not in shown]
     for index, elite in enumerate(others):
-        text = portrait(f"Inspiration {index + 1}", elite, _verdict(context, elite))
+        text = portrait(f"Inspiration {index + 1}", elite, _verdict(context, elite), feedback=feedback)
         yield PromptSection("inspirations", text, worth=INSPIRATION, reference=elite.candidate.id)
 
 

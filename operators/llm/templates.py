@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from evokernel.config.part import Part
 from evokernel.errors import ConfigError
-from evokernel.records.step import ContextNeed
+from evokernel.records.step import ContextNeed, FeedbackLevel, HistoryKind
 from operators.llm.prompt import place, placed
 
 SUFFIX = ".md.j2"
@@ -109,6 +109,10 @@ class TemplateSettings(Part):
     """Sampling temperature; None for the model's own."""
     max_tokens: int | None = Field(default=None, gt=0)
     """The longest reply; None for the model's own limit."""
+    feedback: FeedbackLevel | None = None
+    """The evaluator's words in the prompt; None for the run's `prompt_feedback`."""
+    history: HistoryKind | None = None
+    """The earlier changes in the prompt; None for the run's `prompt_history`."""
     demand: TemplateNeed = TemplateNeed.NONE
     """A demand on the kernel, compared with the one it was made from."""
 

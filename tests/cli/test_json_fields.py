@@ -12,7 +12,17 @@ from tests.support.stores import fill_store
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "json.md"
 SPEEDUP = {"value", "low", "high"}
-WORKLOAD = {"name", "baseline", "candidate_us", "baseline_us", "speedup", "verdict", "pairs", "floor_us", "limit"}
+WORKLOAD = {
+    "name",
+    "baseline",
+    "candidate_us",
+    "baseline_us",
+    "speedup",
+    "verdict",
+    "pairs",
+    "floor_us",
+    "limit",
+}
 FIELDS = {
     "best": {
         "format", "store", "task", "candidate", "language", "kind", "holdout", "holdout_speedup", "mode", "speedup",
@@ -22,8 +32,8 @@ FIELDS = {
     "status": {
         "format", "store", "run_id", "state", "forked_from", "task", "language", "seed", "mode", "device",
         "environment", "sandbox", "results", "correct", "in_flight", "by_status", "by_mode", "seconds", "cost_usd",
-        "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models", "islands", "best",
-        "since", "front", "diversity",
+        "priced", "calls", "tokens", "insights", "hints", "edits", "last_stop", "operators", "models",
+        "pairs", "predicted", "islands", "best", "since", "front", "diversity",
     },
     "show": {
         "format", "candidate", "language", "program_hash", "skeleton", "origin", "kind", "holdout", "speedup",
@@ -31,7 +41,7 @@ FIELDS = {
     },
     "watch": {
         "format", "store", "task", "state", "halted", "results", "correct", "in_flight", "remaining", "seconds",
-        "cost_usd", "calls", "tokens", "best", "islands", "improvements", "notes",
+        "cost_usd", "priced", "calls", "tokens", "best", "islands", "improvements", "notes",
     },
     "compare": {
         "format", "task", "comparable", "notes", "runs", "levels", "differing", "groups", "differences",
@@ -79,7 +89,7 @@ def test_inner_fields_stay(ids: dict[str, str], call: Call) -> None:
     assert set(status["best"]) == FIELDS["best"]
     assert set(show["proposal"]) == {
         "step", "operator", "island", "parents", "inspirations", "rationale", "predicted_speedup", "gain", "model",
-        "calls", "tokens", "cost_usd", "insights", "hints",
+        "calls", "tokens", "cost_usd", "priced", "insights", "hints",
     }  # fmt: skip
     assert set(show["evaluations"][0]) == {
         "seq", "budget", "mode", "status", "stage", "device", "environment", "workloads", "baselines", "descriptor",

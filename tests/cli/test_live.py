@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,14 @@ def test_the_panel_says_what_matters(width: int) -> None:
         assert expected in text
     side_by_side = [line for line in text.splitlines() if "island-0" in line and "gotcha" in line]
     assert bool(side_by_side) == (width == 200)
+
+
+@pytest.mark.parametrize(("priced", "said"), [(False, "cost unknown"), (True, "$0.00")])
+def test_the_panel_does_not_take_an_unknown_cost_for_zero(priced: bool, said: str) -> None:
+    target = console(width=120)
+    view = replace(snapshot(priced=priced), progress=Progress(120, 60.0, 0.0, 7, 1.5, 0.6, tokens=300, calls=1))
+    target.print(panel(state(view), width=120, height=40))
+    assert said in output(target)
 
 
 def test_a_panel_with_nothing_yet() -> None:

@@ -187,9 +187,12 @@ def test_a_cost_that_nobody_knows_is_not_zero(
         builder.call(cost_usd=0.0)
         builder.nothing("unusable: no code", exhausted=False)
         builder.store.edit_config([], config=f"models: [{{name: main, {model}}}]")
-    text = words(call("status").output)
-    assert f"small 1 0 300 {said}" in text
-    assert ("models 1 call, 300 tokens, cost unknown" in text) == (said == "unknown")
+        builder.call(cost_usd=0.0)
+        made = builder.add("// made\n", speedup=2.0, operator="mutate", usage=Usage("small", 200, 100, 0.0))
+    text, show = (words(call(*asked).output) for asked in (("status",), ("show", made)))
+    assert f"small 2 0 600 {said}" in text
+    assert ("models 2 calls, 600 tokens, cost unknown" in text) == (said == "unknown")
+    assert ("1 call, 300 tokens, cost unknown" in show) == (said == "unknown")
 
 
 def test_status_counts_calls_without_an_answer(project: Path, call: Call) -> None:

@@ -45,7 +45,7 @@ def test_a_model_is_asked_on_every_island_beside_its_rules():
         ("main2", "http://here/v1"),
     ]
     for island in found.islands:
-        assert island.choose == "ucb"
+        assert island.choose == "pairs"
         assert sum(island.operators.values()) == pytest.approx(2)
         assert ASKING_SHARES.items() <= island.operators.items()
     assert found.islands[0].operators["rewrite"] == 0.75

@@ -56,7 +56,7 @@ def test_a_stopper_of_a_users_own_ends_a_search(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"choose": "dice"}, "unknown chooser 'dice': expected one of shares, ucb, or package.module:Class"),
+        ({"choose": "dice"}, "unknown chooser 'dice': expected one of shares, ucb, pairs, or package.module:Class"),
         ({"choose": f"{__name__}:Dice"}, f"chooser '{__name__}:Dice' cannot be imported"),
     ],
 )

@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
 from evokernel.records.fitness import Elite, Fitness
-from evokernel.records.llm import Insight, InsightKind
-from evokernel.records.step import Failure, OperatorRecord, StepResult
+from evokernel.records.llm import Insight, InsightKind, KnownInsight
+from evokernel.records.step import ContextNeed, Failure, OperatorRecord, StepResult
 from evokernel.records.timing import Timing, Verdict
-from islands.assignment import RUNG, ladder
+from evokernel.testing.scripted import ScriptedTransport
+from islands.assignment import RUNG, assignment_for, ladder
 from islands.failures import KEPT, WARNINGS, FailureLog, error_class
 from islands.history import History
 from islands.insights import LESSON_TRIALS, STRATEGY_TRIES, Insights
 from islands.operator_choosers import CHOOSERS, ByGain
+from islands.plan_rank import kept_share, ranked_plans
+from tests.support.model_operators import ToyModelOperator
 
 TIMING = Timing("w", "torch", 1.0, 10.0, 20.0, 0.7, 0.01, 10, Verdict.FASTER)
 
@@ -94,6 +97,39 @@ def test_a_ladder_ascends_by_clear_steps_to_its_top(values: list[float], length:
 
 def told(insights: Insights, seq: int, kind: InsightKind, *, candidate: str = "", island: str = "one") -> None:
     insights.add(seq, Insight(kind, f"title {seq}", "text", candidate), island=island)
+
+
+def test_the_next_plan_is_picked_by_a_rule_that_measured_gains_have_calibrated() -> None:
+    def plan(seq: int, predicted: float, text: str, *gains: float | None) -> KnownInsight:
+        return KnownInsight(seq, "one", Insight(InsightKind.STRATEGY, text, text, "k", predicted), gains)
+
+    bold, safe, other = plan(1, 4.0, "use wide loads"), plan(2, 1.2, "use wide stores"), plan(3, 1.1, "split the sum")
+    waiting = [other, safe, bold]
+    assert kept_share(waiting) == 1
+    assert ranked_plans(waiting, waiting, rule="mean")[0] is bold
+    known = [*waiting, plan(4, 3.0, "use wide loads now", None, -0.1, 0.05, 1.0, None)]
+    assert 0.15 < kept_share(known) < 0.35
+    assert [ranked_plans(waiting, known, rule=rule)[0] for rule in ("mean", "floor", "novel")] == [bold, other, other]
+
+
+@pytest.mark.parametrize(("plans", "chosen"), [("newest", 2), ("mean", 1), ("novel", 2)])
+def test_the_rule_for_plans_decides_the_assignment(plans: str, chosen: int) -> None:
+    history, first = History(), elite("first", 0.5)
+    history.elites[first.candidate.id], history.best = first, first
+    for seq, predicted in ((1, 2.0), (2, 1.1)):
+        idea = Insight(InsightKind.STRATEGY, f"idea {seq}", "text", first.candidate.id, predicted)
+        history.insights.add(seq, idea, island="one")
+    work = assignment_for(
+        ToyModelOperator("implement", ScriptedTransport(lambda request: ""), ContextNeed.STRATEGY),
+        first,
+        island="one",
+        history=history,
+        repairable=(),
+        rng=np.random.default_rng(0),
+        plans=plans,
+    )
+    assert work is not None
+    assert work.insights == (chosen,)
 
 
 def test_a_lesson_is_told_while_gains_bear_it_out() -> None:

@@ -1,5 +1,6 @@
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,16 @@ def calls(ensemble: Ensemble) -> MemoryLog:
     return ensemble.log
 
 
+def test_the_model_that_a_request_names_is_asked_first_and_named_in_the_reply() -> None:
+    named = TransportReply("yes", prompt_tokens=10, completion_tokens=5, model="provider/good-2026")
+    ensemble = Ensemble((model("good", weight=0.01), Actor(named)), (model("other", weight=100), Actor(YES)))
+    asked = [replace(request(step), model="good") for step in range(20)]
+    assert {(reply.model, reply.usage.model) for reply in ask(ensemble, *asked)} == {("good", "provider/good-2026")}
+    assert {(reply.model, reply.reused) for reply in ask(ensemble, asked[0])} == {("good", True)}
+    lost = Ensemble((model("good"), Actor(HopelessModel("gone"))), (model("other"), Actor(YES)))
+    assert [reply.model for reply in ask(lost, *asked[:2])] == ["other", "other"]
+
+
 def test_a_call_is_written_down_before_it_is_made_and_after() -> None:
     seen: list[CallStatus] = []
 
@@ -75,7 +86,7 @@ def test_what_was_answered_for_a_step_is_never_paid_again() -> None:
     actor = Actor(TransportReply("another"))
     again = Ensemble((model("two"), actor), log=first.log, price=DOLLAR_A_TOKEN)
     (reply,) = ask(again)
-    assert reply == Reply(paid.text, paid.usage, paid.status, reused=True)
+    assert reply == Reply(paid.text, paid.usage, paid.status, reused=True, model="one")
     assert actor.sent == []
     assert len(calls(again).calls) == 1
 

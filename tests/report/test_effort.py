@@ -1,5 +1,6 @@
 """What operators and models gave and cost, and how a proposal was made."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,45 @@ def test_hints_are_in_force_from_their_seq_on(tmp_path: Path) -> None:
         assert texts(until=last - 1) == ["one", "two"]
         *_, hint = hints_in_force(builder.store)
         assert (hint.seq, hint.author, hint.island) == (last, "you", "*")
+
+
+def test_pairs_of_operator_and_model_tell_what_was_gained_for_what(asked: tuple[Path, dict[str, str]]) -> None:
+    rows = {(row.operator, row.model): row for row in status_of(asked[0]).pairs}
+    assert set(rows) == {("plan", "large"), ("mutate", "small"), ("rewrite", ""), ("older", "gone")}
+    mutate, rule = rows["mutate", "small"], rows["rewrite", ""]
+    assert (mutate.tries, mutate.correct, mutate.tokens) == (3, 1, 1200)
+    assert mutate.gain == pytest.approx(math.log(3))
+    assert mutate.gain_per_dollar == pytest.approx(math.log(3) / mutate.cost_usd)
+    assert (rule.tries, rule.cost_usd, rule.gain_per_dollar) == (2, 0, None)
+    assert rule.gain_per_device_hour == pytest.approx(3600 * math.log(1.1) / rule.device_s)
+
+
+def test_predicted_gains_are_held_against_measured_ones(asked: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    found = status_of(asked[0]).predicted
+    assert (found.results, found.kept_share) == (1, pytest.approx(math.log(3) / math.log(2)))
+    with StoreBuilder(tmp_path / "b.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        builder.call()
+        for number, speedup in enumerate((2.0, 0.5, None)):
+            usage = Usage("small", 200, 100, 0.0)
+            builder.add(
+                f"// {number}\n",
+                speedup=speedup,
+                parents=(seed,),
+                usage=usage,
+                operator="mutate",
+                predicted_speedup=4.0,
+            )
+    found = status_of(tmp_path / "b.db").predicted
+    assert (found.results, found.kept_share) == (3, pytest.approx(1 / 6))
+
+
+def test_the_gain_of_a_repair_is_over_the_parent_of_what_failed(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        seed = builder.seed(speedup=1.0)
+        broken = builder.add("// broken\n", speedup=None, parents=(seed,), operator="mutate")
+        again = builder.add("// again\n", speedup=None, parents=(broken,), operator="repair")
+        builder.call(operator="repair")
+        builder.add("// mended\n", speedup=2.0, parents=(again,), operator="repair")
+    (mended,) = [row for row in status_of(tmp_path / "a.db").pairs if (row.operator, row.model) == ("repair", "small")]
+    assert (mended.correct, mended.gain) == (1, pytest.approx(math.log(2)))

@@ -79,6 +79,8 @@ def test_a_store_that_comes_later_is_followed_from_its_first_candidate_to_its_en
         "task": "gemm",
         "results": 1,
         "cost_usd": 0.0,
+        "tokens": 0,
+        "priced": False,
         "speedup": document(feed)["status"]["best"]["speedup"],
         "kind": "search",
     }

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from evokernel.cli.display.curve import curve
 from evokernel.cli.display.snapshot import IslandState, Snapshot
-from evokernel.cli.display.tables import speedup_or_dash, table, unless
+from evokernel.cli.display.tables import cost, speedup_or_dash, table, unless
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.records.events import Notice
 
@@ -142,8 +142,8 @@ def _pace(state: PanelState) -> list[Text]:
         if state.valid_share is not None:
             parts.append(f"{state.valid_share:.0%} right of late")
     parts.append(f"{snapshot.in_flight} in flight")
-    if snapshot.progress.cost_usd:
-        parts.append(f"${snapshot.progress.cost_usd:.2f}")
+    if paid := cost(snapshot.progress.cost_usd, tokens=snapshot.progress.tokens, priced=snapshot.priced):
+        parts.append(paid if paid.startswith("$") else f"cost {paid}")
     return [Text(part, style=DIM) for part in parts]
 
 

@@ -11,6 +11,7 @@ from archive.store import Store
 from evokernel.protocols import Stopper
 from evokernel.records.leader import LeaderChange
 from evokernel.records.run import Progress
+from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import over_baselines
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Snapshot:
     """Number of results, and the best speed-up from that result on; ascending."""
     improvements: tuple[LeaderChange, ...] = ()
     """Latest changes of the leader, newest first."""
+    priced: bool = True
+    """False where a cost of 0 is unknown."""
     task: str = ""
     """Task of a followed store; empty in the searching process."""
     state: str = ""
@@ -134,5 +137,6 @@ def snapshot_of(account: RunAccount, store: Store, leading: LeadingEvaluation, *
             for name, each in account.populations.items()
         ),
         curve=tuple(account.curve),
+        priced=prices_known(store.meta("config") or ""),
         improvements=tuple(reversed(account.changes[-RECENT:])),
     )

@@ -186,7 +186,7 @@ def cost(cost_usd: float, *, tokens: int, priced: bool) -> str:
     return "unknown" if tokens else ""
 
 
-def effort(calls: int, tokens: int, cost_usd: float, *, priced: bool = True) -> str:
+def effort(calls: int, tokens: int, cost_usd: float, *, priced: bool) -> str:
     """Return the cost of calls to models, for example `3 calls, 12k tokens, $0.04`; empty without calls."""
     said = f"{calls} call{'' if calls == 1 else 's'}" if calls else ""
     used = f"{count(tokens)} tokens" if tokens else ""
@@ -198,9 +198,8 @@ def made_by(making: Provenance) -> str:
     """Return the model of a proposal and its cost; empty for a proposal by rule."""
     if not making.model:
         return ""
-    return ", ".join(
-        part for part in (one_line(making.model), effort(making.calls, making.tokens, making.cost_usd)) if part
-    )
+    paid = effort(making.calls, making.tokens, making.cost_usd, priced=making.priced)
+    return ", ".join(part for part in (one_line(making.model), paid) if part)
 
 
 def insight_line(seq: int, insight: Insight) -> str:

@@ -61,6 +61,7 @@ def watch_document(look: StoreLook, path: Path) -> dict[str, Any]:
         "remaining": snapshot.remaining,
         "seconds": progress.seconds,
         "cost_usd": progress.cost_usd,
+        "priced": snapshot.priced,
         "calls": progress.calls,
         "tokens": progress.tokens,
         "best": best_document(snapshot),

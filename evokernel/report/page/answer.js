@@ -68,7 +68,7 @@ function facts() {
   return el("dl", { class: "facts" },
     fact("judged", many(status.results, "candidate"), right),
     fact("time", duration(status.seconds), status.state === "running" ? "so far, running" : status.last_stop || status.state),
-    fact("cost", dollars(status.cost_usd), models),
+    fact("cost", cost(status), models),
     best && best.floor_share ? fact("of what the device allows", percent(best.floor_share), [best.kind, data.answer.ceiling ? `the floor is at ${times(data.answer.ceiling)}` : ""].filter(Boolean).join("; ")) : "");
 }
 

@@ -55,6 +55,8 @@ function duration(seconds) {
 
 const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(share * 100)} %`);
 const dollars = (value) => (value === 0 || value >= 0.1 ? `$${plain(value, 2)}` : `$${plain(value, 4)}`);
+/** The cost of tokens: 0 is only $0.00 where the prices are known. */
+const cost = ({ cost_usd, tokens, priced = status.priced }) => (cost_usd || priced || !tokens ? dollars(cost_usd) : "unknown");
 const count = (value) => plain(value, 0);
 const many = (value, one, more) => `${count(value)} ${value === 1 ? one : more || one + "s"}`;
 const highest = (values, least) => values.reduce((most, value) => Math.max(most, value), least);

@@ -9,7 +9,7 @@ function operators() {
     ["best gain, search", "number", (row) => times(row.best_gain)], ["new best", "number", (row) => count(row.improvements)],
     ["insights", "number", (row) => count(row.insights), "insights"], ["no use", "number", (row) => count(row.unusable), "unusable"],
     ["had nothing", "number", (row) => count(row.barren), "barren"], ["calls", "number", (row) => count(row.calls), "calls"],
-    ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => dollars(row.cost_usd), "cost_usd"]];
+    ["tokens", "number", (row) => tokens(row.tokens), "tokens"], ["cost", "number", (row) => (row.tokens ? cost(row) : "–"), "tokens"]];
   const used = columns.filter((column) => !column[3] || some(rows, column[3]));
   return table("Operators", used, rows.map((row) => used.map((column) => column[2](row))));
 }
@@ -18,7 +18,14 @@ function models() {
   const rows = Object.entries(status.models).map(([name, row]) => ({ name, ...row }));
   if (!rows.length) return "";
   return table("Models", [["model", ""], ["calls", "number"], ["failed", "number"], ["tokens", "number"], ["cost", "number"], ["judged", "number"], ["right", ""], ["insights", "number"], ["$ per right one", "number"]],
-    rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), dollars(row.cost_usd), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
+    rows.map((row) => [row.name, count(row.calls), count(row.failed), tokens(row.tokens), cost(row), count(row.results), share(row.validity), count(row.insights), row.correct && row.cost_usd ? dollars(row.cost_usd / row.correct) : "–"]));
+}
+
+function pairs() {
+  if (!status.pairs.length) return "";
+  const rate = (value) => (value === null ? "–" : plain(value, 2));
+  return table("Operators with models: gain is the sum of natural logarithms of speed-ups over the best parent, losses counted as 0", [["operator", ""], ["model", ""], ["tries", "number"], ["right", "number"], ["gain", "number"], ["dollars", "number"], ["on the device", "number"], ["gain per $", "number"], ["gain per device hour", "number"]],
+    status.pairs.map((row) => [row.operator, row.model || "–", count(row.tries), count(row.correct), plain(row.gain, 3), row.tokens ? cost(row) : "–", duration(row.device_s), rate(row.gain_per_dollar), rate(row.gain_per_device_hour)]));
 }
 
 function islands() {
@@ -29,7 +36,7 @@ function islands() {
 }
 
 function drawEffort() {
-  const parts = [operators(), models(), islands()].filter(Boolean);
+  const parts = [operators(), models(), pairs(), islands()].filter(Boolean);
   return parts.length ? section("effort", "What was tried, and what it gave", "Right: the share of right candidates in what was proposed, unusable replies counted. Best gain: the highest speed-up of a right candidate over its parent, by search numbers.", parts) : null;
 }
 

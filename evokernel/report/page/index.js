@@ -4,7 +4,7 @@ function row(each) {
   const link = el("a", { href: String(each.number), text: (run && run.task) || "no run yet" });
   const state = el("span", { class: `badge ${each.problem ? "bad" : each.state === "running" ? "good" : ""}`, text: each.problem || words(each.state || "reading the store") });
   return [el("span", null, link, " ", el("small", { text: each.store })), state, fastest ? el("span", null, el("b", { text: times(fastest.value) }), el("small", { text: run.kind })) : "–", fastest ? between(fastest) : "–",
-    run ? count(run.results) : "–", each.seconds ? duration(each.seconds) : "–", run ? dollars(run.cost_usd) : "–"];
+    run ? count(run.results) : "–", each.seconds ? duration(each.seconds) : "–", run ? cost(run) : "–"];
 }
 
 follow((heard) => {

@@ -60,7 +60,7 @@ function callView(call) {
 function promptTab({ source, facts, calls }) {
   const why = el("p", { class: "why", text: source.why }); // in full: the table has its beginning
   if (!facts.model && !(calls && calls.length)) return [why, note("No model was asked for it: a rule made it.")];
-  const asked = [why, note(`${facts.model}: ${many(facts.calls, "call")}, ${tokens(facts.tokens)} tokens, ${dollars(facts.cost_usd)}`),
+  const asked = [why, note(`${facts.model}: ${many(facts.calls, "call")}, ${tokens(facts.tokens)} tokens, cost ${cost(facts)}`),
     facts.hints.map((hint) => note(`hint in force: ${hint}`)),
     facts.insights.map((insight) => el("details", null, el("summary", { text: `${insight.kind}: ${insight.title}` }), el("p", { class: "words", text: insight.text })))];
   if (!calls) return [asked, note("This file was made without prompts; this puts them in:"), command(`evokernel report ${data.target} --with-prompts`)];

@@ -18,7 +18,7 @@ function outcome(chapter) {
 
 function chapterView(chapter, first) {
   const speed = chapter.speedup === null ? (chapter.holdout === "failed" ? "holdout failed" : words(chapter.status)) : times(chapter.speedup);
-  const cost = [chapter.model, chapter.calls ? many(chapter.calls, "call") : "", chapter.tokens ? `${tokens(chapter.tokens)} tokens` : "", chapter.cost_usd ? dollars(chapter.cost_usd) : ""].filter(Boolean).join(", ");
+  const asked = [chapter.model, chapter.calls ? many(chapter.calls, "call") : "", chapter.tokens ? `${tokens(chapter.tokens)} tokens` : "", chapter.tokens ? `cost ${cost(chapter)}` : ""].filter(Boolean).join(", ");
   const others = [...chapter.parents.slice(1).map((id) => `also from ${short(id)}`), ...chapter.inspirations.map((id) => `inspired by ${short(id)}`)];
   return el("li", { class: "chapter", "data-key": chapter.candidate },
     el("div", { class: "stop" }, el("strong", { text: speed }), chapter.speedup === null ? "" : el("small", { text: "search" }), " ", candidateLink(chapter.candidate)),
@@ -28,7 +28,7 @@ function chapterView(chapter, first) {
       outcome(chapter),
       chapter.insights.map((insight) => el("details", null, el("summary", { text: `${insight.kind}: ${insight.title}` }), el("p", { class: "words", text: insight.text }))),
       chapter.hints.map((hint) => el("p", { class: "note", text: `hint in force: ${hint}` })),
-      cost || others.length ? el("p", { class: "note", text: [cost, ...others].filter(Boolean).join(" · ") }) : "",
+      asked || others.length ? el("p", { class: "note", text: [asked, ...others].filter(Boolean).join(" · ") }) : "",
       chapter.diff ? diffView(chapter.diff) : ""));
 }
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Status
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Message
-from evokernel.records.step import Context, ContextNeed, ErrorFix
+from evokernel.records.step import Attempt, Context, ContextNeed, ErrorFix, FeedbackLevel, HistoryKind
 from operators.llm.operator import TemplateOperator
 from operators.llm.templates import Template, load_templates
 from operators.quoting import fence, one_line
@@ -46,6 +47,51 @@ def test_the_prompt_is_the_golden_one(name: str) -> None:
     if os.environ.get("EVOKERNEL_GOLDEN") == "write":
         file.write_text(text)
     assert text == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("level", "said"), [("none", 0), ("correctness", 1), ("times", 2), ("profile", 3)], ids=lambda each: str(each)
+)
+def test_the_feedback_in_a_prompt_is_a_setting(level: str, said: int) -> None:
+    feedback = FeedbackLevel(level)
+    mutate = TemplateOperator(TEMPLATES["mutate"], prompt_tokens=100_000, feedback=feedback)
+    repair = TemplateOperator(TEMPLATES["repair"], prompt_tokens=100_000, feedback=feedback)
+    text, mended = (
+        each.prompt(context_for(TEMPLATES[each.name], context)).messages[1].text
+        for each, context in ((mutate, gpu()), (repair, cpu()))
+    )
+    signs = ("unknown name `acc2`", "% of the device's limit", "The evaluator remarks")
+    assert [sign in text for sign in signs] == [place < said for place in range(3)]
+    assert ("Verdict: **" in mended) == (said > 0)
+    assert bool(re.search(r"\d\.\d+x (?:over|of its parent)", text)) == (said > 1)
+    assert "def run(a, b" in text  # the kernel itself is always there
+
+
+def test_the_history_in_a_prompt_is_a_setting_of_the_run_or_of_a_file(tmp_path: Path) -> None:
+    context = replace(
+        context_for(TEMPLATES["mutate"], gpu()),
+        attempts=(
+            Attempt("mutate: fast", "a", 0.3, Status.OK, log_speedup=0.9),
+            Attempt("mutate: wrong", "b", None, Status.NUMERICAL),
+            Attempt("mutate: slow", "c", 0.2, Status.OK, log_speedup=-0.5),
+        ),
+        tried=frozenset({"mutate: waits"}),
+    )
+    (tmp_path / "own.md.j2").write_text(
+        "---\nname: own\nabout: x\nrole: code\nparents: 1\nreply: either\nhistory: last\n---\n"
+        "{{ tried }}\n{{ answer }}\n"
+    )
+    own = load_templates(str(tmp_path))["own"]
+
+    def tried(template: Template, history: HistoryKind) -> list[str]:
+        text = TemplateOperator(template, prompt_tokens=100_000, history=history).prompt(context).messages[1].text
+        return re.findall(r"- (?:elsewhere|on kernel 1): mutate: (\w+)", text)
+
+    told = {history: tried(TEMPLATES["mutate"], history) for history in HistoryKind}
+    assert told[HistoryKind.LAST] == ["slow"] == tried(own, HistoryKind.ALL)
+    assert told[HistoryKind.BEST] == ["fast"]
+    assert told[HistoryKind.ASCENDING] == ["slow", "fast"]
+    assert told[HistoryKind.ALL] == ["waits", "slow", "wrong", "fast"]
 
 
 def test_there_is_a_golden_prompt_for_each_template_and_no_other() -> None:

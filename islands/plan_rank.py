@@ -1,0 +1,79 @@
+"""Rank of the strategies that wait for a kernel, by what measured gains kept of predicted ones."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from evokernel.records.llm import KnownInsight
+
+PRIOR = 0.4
+"""Weight of the belief that predictions hold, as a natural logarithm of predicted speed-up."""
+ERROR = 0.5
+"""Error of a gain, as a share of the predicted one, that counts like one measured gain."""
+
+
+def predicted_gain(known: KnownInsight) -> float:
+    """Return the predicted gain of a strategy, a natural logarithm; 0 where it predicts none."""
+    predicted = known.insight.predicted_speedup or 0.0
+    return max(0.0, math.log(predicted)) if predicted > 0 else 0.0
+
+
+def kept_share(strategies: Sequence[KnownInsight]) -> float:
+    """Return the share of predicted gains that measured ones kept; 1 before any is measured.
+
+    A kernel that failed or lost kept nothing.
+    """
+    uses = _uses(strategies)
+    return (PRIOR + sum(gain for _, gain in uses)) / (PRIOR + sum(predicted for predicted, _ in uses))
+
+
+def ranked_plans(
+    waiting: Sequence[KnownInsight], strategies: Sequence[KnownInsight], *, rule: str
+) -> list[KnownInsight]:
+    """Return the waiting strategies in the order of a rule of `RULES`; the newest first where they are equal.
+
+    `strategies` are all of the island: their gains say what a prediction is worth.
+    """
+    return sorted(waiting, key=lambda known: (-RULES[rule](known, strategies), -known.seq))
+
+
+def expected_gain(known: KnownInsight, strategies: Sequence[KnownInsight]) -> float:
+    """Return the gain to be expected: the predicted one by the kept share, and what its own kernels gained."""
+    own = [max(0.0, gain or 0.0) for gain in known.gains]
+    return (kept_share(strategies) * predicted_gain(known) + sum(own)) / (1 + len(own))
+
+
+def _floor(known: KnownInsight, strategies: Sequence[KnownInsight]) -> float:
+    """Return the expected gain less one standard error, which grows with the prediction."""
+    uses, share = _uses(strategies), kept_share(strategies)
+    squares = [ERROR**2, *((gain / predicted - share) ** 2 for predicted, gain in uses)]
+    error = math.sqrt(sum(squares) / len(squares)) * predicted_gain(known) / math.sqrt(1 + len(known.gains))
+    return expected_gain(known, strategies) - error
+
+
+def _novelty(known: KnownInsight, strategies: Sequence[KnownInsight]) -> float:
+    """Return the least share of words that differ from a strategy with measured kernels, 0 to 1 (Jaccard)."""
+    words = _words(known)
+    others = [_words(other) for other in strategies if other.gains and other.seq != known.seq]
+    return min((1 - len(words & other) / max(1, len(words | other)) for other in others), default=1.0)
+
+
+def _words(known: KnownInsight) -> set[str]:
+    return set(f"{known.insight.title} {known.insight.text}".lower().split())
+
+
+def _uses(strategies: Sequence[KnownInsight]) -> list[tuple[float, float]]:
+    """Return the predicted and the measured gain of each kernel that was made by a strategy with a prediction."""
+    return [
+        (predicted, max(0.0, gain or 0.0))
+        for known in strategies
+        if (predicted := predicted_gain(known)) > 0
+        for gain in known.gains
+    ]
+
+
+RULES: Mapping[str, Callable[[KnownInsight, Sequence[KnownInsight]], float]] = {
+    "mean": expected_gain,
+    "floor": _floor,
+    "novel": _novelty,
+}
+"""Rules by which the next strategy is picked: highest expected gain, highest floor, most novel."""
