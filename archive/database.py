@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from evokernel.errors import StoreCorrupt, StoreError
+from evokernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 BUSY_MS = 30_000
 _PRAGMAS = (
@@ -40,8 +40,10 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
         "on a read-only disk, copy the file and the one ending in -wal beside it to a writable folder",
         _NAMES["PERM"]: "access was denied: check the permissions of the file and its folder",
         _NAMES["BUSY"]: f"another process kept it locked for {BUSY_MS // 1000} s: end that process, or try again",
-    }.get(code, "this is not expected; `evokernel verify` checks the file")
-    return StoreError(f"store {path}: {error}; {advice}")
+    }.get(code)
+    if advice is not None:
+        return StoreUnavailable(f"store {path}: {error}; {advice}")
+    return StoreError(f"store {path}: {error}; this is not expected; `evokernel verify` checks the file")
 
 
 class Database:
@@ -273,4 +275,4 @@ def folder_for(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error
