@@ -21,7 +21,7 @@ from evokernel.queue.choice import (
     slice_seconds,
 )
 from evokernel.queue.clock import MachineClock, QueueClock
-from evokernel.queue.command import SessionLimits, session_limits, asks_models, command_of
+from evokernel.queue.command import SessionLimits, asks_models, command_of, session_limits
 from evokernel.queue.facts import store_facts
 from evokernel.queue.file import QueueFile
 from evokernel.queue.outcome import SliceExit, entry_after

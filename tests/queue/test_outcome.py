@@ -16,7 +16,7 @@ from evokernel.errors import (
     StoreLocked,
     may_pass,
 )
-from evokernel.queue.command import SessionLimits, session_limits, command_of
+from evokernel.queue.command import SessionLimits, command_of, session_limits
 from evokernel.queue.outcome import SliceExit, entry_after
 from evokernel.queue.records import EntryState, QueueEntry, SliceLimits, StoreFacts
 
