@@ -29,6 +29,10 @@ from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
 
+class _TryAgain(Refused):
+    exit_code = TRY_AGAIN_EXIT
+
+
 @click.command(
     epilog="Exit codes: 0 a limit of the budget was reached or nothing is left to try; 2 an error, said on stderr; "
     "75 an error that may pass (a full disk, a store in use, a device that fails): try again later; "
@@ -75,9 +79,7 @@ def command(
     except EvokernelError as error:
         if not may_pass(error):
             raise
-        refused = Refused(str(error))
-        refused.exit_code = TRY_AGAIN_EXIT
-        raise refused from error
+        raise _TryAgain(str(error)) from error
     ctx.exit(ended.exit_code)
 
 
