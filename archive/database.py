@@ -50,16 +50,18 @@ class Database:
     """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3.
 
     `live` says whether it sees what others write from now on; a copy, or a file taken as finished, does not.
+    `power_safe` makes transactions about money reach the disk before they return.
     `newest` is the seq and the digest of the newest journal entry, where this connection has written it.
     """
 
-    __slots__ = ("_connection", "live", "newest", "path", "writable")
+    __slots__ = ("_connection", "live", "newest", "path", "power_safe", "writable")
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, live: bool = True) -> None:
         self._connection = connection
         self.path = path
         self.writable = writable
         self.live = live
+        self.power_safe = False
         self.newest: tuple[int, bytes] | None = None
 
     @property
@@ -114,6 +116,20 @@ class Database:
     def transaction(self) -> "_Transaction":
         """Make the block all-or-nothing; the write lock is taken at its start."""
         return _Transaction(self)
+
+    @contextmanager
+    def money_transaction(self) -> Iterator[None]:
+        """Make the block all-or-nothing; where `power_safe`, no power cut takes it back, nor what came before it."""
+        if not self.power_safe:
+            with self.transaction():
+                yield
+            return
+        self.execute("PRAGMA synchronous = FULL")
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self.execute("PRAGMA synchronous = NORMAL")
 
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
