@@ -73,7 +73,7 @@ def next_moment(text: str, now: datetime) -> float:
     return (today if today > now else today + timedelta(days=1)).timestamp()
 
 
-@click.group()
+@click.group(epilog="Exit codes: 0 done; 2 an error, said on stderr; after a signal to `queue run` 130, 143 or 129.")
 def command() -> None:
     """Give searches shares of one night: hours, dollars, a time of the clock.
 
