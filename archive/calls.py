@@ -78,7 +78,7 @@ class Calls:
         origin, now = call.origin, time.time()
         prompt = json.dumps([[message.role, message.text] for message in call.messages])
         self._changed()
-        with self._database.transaction():
+        with self._database.money_transaction():
             values = {
                 "step": origin.step,
                 "island": clean(origin.island),
@@ -110,7 +110,7 @@ class Calls:
         if result.status is CallStatus.OPEN:
             raise StoreError(f"{self._database.path}: call {number} cannot end and stay open")
         self._changed()
-        with self._database.transaction():
+        with self._database.money_transaction():
             values = (
                 result.status.value,
                 put_text(self._database, clean(result.text)),

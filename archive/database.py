@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from evokernel.errors import StoreCorrupt, StoreError
+from evokernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
 BUSY_MS = 30_000
 _PRAGMAS = (
@@ -40,24 +40,28 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
         "on a read-only disk, copy the file and the one ending in -wal beside it to a writable folder",
         _NAMES["PERM"]: "access was denied: check the permissions of the file and its folder",
         _NAMES["BUSY"]: f"another process kept it locked for {BUSY_MS // 1000} s: end that process, or try again",
-    }.get(code, "this is not expected; `evokernel verify` checks the file")
-    return StoreError(f"store {path}: {error}; {advice}")
+    }.get(code)
+    if advice is not None:
+        return StoreUnavailable(f"store {path}: {error}; {advice}")
+    return StoreError(f"store {path}: {error}; this is not expected; `evokernel verify` checks the file")
 
 
 class Database:
     """A connection with explicit transactions. Every method raises `StoreError`, never an error of sqlite3.
 
     `live` says whether it sees what others write from now on; a copy, or a file taken as finished, does not.
+    `power_safe` makes transactions about money reach the disk before they return.
     `newest` is the seq and the digest of the newest journal entry, where this connection has written it.
     """
 
-    __slots__ = ("_connection", "live", "newest", "path", "writable")
+    __slots__ = ("_connection", "live", "newest", "path", "power_safe", "writable")
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, writable: bool, live: bool = True) -> None:
         self._connection = connection
         self.path = path
         self.writable = writable
         self.live = live
+        self.power_safe = False
         self.newest: tuple[int, bytes] | None = None
 
     @property
@@ -112,6 +116,20 @@ class Database:
     def transaction(self) -> "_Transaction":
         """Make the block all-or-nothing; the write lock is taken at its start."""
         return _Transaction(self)
+
+    @contextmanager
+    def money_transaction(self) -> Iterator[None]:
+        """Make the block all-or-nothing; where `power_safe`, no power cut takes it back, nor what came before it."""
+        if not self.power_safe:
+            with self.transaction():
+                yield
+            return
+        self.execute("PRAGMA synchronous = FULL")
+        try:
+            with self.transaction():
+                yield
+        finally:
+            self.execute("PRAGMA synchronous = NORMAL")
 
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
@@ -273,4 +291,4 @@ def folder_for(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot make the folder {path.parent} for the store: {error.strerror}") from error

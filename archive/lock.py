@@ -6,7 +6,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from evokernel.errors import StoreError, StoreLocked
+from evokernel.errors import StoreLocked, StoreUnavailable
 
 _held: "weakref.WeakSet[EngineLock]" = weakref.WeakSet()
 
@@ -24,7 +24,7 @@ class EngineLock:
 
         Raises:
             StoreLocked: another engine has it; the message names its process.
-            StoreError: the lock file cannot be written.
+            StoreUnavailable: the lock file cannot be written.
         """
         self.path = store.with_name(store.name + ".lock")
         self._store = store
@@ -37,7 +37,7 @@ class EngineLock:
 
         Raises:
             StoreLocked: another engine was quicker.
-            StoreError: the lock file cannot be written.
+            StoreUnavailable: the lock file cannot be written.
         """
         if self._file is not None and _is_at(self.path, self._file):
             return
@@ -48,7 +48,7 @@ class EngineLock:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreError(
+            raise StoreUnavailable(
                 f"cannot write {self.path}: {error.strerror}; "
                 "a run needs a folder it may write to, and this file, if it is there, writable"
             ) from error
@@ -70,7 +70,7 @@ class EngineLock:
                 "wait for it, stop it with SIGINT, or name another store"
             ) from None
         except OSError as error:
-            raise StoreError(
+            raise StoreUnavailable(
                 f"cannot lock {self.path}: {error.strerror}; put the store on a local disk with free space"
             ) from error
 
@@ -87,7 +87,7 @@ def _is_at(path: Path, file: int) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StoreError(f"cannot look at {path}: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot look at {path}: {error.strerror}") from error
 
 
 def _close_in_child() -> None:

@@ -1,4 +1,7 @@
-"""Commits per second of the store at several sizes, and the time of a replay. `python benchmarks/store_rate.py`."""
+"""Commits and calls of models per second of the store, at several sizes, and the time of a replay.
+
+`python benchmarks/store_rate.py [SIZE...]`
+"""
 
 import argparse
 import hashlib
@@ -8,8 +11,9 @@ import time
 from pathlib import Path
 
 from archive.store import Store
-from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status
+from evokernel.records.llm import CallStatus, Message, ModelCall, ModelCallResult, Origin
 from evokernel.records.timing import Timing, Verdict
 
 LINES = [f"    acc{i} += a[{i} + k * lda] * b[{i} * ldb + k];  // unrolled by {i}" for i in range(60)]
@@ -63,6 +67,21 @@ def fill(store: Store, count: int, rng: random.Random, known: list[str]) -> floa
     return taken
 
 
+def call_rate(store: Store, count: int, *, power_safe: bool) -> float:
+    """Return how many calls of models can be begun and ended per second; `durable: power` makes them `power_safe`."""
+    store.database.power_safe = power_safe
+    step, said = store.next_step(), "x" * 4000
+    began = time.perf_counter()
+    for ordinal in range(count):
+        messages = (Message("user", f"{said} {ordinal} {power_safe}"),)
+        number = store.calls.begin(
+            ModelCall(Origin(step, "main", "mutate"), ordinal, "code", "m", messages, {}, 0, 4000, 0.1)
+        )
+        store.calls.end(number, ModelCallResult(CallStatus.OK, f"{said} {number}", Usage("m", 2000, 1000, 0.05, 1.0)))
+    store.database.power_safe = False
+    return count / (time.perf_counter() - began)
+
+
 def timed(label: str, action) -> None:  # type: ignore[no-untyped-def]
     began = time.perf_counter()
     action()
@@ -82,6 +101,8 @@ def main() -> None:
                 while (missing := size + 1 - store.next_step()) > 0:
                     fill(store, min(missing, 5000), rng, known)
                 rate = 2000 / fill(store, 2000, rng, known)
+                calls = [call_rate(store, 500, power_safe=safe) for safe in (False, True)]
+                print(f"  calls of models: {calls[0]:.0f}/s, {calls[1]:.0f}/s with durable: power")
                 print(f"{size} rows: {rate:.0f} propose+commit pairs/s, file {path.stat().st_size / 1e6:.1f} MB")
             timed("open for reading, with the check of the file", lambda: Store.open(path, write=False).close())
             with Store.open(path, write=False) as store:

@@ -23,11 +23,15 @@ class StoreError(EvokernelError):
     """The store of a run cannot be opened, read or written."""
 
 
+class StoreUnavailable(StoreError):
+    """The disk, its permissions or another process stand in the way of a store that is whole."""
+
+
 class SchemaTooNew(StoreError):
     """The store was written by a newer evokernel."""
 
 
-class StoreLocked(StoreError):
+class StoreLocked(StoreUnavailable):
     """Another engine is writing this store."""
 
 
@@ -103,3 +107,14 @@ class BudgetSpent(ModelError):
 
 def _unavailable(message: str, final: bool) -> ModelsUnavailable:
     return ModelsUnavailable(message, final=final)
+
+
+TRY_AGAIN_EXIT = 75
+"""Exit code of a search that ended by an error that may pass: EX_TEMPFAIL of sysexits.h."""
+
+
+def may_pass(error: EvokernelError) -> bool:
+    """Say whether an error may be gone at another attempt: it is the machine's fault and not the config's."""
+    if isinstance(error, ModelsUnavailable):
+        return not error.final
+    return isinstance(error, StoreUnavailable | HarnessError | WorkerError)

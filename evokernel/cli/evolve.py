@@ -15,21 +15,27 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import best_kernel_tables, put, sheet
 from evokernel.cli.display.text import DIM, duration, stdout
+from evokernel.cli.group import Refused
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
 from evokernel.config.model_choice import ModelChoice
 from evokernel.config.notify import NotifyConfig
 from evokernel.config.run import RunConfig, load_config
-from evokernel.errors import ConfigError, EvokernelError
+from evokernel.errors import TRY_AGAIN_EXIT, ConfigError, EvokernelError, may_pass
 from evokernel.records.events import Notice
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.best import BestKernel, find_best
 from evokernel.report.status import RunFacts, run_facts
 
 
+class _TryAgain(Refused):
+    exit_code = TRY_AGAIN_EXIT
+
+
 @click.command(
     epilog="Exit codes: 0 a limit of the budget was reached or nothing is left to try; 2 an error, said on stderr; "
+    "75 an error that may pass (a full disk, a store in use, a device that fails): try again later; "
     "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP; "
     "141 the reader of the output went away. After a signal what is in flight is finished first, a second "
     "signal stops at once. Nothing finished is ever lost: run the same command to go on."
@@ -63,13 +69,17 @@ def command(
     path = Path(settings.store)
     receivers = [*settings.notify, *([NotifyConfig(command=_words(on_end), on=("end",))] if on_end is not None else [])]
     deliveries = [Delivery(each) for each in receivers]
-    if fresh and (moved := set_aside(path)) is not None:
-        click.echo(f"the old store is now {moved}")
-    settings = with_models(settings, choice, stored=_stored_config(path))
     try:
+        if fresh and (moved := set_aside(path)) is not None:
+            click.echo(f"the old store is now {moved}")
+        settings = with_models(settings, choice, stored=_stored_config(path))
         ended = asyncio.run(_evolve(settings, path, deliveries))
     except KeyboardInterrupt:  # before the session listens to signals itself
         ctx.exit(SIGNAL_EXIT + signal.SIGINT)
+    except EvokernelError as error:
+        if not may_pass(error):
+            raise
+        raise _TryAgain(str(error)) from error
     ctx.exit(ended.exit_code)
 
 

@@ -31,6 +31,8 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
         ),
+        "queue": CommandEntry("evokernel.cli.queue", "command", "Searches that share a night, one after the other."),
+        "service": CommandEntry("evokernel.cli.service", "command", "A systemd unit or SLURM script for the queue."),
         "fork": CommandEntry("evokernel.cli.fork", "command", "Take a candidate and its ancestors into a new store."),
     },
     "Take part": {

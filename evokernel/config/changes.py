@@ -13,6 +13,7 @@ _FREE = (
     "evaluation.gpus",
     "models",
     "notify",
+    "durable",
     "prompts",
     "prompt_tokens",
     "prompt_feedback",

@@ -187,6 +187,8 @@ class RunConfig(Part):
     device_usd_per_hour: float = Field(default=2.0, ge=0)
     """The price of an hour of the device, in dollars, for operators chosen by gain and cost."""
     constraints: ConstraintsConfig = ConstraintsConfig()
+    durable: Literal["kill", "power"] = "kill"
+    """What no paid reply is lost by: a kill, or a power cut too, which waits for the disk at each call of a model."""
     notify: tuple[NotifyConfig, ...] = ()
     """Receivers of messages about the search."""
     in_flight: int = Field(default=0, ge=0)

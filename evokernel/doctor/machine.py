@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evokernel.doctor.finding import Finding, FindingLevel
 from evokernel.doctor.gpu import examine_gpu
+from evokernel.doctor.sandbox import sandbox_obstacles
 from evokernel.errors import EvokernelError, LanguageError
 from evokernel.evaluate.device.cpu_roofline import device_name
 from evokernel.evaluate.device.device_class import this_machine
@@ -114,7 +115,8 @@ def _sandbox() -> Finding:
     open_ways = "; ".join(sandbox.holes())
     if sandbox.level is SandboxLevel.FULL:
         return Finding("sandbox", FindingLevel.OK, sandbox.describe(), f"left open: {open_ways}")
-    advice = f"left open: {open_ways}. For the full level: apt install bubblewrap, and allow user namespaces"
+    lifts = "; ".join(sandbox_obstacles()) or "apt install bubblewrap, and allow user namespaces"
+    advice = f"left open: {open_ways}. For the full level (docs/containers.md): {lifts}"
     return Finding("sandbox", FindingLevel.WARNING, sandbox.describe(), advice)
 
 

@@ -22,6 +22,7 @@ def begin_run(store: Store, config: RunConfig, evaluator: EvaluatorIdentity, not
         RunMismatch: it holds another one, or an edit would make it one; nothing was written then.
     """
     edits = edits_since(store, config)
+    store.database.power_safe = config.durable == "power"
     store.begin_run(
         RunIdentity(
             task=config.task,

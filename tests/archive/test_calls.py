@@ -241,3 +241,21 @@ def test_a_reply_that_came_while_the_proposal_waits_is_not_interrupted(store):
     assert store.calls.interrupted() == []
     store.commit(1, good(1))
     assert store.calls.interrupted() == []
+
+
+def test_only_money_waits_for_the_disk_and_only_where_asked(store):
+    def level() -> int:
+        return int(store.database.number("PRAGMA synchronous"))
+
+    normal, full = 1, 2
+    for power_safe, inside in ((False, normal), (True, full)):
+        store.database.power_safe = power_safe
+        with store.database.money_transaction():
+            assert level() == inside
+        number = store.calls.begin(make_call(step=int(power_safe)))
+        store.calls.end(number, ended())
+        assert level() == normal
+    with pytest.raises(ZeroDivisionError), store.database.money_transaction():
+        raise ZeroDivisionError
+    assert level() == normal
+    assert store.calls.spending().calls == 2

@@ -15,7 +15,7 @@ from archive.inbox import waiting
 from archive.store import Store
 from evokernel.cli.evolve import budget_override, how_to_go_on
 from evokernel.cli.session import SessionEnd
-from evokernel.errors import ConfigError
+from evokernel.errors import TRY_AGAIN_EXIT, ConfigError
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.status import read_status
 from tests.cli.conftest import Call
@@ -129,7 +129,7 @@ def test_a_store_in_use_is_a_message(ids: dict[str, str], project: Path, call: C
     with Store.open(project / "runs" / "gemm.db", write=True):
         for arguments in ((), ("--fresh",)):
             result = call("evolve", "c.yaml", *arguments)
-            assert result.exit_code == 2
+            assert result.exit_code == TRY_AGAIN_EXIT
             assert "another evokernel" in result.stderr
 
 

@@ -29,6 +29,7 @@ BASE: dict[str, Any] = {
 }
 FREE: list[Change] = [
     (("notify",), [{"command": ["true"], "on": ["end"]}]),
+    (("durable",), "power"),
     (("budget", "evaluations"), 9),
     (("budget", "hours"), 0.5),
     (("budget", "tokens"), 10_000),

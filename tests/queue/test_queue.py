@@ -1,0 +1,166 @@
+"""The queue as a user has it: its commands, a kill, a config that cannot be used, a month of nights."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from archive.store import Store
+from benchmarks.queue_month import Month
+from evokernel.cli.queue import next_moment
+from evokernel.queue.file import KEPT_NIGHTS, QueueFile
+from evokernel.queue.records import EntryState, SharedBudget
+from evokernel.queue.service import slurm_script, systemd_unit
+from tests.cli.conftest import Call
+
+ROOT = Path(__file__).parents[2]
+TOY = Path(__file__).parent / "toy_queue.py"
+CONFIG = "task: {task}\nbudget: {{evaluations: 12}}\nislands: [{{name: one, operators: {{tune: 1}}}}]\n"
+
+
+@pytest.fixture
+def configs(project: Path) -> list[str]:
+    for name in ("one", "two"):
+        (project / f"{name}.yaml").write_text(CONFIG.format(task="no_such_task" if name == "two" else "gemm"))
+    return ["one.yaml", "two.yaml"]
+
+
+def test_entries_are_added_kept_back_and_taken_out(project: Path, configs: list[str], call: Call) -> None:
+    added = call("queue", "add", *configs, "--hours", "6", "--dollars", "10", "--set", "threads=2")
+    assert "night 1: 6 h, $10.00; entries 1, 2" in added.stdout, added.stderr
+    assert call("queue", "pause", "2").exit_code == 0
+    listed = call("queue", "list").stdout
+    assert "waiting" in listed
+    assert "paused" in listed
+    again = call("queue", "pause", "2", "1")
+    assert (again.exit_code, again.stderr) == (2, "Error: entry 2 is paused; nothing was changed\n")
+    assert call("queue", "remove", "2").exit_code == 0
+    assert "two" not in call("queue", "list").stdout
+    with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
+        (entry,) = queue.entries()
+        assert (entry.config, entry.store) == (project / "one.yaml", project / "runs" / "one.db")
+        assert (entry.state, entry.settings) == (EntryState.WAITING, ("threads=2",))
+
+
+def test_bad_input_is_a_message(project: Path, configs: list[str], call: Call) -> None:
+    (project / "bad.yaml").write_text("task: gemm\n")
+    for arguments, said in (
+        (("add", "bad.yaml", "one.yaml"), "bad.yaml cannot be used"),
+        (("add", "one.yaml", "one.yaml"), "writes"),
+        (("add", "one.yaml", "--until", "25:00"), "expected a time of the clock"),
+        (("add", "one.yaml", "--until", "2020-01-01"), "has passed"),
+        (("pause", "1"), "there is no entry 1"),
+        (("list", "--queue", "none.sqlite"), "there is no queue at none.sqlite"),
+        (("list", "--queue", "bad.yaml"), "is damaged or is not a store"),
+    ):
+        result = call("queue", *arguments)
+        assert result.exit_code == 2, arguments
+        assert said in result.stderr
+    with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
+        assert queue.nights() == []
+
+
+def test_the_next_seven_o_clock() -> None:
+    evening, morning = datetime(2026, 11, 25, 22, 0), datetime(2026, 11, 25, 6, 0)
+    assert datetime.fromtimestamp(next_moment("07:00", evening)) == datetime(2026, 11, 26, 7, 0)
+    assert datetime.fromtimestamp(next_moment("07:00", morning)) == datetime(2026, 11, 25, 7, 0)
+
+
+def test_old_nights_are_forgotten_with_their_output(tmp_path: Path) -> None:
+    with QueueFile.open(tmp_path / "q.sqlite", create=True) as queue:
+        queue.logs.mkdir()
+        for number in range(KEPT_NIGHTS + 3):
+            night = queue.add([(tmp_path / "a.yaml", tmp_path / "a.db", ())], SharedBudget())
+            queue.log(number + 1).touch()
+            queue.end_night(night.id, "over")
+        queue.add([(tmp_path / "a.yaml", tmp_path / "a.db", ())], SharedBudget())
+        assert len(queue.nights()) == KEPT_NIGHTS + 1
+        assert len(list(queue.logs.iterdir())) == KEPT_NIGHTS
+
+
+@pytest.mark.heavy
+def test_a_config_that_cannot_be_used_ends_its_entry_only(project: Path, configs: list[str], call: Call) -> None:
+    (project / "three.yaml").write_text(CONFIG.format(task="neither_this"))
+    call("queue", "add", "two.yaml", "three.yaml")
+    ran = subprocess.run(
+        [sys.executable, "-m", "evokernel", "queue", "run"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "nothing is left to run" in ran.stdout
+    with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
+        two, three = queue.entries()
+        assert two.state is three.state is EntryState.FAILED
+        assert two.reason.startswith("unknown task 'no_such_task'")
+        assert three.reason.startswith("unknown task 'neither_this'")
+
+
+def start(queue: Path, seconds: float) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(TOY), str(queue), str(seconds)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_queue_loses_nothing(tmp_path: Path, configs: list[str]) -> None:
+    queue, store = tmp_path / "q.sqlite", tmp_path / "one.db"
+    with QueueFile.open(queue, create=True) as made:
+        made.add([(tmp_path / "one.yaml", store, ())], SharedBudget(hours=2))
+    with start(queue, 0.3) as process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if store.exists() and store.stat().st_size:
+                with Store.open(store, write=False) as opened:
+                    if opened.identity() is not None and opened.spent().steps >= 2:
+                        break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    with start(queue, 0.0) as process:
+        out, _ = process.communicate(timeout=120)
+    assert "interrupted" in out
+    assert "nothing is left to run" in out
+    with QueueFile.open(queue) as after, Store.open(store, write=False) as opened:
+        assert opened.verify() == []
+        steps = opened.spent().steps
+        (entry,) = after.entries()
+        assert (entry.state, entry.reason) == (EntryState.DONE, "budget of 12 evaluations used")
+        assert after.database.number("SELECT sum(results) FROM slices") == steps
+        assert not after.open_slices()
+
+
+def test_a_night_with_faults_at_every_boundary(tmp_path: Path) -> None:
+    month = Month(tmp_path, seed=3, faults=0.02)
+    month.night()
+    assert month.world.counts["kill"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_month_of_nights_loses_nothing(tmp_path: Path, seed: int) -> None:
+    month = Month(tmp_path, seed=seed, faults=0.02)
+    for _ in range(30):
+        month.night()
+    for path in month.stores:
+        with Store.open(path, write=False) as store:
+            assert store.verify() == []
+
+
+def test_files_for_schedulers(tmp_path: Path) -> None:
+    command, named = ["/opt/my env/python", "-m", "evokernel", "100%", "a$b"], {"folder": tmp_path, "queue": tmp_path}
+    unit = systemd_unit(command, grace_s=60, **named)
+    assert 'ExecStart="/opt/my env/python" "-m" "evokernel" "100%%" "a$$b"\n' in unit
+    assert "TimeoutStopSec=90\n" in unit
+    script = slurm_script(command, grace_s=60, **named)
+    assert "#SBATCH --signal=B:TERM@90\n" in script
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
