@@ -29,15 +29,22 @@ def _ranks(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
     return (less | (equal & earlier)).to(torch.int64).sum(-1)
 
 
-def sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sort along one axis, stably; the result is that of `aten.sort`."""
+def sort(
+    x: torch.Tensor, dim: int = -1, descending: bool = False, *, first: int = 0, count: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sort along one axis, stably; return `count` values and their indices from place `first` on, by default all.
+
+    Each of them is a sum in which one term is not 0, so that nothing is stored at a computed place.
+    """
     if x.ndim == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     last = x.movedim(dim, -1)
-    ranks = _ranks(last, descending=descending)
-    places = torch.arange(last.shape[-1], device=x.device).expand(last.shape)
-    values = torch.zeros(last.shape, dtype=x.dtype, device=x.device).scatter(-1, ranks, last)
-    indices = torch.zeros(last.shape, dtype=torch.int64, device=x.device).scatter(-1, ranks, places)
+    place = torch.arange(last.shape[-1], device=x.device)
+    wanted = place if count is None else torch.arange(count, device=x.device) + first
+    here = _ranks(last, descending=descending).unsqueeze(-2) == wanted.unsqueeze(-1)
+    none = torch.zeros((), dtype=x.dtype, device=x.device)
+    values = torch.where(here, last.unsqueeze(-2), none).sum(-1, dtype=x.dtype)
+    indices = torch.where(here, place, torch.zeros_like(place)).sum(-1)
     return values.movedim(-1, dim), indices.movedim(-1, dim)
 
 
@@ -48,25 +55,23 @@ def _stable_sort(
 
 
 def _topk(
-    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True  # noqa: A002 - torch's name
+    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    values, indices = sort(x, dim, largest)
-    return values.narrow(dim, 0, k), indices.narrow(dim, 0, k)
+    return sort(x, dim, largest, count=k) if x.ndim else sort(x)
 
 
 def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    values, indices = sort(x, dim)
-    made = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
-    return made if keepdim else (made[0].squeeze(dim), made[1].squeeze(dim))
+    values, indices = sort(x, dim, first=k - 1, count=1)
+    return (values, indices) if keepdim or not x.ndim else (values.squeeze(dim), indices.squeeze(dim))
 
 
 def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    values, indices = sort(x, dim)
+    if not x.ndim:
+        return sort(x)
     count = x.shape[dim]
-    middle, last = (count - 1) // 2, count - 1
-    value, index = values.narrow(dim, middle, 1), indices.narrow(dim, middle, 1)
+    value, index = sort(x, dim, first=(count - 1) // 2, count=1)
     if x.is_floating_point():  # NaN, if there is one, is the last
-        end, end_index = values.narrow(dim, last, 1), indices.narrow(dim, last, 1)
+        end, end_index = sort(x, dim, first=count - 1, count=1)
         value, index = torch.where(end != end, end, value), torch.where(end != end, end_index, index)
     return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
 

@@ -49,7 +49,8 @@ _HEAD = """
         tap = k
 {taps}
         channel = tap
-        x_at = (idx_n * ({{{{stride("X", 0)}}}}))[:, None] + ((group * ({channels}) + channel) * ({{{{stride("X", 1)}}}}))[None, :]
+        x_at = (idx_n * ({{{{stride("X", 0)}}}}))[:, None]
+        x_at = x_at + ((group * ({channels}) + channel) * ({{{{stride("X", 1)}}}}))[None, :]
         x_in = (row < M)[:, None] & (k < K)[None, :]
 {inputs}
         a = tl.load(X + x_at, mask=x_in, other=0.0)
@@ -75,38 +76,34 @@ class _Settings:
     groups: int
 
 
-@SymbolicGridFn  # type: ignore[misc]
-def _grid(*arguments: Any, cdiv: Any) -> Any:
+def _tiles(*arguments: Any, cdiv: Any) -> Any:
     *sizes, numbers = arguments
     batch, channels, *spatial = sizes
     tiles = cdiv(batch * sympy_product(spatial), numbers["BLOCK_M"])
     return (tiles * cdiv(channels // numbers["GROUPS"], numbers["BLOCK_N"]), numbers["GROUPS"], 1)
 
 
-def convolution(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-) -> Any:
-    """Lower `aten.convolution`; sizes stay free, the numbers of the operation are constants."""
+_grid = SymbolicGridFn(_tiles)
+
+
+def convolution(x: Any, weight: Any, bias: Any, *numbers: Any) -> Any:
+    """Lower `aten.convolution`; sizes stay free, the numbers of the operation are constants.
+
+    `numbers`: stride, padding, dilation, transposed, output padding, groups.
+    """
+    stride, padding, dilation, transposed, output_padding, groups = numbers
     spatial = len(weight.get_size()) - 2
     if len(x.get_size()) == spatial + 1:
         whole = lowerings[torch.ops.aten.unsqueeze.default](x, 0)
-        made = convolution(whole, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        made = convolution(whole, weight, bias, *numbers)
         return lowerings[torch.ops.aten.squeeze.dim](made, 0)
 
-    def numbers(values: Sequence[int]) -> tuple[int, ...]:
+    def each_axis(values: Sequence[int]) -> tuple[int, ...]:
         made = tuple(V.graph.sizevars.guard_int_seq(values))
         return made * spatial if len(made) == 1 else made
 
-    settings = _Settings(numbers(stride), numbers(padding), numbers(dilation), transposed, int(groups))
-    sizes = _output_sizes(x.get_size(), weight.get_size(), settings, numbers(output_padding))
+    settings = _Settings(each_axis(stride), each_axis(padding), each_axis(dilation), transposed, int(groups))
+    sizes = _output_sizes(x.get_size(), weight.get_size(), settings, each_axis(output_padding))
     channels = sizes[1] // settings.groups
     few = V.graph.sizevars.statically_known_lt(channels, _FEWEST_CHANNELS)
     if few or x.get_dtype() not in _FLOATS:
@@ -177,7 +174,7 @@ def _source(spatial: int, settings: _Settings) -> str:
     size = '({{{{size("{}", {})}}}})'.format
     stride = '({{{{stride("{}", {})}}}})'.format
     shared = f" // {settings.groups}" if settings.groups > 1 else ""
-    rows = " * ".join("({{size(None, %d)}})" % axis for axis in (0, *(axis + 2 for axis in axes)))
+    rows = " * ".join(f"({{{{size(None, {axis})}}}})" for axis in (0, *(axis + 2 for axis in axes)))
     channels = size("X", 1) + shared
     places = "\n".join(
         f"    idx_{axis} = rest % ({{{{size(None, {axis + 2})}}}})\n    rest = rest // ({{{{size(None, {axis + 2})}}}})"
@@ -257,7 +254,7 @@ def _as_sum(x: Any, weight: Any, settings: _Settings, sizes: Sequence[Any]) -> A
         reduction_ranges=[inner, *kernel[2:]],
         reduction_type="sum",
     )
-    total = total[0] if isinstance(total, tuple) else total
+    total.realize()
     return make_pointwise(lambda each: ops.to_dtype(each, dtype), override_return_dtype=dtype)(total)
 
 
