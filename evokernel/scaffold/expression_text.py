@@ -21,6 +21,7 @@ _BINARY = {
     "bitwise_or": ("||", 1),
     "bitwise_xor": ("!=", 3),
 }
+_AND = 2
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
 
@@ -52,6 +53,8 @@ def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
         return ExpressionText(f"({wrapped(args[0], ATOM)} {_BITWISE[op]} {wrapped(args[1], ATOM)})", ATOM)
     if op in _BINARY:
         sign, binds = _BINARY[op]
+        if op == "bitwise_or":  # compilers warn of && in || without parentheses
+            args = [ExpressionText(f"({arg.text})", ATOM) if arg.binds == _AND else arg for arg in args]
         return ExpressionText(f"{wrapped(args[0], binds)} {sign} {wrapped(args[1], binds + 1)}", binds)
     match op:
         case "neg":

@@ -32,20 +32,24 @@ def _ranks(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
 def sort(
     x: torch.Tensor, dim: int = -1, descending: bool = False, *, first: int = 0, count: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sort along one axis, stably; return `count` values and their indices from place `first` on, by default all.
-
-    Each of them is a sum in which one term is not 0, so that nothing is stored at a computed place.
-    """
+    """Sort along one axis, stably; return `count` values and their indices from place `first` on, by default all."""
     if x.ndim == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     last = x.movedim(dim, -1)
-    place = torch.arange(last.shape[-1], device=x.device)
-    wanted = place if count is None else torch.arange(count, device=x.device) + first
+    wanted = torch.arange(last.shape[-1] if count is None else count, device=x.device) + first
     here = _ranks(last, descending=descending).unsqueeze(-2) == wanted.unsqueeze(-1)
-    none = torch.zeros((), dtype=x.dtype, device=x.device)
-    values = torch.where(here, last.unsqueeze(-2), none).sum(-1, dtype=x.dtype)
-    indices = torch.where(here, place, torch.zeros_like(place)).sum(-1)
+    values, indices = _picked(last.unsqueeze(-2), here)
     return values.movedim(-1, dim), indices.movedim(-1, dim)
+
+
+def _picked(x: torch.Tensor, here: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the elements of the last axis at the one place where `here` holds, and that place.
+
+    They are sums in which one term is not 0, so that nothing is stored at a computed place.
+    """
+    place = torch.arange(x.shape[-1], device=x.device)
+    values = torch.where(here, x, torch.zeros((), dtype=x.dtype, device=x.device)).sum(-1, dtype=x.dtype)
+    return values, torch.where(here, place, torch.zeros_like(place)).sum(-1)
 
 
 def _stable_sort(
@@ -68,12 +72,14 @@ def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> 
 def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     if not x.ndim:
         return sort(x)
-    count = x.shape[dim]
-    value, index = sort(x, dim, first=(count - 1) // 2, count=1)
+    last = x.movedim(dim, -1)
+    ranks, end = _ranks(last, descending=False), last.shape[-1] - 1
+    value, index = _picked(last, (2 * ranks <= end) & (2 * ranks + 2 > end))  # of two in the middle, the lower
     if x.is_floating_point():  # NaN, if there is one, is the last
-        end, end_index = sort(x, dim, first=count - 1, count=1)
-        value, index = torch.where(end != end, end, value), torch.where(end != end, end_index, index)
-    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+        largest, largest_index = _picked(last, ranks == end)
+        odd = largest != largest
+        value, index = torch.where(odd, largest, value), torch.where(odd, largest_index, index)
+    return (value.unsqueeze(dim), index.unsqueeze(dim)) if keepdim else (value, index)
 
 
 def _whole_median(x: torch.Tensor) -> torch.Tensor:
