@@ -54,7 +54,7 @@ def one(file: str, name: str, inputs: str) -> dict[str, Any]:
         row: dict[str, Any] = {"accepted": "unfit" if project.unfit else "yes", "why": project.unfit}
         for seed in project.seeds:
             text = seed.file.read_text()
-            kind = "own" if "evokernel's template" in text else "inductor" if seed.language == "triton" else "loops"
+            kind = "inductor" if seed.language == "triton" else "loops"
             row[seed.language] = "-" if seed.why else kind
             row["why"] += f" {seed.language}: {seed.why}." if seed.why else ""
             if seed.why or seed.remark:

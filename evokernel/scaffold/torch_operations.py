@@ -249,24 +249,23 @@ class OperationConverter:
         return convolution(self._graph, given, node.args[3:], tuple(node.meta["val"].shape))
 
     def _average_pool(self, node: Any) -> Node:
-        size, stride, padding, ceil, padded, divisor = (
-            *node.args[1:],
-            *([], 0, False, True, None)[len(node.args) - 2 :],
-        )
+        given: list[Any] = [*node.args[1:], *([], 0, False, True, None)[len(node.args) - 2 :]]
+        size, stride, padding, ceil, padded, divisor = given
         out, taps = tuple(node.meta["val"].shape), _numbers(node, size)
-        axes = self._window_axes(node, [taps, stride or taps, padding or [0], [1]], ceil=ceil)
+        axes = self._window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
         if divisor or (not padded and any(axis.padding for axis in axes)):
             raise NotGeneral("an average that leaves out the padding has no naive loop yet")
         self.exact = False
         return averaged(self._graph, pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="sum"), taps)
 
     def _max_pool(self, node: Any) -> list[Node]:
-        size, stride, padding, dilation, ceil = (*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :])
+        given: list[Any] = [*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :]]
+        size, stride, padding, dilation, ceil = given
         out, taps = tuple(node.meta["val"][0].shape), _numbers(node, size)
-        axes = self._window_axes(node, [taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
+        axes = self._window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
         return [pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="amax")]
 
-    def _window_axes(self, node: Any, numbers: Any, *, ceil: bool) -> list[WindowAxis]:
+    def _window_axes(self, numbers: Any, *, ceil: bool) -> list[WindowAxis]:
         if ceil:
             raise NotGeneral("pooling with ceil_mode has no naive loop yet")
         count = len(numbers[0])

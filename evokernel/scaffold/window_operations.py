@@ -48,8 +48,8 @@ def convolution(graph: OperationGraph, given: Sequence[Any], attributes: Sequenc
     count = len(weight.shape) - 2
     if len(x.shape) != count + 2:
         raise NotGeneral("a convolution without a batch has no naive loop yet")
-    numbers = (each_axis(values, count) for values in (stride, dilation, padding))
-    axes = [WindowAxis(*each, bool(transposed)) for each in zip(*numbers, strict=True)]
+    strides, dilations, paddings = (each_axis(values, count) for values in (stride, dilation, padding))
+    axes = [WindowAxis(*each, bool(transposed)) for each in zip(strides, dilations, paddings, strict=True)]
     inner, outer, taps = x.shape[1] // groups, out[1] // groups, weight.shape[2:]
     full = (out[0], groups, outer, *out[2:], inner, *taps)
     places, source, tap = range(3, 3 + count), 3 + count, range(4 + count, 4 + 2 * count)
