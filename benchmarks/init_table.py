@@ -35,8 +35,8 @@ def problems(checkout: Path, first: int) -> Iterator[tuple[str, list[str]]]:
     for level in _LEVELS:
         folder = checkout / "KernelBench" / f"level{level}"
         found = {int(number[0]): path for path in folder.glob("*.py") if (number := _NUMBER.match(path.name))}
-        for number in sorted(found)[:first]:
-            yield f"{level}/{found[number].stem}", [str(found[number]), "", ""]
+        for place in sorted(found)[:first]:
+            yield f"{level}/{found[place].stem}", [str(found[place]), "", ""]
 
 
 def one(file: str, name: str, inputs: str) -> dict[str, Any]:
