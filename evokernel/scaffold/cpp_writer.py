@@ -14,6 +14,7 @@ from evokernel.scaffold.index_arithmetic import (
     subscript,
     summands,
     value_of,
+    window_place,
 )
 from evokernel.scaffold.operation_graph import REDUCTIONS, VIEWS, Node, in_order
 from evokernel.scaffold.sizes import SymbolicSizes
@@ -107,7 +108,20 @@ class CppWriter:
             return ExpressionText(text, 8 if text.startswith("-") else 6 if " / " in text else ATOM)
         if node.op == "iota":
             return _iota(node, value_of(index[0], self._sizes))
+        if node.op == "inside":
+            return self._inside(node, index)
         return combine(node, [self._text(arg, index if arg.shape else ()) for arg in node.args])
+
+    def _inside(self, node: Node, index: Index) -> ExpressionText:
+        """Return the condition that a place of a window lies in the input."""
+        *numbers, extent = node.attrs
+        assert isinstance(extent, int)
+        place = window_place(numbers, *(value_of(each, self._sizes) for each in index))
+        step = numbers[0] if numbers[3] else 1
+        end = self._sizes.text(extent)
+        upper = f"({end if end.isalnum() else f'({end})'}) * {step}" if step != 1 else end
+        divides = [f"{place} % {step} == 0"] * (step != 1)
+        return ExpressionText(" && ".join([f"{place} >= 0", f"{place} < {upper}", *divides]), 2)
 
     def _fresh(self, base: str) -> str:
         name = next(name for name in (base, *(f"{base}{n}" for n in range(2, 10_000))) if name not in self._used)

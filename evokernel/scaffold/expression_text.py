@@ -21,6 +21,7 @@ _BINARY = {
     "bitwise_or": ("||", 1),
     "bitwise_xor": ("!=", 3),
 }
+_AND = 2
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _NAMES = {"abs": "fabs", "maximum": "fmax", "minimum": "fmin", "round": "nearbyint"}
 
@@ -46,13 +47,22 @@ def combine(node: Node, args: list[ExpressionText]) -> ExpressionText:
     return _combined(node, args)
 
 
+def _left(op: str, value: ExpressionText, binds: int) -> str:
+    """Return the left operand; compilers warn of && in || without parentheses."""
+    return wrapped(value, ATOM) if op == "bitwise_or" and value.binds == _AND else wrapped(value, binds)
+
+
+def _right(op: str, binds: int) -> int:
+    return binds + 1 if op != "bitwise_or" else _AND + 1
+
+
 def _combined(node: Node, args: list[ExpressionText]) -> ExpressionText:
     op = node.op
     if op in _BITWISE and node.kind != "bool":
         return ExpressionText(f"({wrapped(args[0], ATOM)} {_BITWISE[op]} {wrapped(args[1], ATOM)})", ATOM)
     if op in _BINARY:
         sign, binds = _BINARY[op]
-        return ExpressionText(f"{wrapped(args[0], binds)} {sign} {wrapped(args[1], binds + 1)}", binds)
+        return ExpressionText(f"{_left(op, args[0], binds)} {sign} {wrapped(args[1], _right(op, binds))}", binds)
     match op:
         case "neg":
             return ExpressionText(f"-{wrapped(args[0], ATOM)}", _UNARY)

@@ -140,7 +140,38 @@ def _slice(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
     return (*index[:dim], ((moved, node.args[0].shape[dim]),), *index[dim + 1 :])
 
 
+def _window(node: Node, index: Index, sizes: SymbolicSizes) -> Index:
+    dim, *numbers = node.attrs
+    assert isinstance(dim, int)
+    stride, _, _, transposed = numbers
+    place = window_place(numbers, value_of(index[dim], sizes), value_of(index[dim + 1], sizes))
+    place = f"({place} / {stride})" if transposed and stride != 1 else place
+    return (*index[:dim], ((place, node.args[0].shape[dim]),), *index[dim + 2 :])
+
+
+def window_place(numbers: Sequence[object], place: str, tap: str) -> str:
+    """Return the input position of an output position and a tap in C++, times the stride where it is transposed.
+
+    `numbers`: stride, dilation, padding, and 1 for a transposed convolution.
+    """
+    stride, dilation, padding, transposed = numbers
+    moved = _scaled(tap, dilation)
+    if transposed:
+        text = place if padding == 0 else f"{place} + {padding}"
+        return f"({text} - {moved})" if moved != "0" else f"({text})"
+    text = _scaled(place, stride)
+    text = text if moved == "0" else f"{text} + {moved}"
+    return f"({text} - {padding})" if padding else f"({text})"
+
+
+def _scaled(text: str, factor: object) -> str:
+    if factor == 1 or text == "0":
+        return text
+    return f"{text if text.isalnum() else f'({text})'} * {factor}"
+
+
 _STEPS = {
+    "window": _window,
     "broadcast": _broadcast,
     "transpose": _transpose,
     "squeeze": _squeeze,

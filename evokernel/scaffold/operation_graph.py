@@ -10,9 +10,9 @@ NARROW: frozenset[Kind] = frozenset({"int8_t", "uint8_t"})
 Shape = tuple[int, ...]
 Attribute = int | float | str | tuple[int, ...]
 
-VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice"})
+VIEWS = frozenset({"broadcast", "transpose", "squeeze", "collapse", "split", "slice", "window"})
 REDUCTIONS = frozenset({"sum", "amax", "amin", "prod", "matmul"})
-LEAVES = frozenset({"input", "number", "iota"})
+LEAVES = frozenset({"input", "number", "iota", "inside"})
 TRANSCENDENTAL = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "sin", "cos", "tan", "asin",
     "acos", "atan", "erf", "erfc", "pow", "rsqrt", "sqrt",
@@ -25,7 +25,7 @@ class Node:
 
     `attrs` by operation: input (name,), number (C++ text,), iota (start, step), broadcast (dims of the argument in the
     result), transpose (permutation), squeeze (dims,), collapse (first, last), split (dim,), slice (dim, start),
-    reductions (dims,).
+    window (dim, stride, dilation, padding, transposed), inside (the last four, extent), reductions (dims,).
     """
 
     op: str

@@ -9,6 +9,7 @@ import torch
 
 from evokernel.scaffold.operation_graph import INTEGERS, TRANSCENDENTAL, Kind, Node, OperationGraph
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
+from evokernel.scaffold.window_operations import WindowAxis, averaged, convolution, each_axis, pooling
 
 _KINDS: dict[Any, Kind] = {
     torch.float32: "float",
@@ -63,12 +64,18 @@ class OperationConverter:
         if node.op != "call_function":
             raise NotGeneral("a tensor that is neither an input nor a parameter has no naive loop yet")
         if node.target is operator.getitem and node.args[0] in self._parts:
-            self._values[node] = self._parts[node.args[0]][node.args[1]]
+            parts = self._parts[node.args[0]]
+            if node.args[1] >= len(parts):
+                raise NotGeneral("the places of the largest elements have no naive loop yet")
+            self._values[node] = parts[node.args[1]]
             return
         library, _, name = str(node.target).partition(".")
         name = name.partition(".")[0]
         if name in ("split", "split_with_sizes", "unbind"):
             self._parts[node] = self._parts_of(name, node)
+            return
+        if name.startswith("max_pool"):
+            self._parts[node] = self._max_pool(node)
             return
         made = self._pointwise(name, node) if library in ("prims", "aten") else None
         if made is None:
@@ -237,6 +244,39 @@ class OperationConverter:
             made = self._graph.pointwise("maximum", made, self.value(low))
         return made if high is None else self._graph.pointwise("minimum", made, self.value(high))
 
+    def _convolution(self, node: Any) -> Node:
+        given = [None if item is None else self.value(item) for item in node.args[:3]]
+        return convolution(self._graph, given, node.args[3:], tuple(node.meta["val"].shape))
+
+    def _average_pool(self, node: Any) -> Node:
+        given: list[Any] = [*node.args[1:], *([], 0, False, True, None)[len(node.args) - 2 :]]
+        size, stride, padding, ceil, padded, divisor = given
+        out, taps = tuple(node.meta["val"].shape), _numbers(node, size)
+        axes = self._window_axes([taps, stride or taps, padding or [0], [1]], ceil=ceil)
+        if divisor or (not padded and any(axis.padding for axis in axes)):
+            raise NotGeneral("an average that leaves out the padding has no naive loop yet")
+        self.exact = False
+        return averaged(self._graph, pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="sum"), taps)
+
+    def _max_pool(self, node: Any) -> list[Node]:
+        given: list[Any] = [*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :]]
+        size, stride, padding, dilation, ceil = given
+        out, taps = tuple(node.meta["val"][0].shape), _numbers(node, size)
+        axes = self._window_axes([taps, stride or taps, padding or [0], dilation or [1]], ceil=ceil)
+        return [pooling(self._graph, self.value(node.args[0]), axes, taps, out, op="amax")]
+
+    def _window_axes(self, numbers: Any, *, ceil: bool) -> list[WindowAxis]:
+        if ceil:
+            raise NotGeneral("pooling with ceil_mode has no naive loop yet")
+        count = len(numbers[0])
+        _, strides, paddings, dilations = (each_axis(values, count) for values in numbers)
+        return [WindowAxis(*each) for each in zip(strides, dilations, paddings, strict=True)]
+
+
+def _numbers(node: Any, size: Any) -> tuple[int, ...]:
+    """Return the extents of a window; torch takes one for all axes."""
+    return tuple(each_axis(size, 3 if "3d" in str(node.target) else 2))
+
 
 def _batch(node: Node) -> tuple[int, ...]:
     """Return the leading dimensions that were merged into the first, or nothing."""
@@ -269,6 +309,9 @@ _RULES: dict[str, Callable[[OperationConverter, Any], Node]] = {
     "aten.mm": OperationConverter._matmul,
     "aten._int_mm": OperationConverter._matmul,
     "aten.bmm": OperationConverter._matmul,
+    "aten.convolution": OperationConverter._convolution,
+    "aten.avg_pool2d": OperationConverter._average_pool,
+    "aten.avg_pool3d": OperationConverter._average_pool,
     "aten.clamp": OperationConverter._clamp,
     "aten.clamp_min": OperationConverter._clamp,
     "aten.clamp_max": OperationConverter._clamp,

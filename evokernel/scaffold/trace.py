@@ -11,6 +11,7 @@ from torch._decomp import decomposition_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
 from evokernel.scaffold.torch_operations import OperationConverter
@@ -32,6 +33,9 @@ _WHOLE = (
     _aten.cumsum.default,
     _aten.cumprod.default,
     _aten.max_pool2d_with_indices.default,
+    _aten.max_pool3d_with_indices.default,
+    _aten.avg_pool2d.default,
+    _aten.avg_pool3d.default,
 )
 
 
@@ -157,6 +161,7 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
+    table |= DECOMPOSITIONS
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
 
     def positional(*tensors: Any) -> Any:
@@ -217,9 +222,10 @@ def _rule(a: float, b: float, sizes: SymbolicSizes) -> str:
     for back, forth, text in _RULES:
         try:
             size, size_2 = round(back(a)), round(back(b))
+            close = math.isclose(forth(size), a, rel_tol=1e-12) and math.isclose(forth(size_2), b, rel_tol=1e-12)
         except (OverflowError, ZeroDivisionError):
             continue
-        if math.isclose(forth(size), a, rel_tol=1e-12) and math.isclose(forth(size_2), b, rel_tol=1e-12):
+        if close:
             try:
                 sizes.learn(size, size_2)
             except NotGeneral:

@@ -53,7 +53,7 @@ def heads(x):
 
 
 def ordered(x):
-    return torch.sort(x).values
+    return torch.cumsum(x, 1)
 
 
 def blind(x):

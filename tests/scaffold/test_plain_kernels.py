@@ -52,6 +52,24 @@ CASES: dict[str, tuple[Callable[..., Any], Shapes]] = {
     "scaled": (lambda x: x / x.norm(dim=-1, keepdim=True) / x.shape[0], MN),
     "mixed": (lambda x, y: (x.mean(), torch.softmax(x * y, 0), x.amax(1, keepdim=True)), PAIR),
     "transposed": (lambda x: x.T, MN),
+    "convolution": (
+        lambda x, y, z: functional.relu(functional.conv1d(x, y, z, padding=3, dilation=2)),
+        {"x": ("B", "K", "N"), "y": ("M", "K", 4), "z": ("M",)},
+    ),
+    "strided": (
+        lambda x, y: functional.conv2d(x, y, stride=(1, 2), padding=(1, 0), groups=2),
+        {"x": ("B", 4, "N", 9), "y": (6, 2, 3, 3)},
+    ),
+    "transposed_convolution": (
+        lambda x, y, z: functional.conv_transpose2d(x, y, z, (2, 1), (1, 0), (1, 0), 1, (2, 1)),
+        {"x": ("B", 4, "N", 5), "y": (4, "M", 3, 2), "z": ("M",)},
+    ),
+    "volumes": (lambda x, y: functional.conv3d(x, y), {"x": ("B", 2, "N", 4, 5), "y": (3, 2, 1, 2, 3)}),
+    "pooled": (
+        lambda x: (functional.avg_pool2d(x, 3, 2, 1), functional.max_pool2d(x, (2, 3), padding=(1, 0))),
+        {"x": ("B", "M", 8, 9)},
+    ),
+    "sorted": (lambda x: (x.sort(0)[0], x.topk(2, 1, largest=False)[0], x.median(1)[0]), MN),
     "chain": (lambda x: reduce(lambda made, _: made * torch.tanh(made + made.mean()), range(12), x), MN),
 }
 SIZES = (

@@ -1,6 +1,7 @@
 """One Triton kernel as Inductor wrote it, without its launcher: function, grid, configurations as tunables."""
 
 import ast
+import copy
 import importlib.util
 import inspect
 import re
@@ -97,7 +98,7 @@ class GeneratedKernel:
         tiles = {name: int(ast.unparse(literals[name])) for name in _TILES if name in literals}
         texts = {name: f"({text})" for name, text in given.items()}
         sizes = {
-            name: _replaced(ast.unparse(node.value), texts)
+            name: _replaced(ast.unparse(_OnHost().visit(copy.deepcopy(node.value))), texts)
             for node in self._tree.body
             if isinstance(node, ast.Assign) and (name := ast.unparse(node.targets[0])) in ("M", "N", "K")
         }
@@ -149,6 +150,19 @@ class GeneratedKernel:
         for each in renamed:
             each.decorator_list = [ast.parse("triton.jit", mode="eval").body]
         return "\n\n\n".join(ast.unparse(ast.fix_missing_locations(each)) for each in renamed)
+
+
+class _OnHost(ast.NodeTransformer):
+    """Turns a kernel's text of a size, which may have a type, into one for the host."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = ast.unparse(node.func)
+        if name == "tl.full":
+            return node.args[1]
+        if name.endswith("div_floor_integer"):
+            return ast.BinOp(node.args[0], ast.FloorDiv(), node.args[1])
+        return node
 
 
 class _Plain(ast.NodeTransformer):

@@ -15,12 +15,14 @@ from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.inductor.library_rules import decompositions, own_rules
 from evokernel.scaffold.inductor.template_choice import TemplateSet, best_template
 from evokernel.scaffold.inductor.trace_sizes import Dims, TraceSizes, all_dims, places
 from evokernel.task import Role, Scalar, Task, Tensor
 
 _SETTINGS = {
     "joint_graph_constant_folding": False,  # would compute constants on the device
+    "layout_optimization": False,
     "shape_padding": False,  # would time padded products on it
     "allow_buffer_reuse": False,
     "inplace_buffers": False,
@@ -114,7 +116,7 @@ class _Capture:
             if found is None:
                 raise Unusable(f"the reference uses {source}, which is no argument of the kernel")
             self.order.append(found)
-        return compile_fx(module, inputs)
+        return compile_fx(module, inputs, decompositions=decompositions())
 
     def _input(self, source: str) -> GraphInput | None:
         found = _SOURCE.fullmatch(source)
@@ -175,6 +177,7 @@ def inductor_code(task: Task, sizes: TraceSizes, *, in_place: bool) -> InductorC
     select_algorithm.add_preprocessing_fn(capture.choose)
     try:
         with (
+            own_rules(),
             config.patch(_SETTINGS),
             mock.patch.object(GraphLowering, "compile_to_module", lambda graph: capture.take(graph)),
         ):

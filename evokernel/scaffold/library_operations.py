@@ -1,0 +1,97 @@
+"""Operations that compilers give to a library, in terms of simple ones: sorting, selection, pooling, attention.
+
+Each rule holds for all sizes and keeps to pointwise operations, sums and indexed stores, so that any generator of
+loops can write it and join it with the operations around.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_aten = torch.ops.aten
+
+
+def _ranks(x: torch.Tensor, *, descending: bool) -> torch.Tensor:
+    """Return the place of each element of the last axis in its order; equal ones keep theirs, NaN is the largest.
+
+    An element's place is the number of those before it (enumeration sort, Knuth, TAOCP 3, section 5.2).
+    """
+    one, other = x.unsqueeze(-1), x.unsqueeze(-2)
+    place = torch.arange(x.shape[-1], device=x.device)
+    earlier = place.unsqueeze(0) < place.unsqueeze(1)
+    less = other > one if descending else other < one
+    equal = other == one
+    if x.is_floating_point():
+        odd, other_odd = one != one, other != other
+        less = less | ((other_odd & ~odd) if descending else (odd & ~other_odd))
+        equal = equal | (odd & other_odd)
+    return (less | (equal & earlier)).to(torch.int64).sum(-1)
+
+
+def sort(
+    x: torch.Tensor, dim: int = -1, descending: bool = False, *, first: int = 0, count: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sort along one axis, stably; return `count` values and their indices from place `first` on, by default all."""
+    if x.ndim == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    last = x.movedim(dim, -1)
+    wanted = torch.arange(last.shape[-1] if count is None else count, device=x.device) + first
+    here = _ranks(last, descending=descending).unsqueeze(-2) == wanted.unsqueeze(-1)
+    values, indices = _picked(last.unsqueeze(-2), here)
+    return values.movedim(-1, dim), indices.movedim(-1, dim)
+
+
+def _picked(x: torch.Tensor, here: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the elements of the last axis at the one place where `here` holds, and that place.
+
+    They are sums in which one term is not 0, so that nothing is stored at a computed place.
+    """
+    place = torch.arange(x.shape[-1], device=x.device)
+    values = torch.where(here, x, torch.zeros((), dtype=x.dtype, device=x.device)).sum(-1, dtype=x.dtype)
+    return values, torch.where(here, place, torch.zeros_like(place)).sum(-1)
+
+
+def _stable_sort(
+    x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return sort(x, dim, descending)
+
+
+def _topk(
+    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return sort(x, dim, largest, count=k) if x.ndim else sort(x)
+
+
+def _kthvalue(x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = sort(x, dim, first=k - 1, count=1)
+    return (values, indices) if keepdim or not x.ndim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def _median(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    if not x.ndim:
+        return sort(x)
+    last = x.movedim(dim, -1)
+    ranks, end = _ranks(last, descending=False), last.shape[-1] - 1
+    value, index = _picked(last, (2 * ranks <= end) & (2 * ranks + 2 > end))  # of two in the middle, the lower
+    if x.is_floating_point():  # NaN, if there is one, is the last
+        largest, largest_index = _picked(last, ranks == end)
+        odd = largest != largest
+        value, index = torch.where(odd, largest, value), torch.where(odd, largest_index, index)
+    return (value.unsqueeze(dim), index.unsqueeze(dim)) if keepdim else (value, index)
+
+
+def _whole_median(x: torch.Tensor) -> torch.Tensor:
+    return _median(x.reshape(-1), 0)[0]
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    _aten.sort.default: sort,
+    _aten.sort.stable: _stable_sort,
+    _aten.topk.default: _topk,
+    _aten.kthvalue.default: _kthvalue,
+    _aten.median.dim: _median,
+    _aten.median.default: _whole_median,
+}
+"""Rules by operation."""

@@ -1,0 +1,115 @@
+"""Convolutions and pooling as sums over windows: views of the input with an axis for the place in the window."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from evokernel.scaffold.operation_graph import Node, OperationGraph, Shape
+from evokernel.scaffold.sizes import NotGeneral
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAxis:
+    """One axis of windows."""
+
+    stride: int
+    dilation: int
+    padding: int
+    transposed: bool = False
+
+    @property
+    def attrs(self) -> tuple[int, int, int, int]:
+        """The numbers as attributes of a node."""
+        return self.stride, self.dilation, self.padding, int(self.transposed)
+
+    @property
+    def leaves_input(self) -> bool:
+        """Windows may reach beyond the input."""
+        return bool(self.padding) or self.transposed
+
+
+def each_axis(values: Sequence[int], count: int) -> list[int]:
+    """Return one number for each axis; torch gives a single one for all."""
+    return list(values) * count if len(values) == 1 else list(values)
+
+
+def convolution(graph: OperationGraph, given: Sequence[Any], attributes: Sequence[Any], out: Shape) -> Node:
+    """Return a convolution as the sum over channels and windows of products.
+
+    Args:
+        graph: maker of nodes.
+        given: input [N, C, ...], weight, and bias or None.
+        attributes: of `aten.convolution` from the stride on.
+        out: shape of the result.
+    """
+    x, weight, bias = given
+    stride, padding, dilation, transposed, _, groups = attributes
+    count = len(weight.shape) - 2
+    if len(x.shape) != count + 2:
+        raise NotGeneral("a convolution without a batch has no naive loop yet")
+    strides, dilations, paddings = (each_axis(values, count) for values in (stride, dilation, padding))
+    axes = [WindowAxis(*each, bool(transposed)) for each in zip(strides, dilations, paddings, strict=True)]
+    inner, outer, taps = x.shape[1] // groups, out[1] // groups, weight.shape[2:]
+    full = (out[0], groups, outer, *out[2:], inner, *taps)
+    places, source, tap = range(3, 3 + count), 3 + count, range(4 + count, 4 + 2 * count)
+    apart = graph.node("split", (x,), attrs=(1,), shape=(x.shape[0], groups, inner, *x.shape[2:]), kind=x.kind)
+    value = _windowed(graph, apart, axes, first=3, out=out[2:], taps=taps)
+    pairs = [dim for pair in zip(places, tap, strict=True) for dim in pair]
+    value = graph.broadcast(value, full, (0, 1, source, *pairs))
+    value = _inside(graph, value, axes, (*zip(places, tap, strict=True),), x.shape[2:], "0.0f")
+    first = (groups, inner, outer) if transposed else (groups, outer, inner)
+    split = graph.node("split", (weight,), attrs=(0,), shape=(*first, *taps), kind=weight.kind)
+    factor = graph.broadcast(split, full, (1, source, 2, *tap) if transposed else (1, 2, source, *tap))
+    product = graph.pointwise("mul", value, factor)
+    total = graph.reduce("sum", product, (source, *tap))
+    made = graph.node("collapse", (total,), attrs=(1, 2), shape=out, kind=total.kind)
+    return made if bias is None else graph.pointwise("add", made, graph.broadcast(bias, out, (1,)))
+
+
+def pooling(graph: OperationGraph, x: Node, axes: Sequence[WindowAxis], taps: Shape, out: Shape, *, op: str) -> Node:
+    """Return the `sum` or `amax` over the windows of the last axes."""
+    lead = len(x.shape) - len(axes)
+    count = len(axes)
+    places, tap = range(lead, lead + count), range(lead + count, lead + 2 * count)
+    value = _windowed(graph, x, axes, first=lead, out=out[lead:], taps=taps)
+    pairs = [dim for pair in zip(places, tap, strict=True) for dim in pair]
+    value = graph.broadcast(value, (*out, *taps), (*range(lead), *pairs))
+    outside = "0.0f" if op == "sum" else "-INFINITY"
+    value = _inside(graph, value, axes, (*zip(places, tap, strict=True),), x.shape[lead:], outside)
+    return graph.reduce(op, value, tuple(tap))
+
+
+def _windowed(
+    graph: OperationGraph, x: Node, axes: Sequence[WindowAxis], *, first: int, out: Shape, taps: Shape
+) -> Node:
+    """Return a view with two axes, place and tap, for each axis of windows."""
+    for number in reversed(range(len(axes))):
+        dim = first + number
+        shape = (*x.shape[:dim], out[number], taps[number], *x.shape[dim + 1 :])
+        x = graph.node("window", (x,), attrs=(dim, *axes[number].attrs), shape=shape, kind=x.kind)
+    return x
+
+
+def _inside(
+    graph: OperationGraph,
+    value: Node,
+    axes: Sequence[WindowAxis],
+    dims: Sequence[tuple[int, int]],
+    extents: Shape,
+    outside: str,
+) -> Node:
+    """Return values within the input, and a number beyond."""
+    mask: Node | None = None
+    for axis, pair, extent in zip(axes, dims, extents, strict=True):
+        if axis.leaves_input:
+            shape = tuple(value.shape[dim] for dim in pair)
+            within = graph.node("inside", (), attrs=(*axis.attrs, extent), shape=shape, kind="bool")
+            within = graph.broadcast(within, value.shape, pair)
+            mask = within if mask is None else graph.pointwise("bitwise_and", mask, within, kind="bool")
+    return value if mask is None else graph.pointwise("where", mask, value, graph.number(outside), kind=value.kind)
+
+
+def averaged(graph: OperationGraph, total: Node, taps: Shape) -> Node:
+    """Return sums over windows, divided by their size."""
+    return graph.pointwise("div", total, graph.number(f"{float(prod(taps))!r}f"))
