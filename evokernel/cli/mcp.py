@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import store_argument, store_path
 from evokernel.errors import ConfigError
 
 
@@ -13,8 +13,8 @@ from evokernel.errors import ConfigError
     epilog="For a client's configuration: command evokernel, arguments mcp and the absolute path of the store. What "
     "agents propose is judged by `evokernel evolve`, which may run beside it."
 )
-@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-def command(place: Path) -> None:
+@store_argument
+def command(store: Path | None) -> None:
     """Serve a run to agents over stdin and stdout (Model Context Protocol).
 
     Tools: the task, its elites, lineage, sources, proposing a kernel, and its verdict.
@@ -27,4 +27,5 @@ def command(place: Path) -> None:
     from evokernel.cli.ask import config_of
     from evokernel.mcp.server import make_server
 
+    place = store or store_path(None)
     make_server(store_path(place), config_of(place)).run("stdio")

@@ -9,6 +9,7 @@ import click
 from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.completion import complete_operators
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stdout
 from evokernel.cli.locate import open_store
@@ -34,7 +35,8 @@ _OPTIONS = (
         help="With --training: only kernels that are at least so fast, by the low end of the interval.",
     ),
     click.option(
-        "--operator", "operators", multiple=True, metavar="NAME", help="With --training: only replies for it."
+        "--operator", "operators", multiple=True, metavar="NAME", shell_complete=complete_operators,
+        help="With --training: only replies for it.",
     ),
     click.option("--model", "models", multiple=True, metavar="NAME", help="With --training: only replies of it."),
     click.option("--holdout-passed", is_flag=True, help="With --training: only kernels right on held-out workloads."),
