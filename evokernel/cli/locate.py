@@ -16,6 +16,8 @@ RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
 _SET_ASIDE = re.compile(r"\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?$")
 
+OPENED = "evokernel.opened_stores"
+"""Key of the stores that a command has opened, in the `meta` of its outermost context."""
 _METAVAR = "STORE|CONFIG"
 Command = Callable[..., Any]
 store_option = click.option(
@@ -131,4 +133,8 @@ def store_path(given: Path | None) -> Path:
 
 def open_store(given: Path | None) -> Store:
     """Open a store for reading. Raises `StoreError`."""
-    return Store.open(store_path(given), write=False)
+    path = store_path(given)
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.find_root().meta.setdefault(OPENED, []).append(path)
+    return Store.open(path, write=False)

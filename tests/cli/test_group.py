@@ -104,9 +104,7 @@ def test_the_shell_completes_tasks_ids_operators_and_stores(project: Path, call:
     assert completed("evokernel", "show", "--store", "runs/nothing.db", "a").strip() == ""
 
 
-@pytest.mark.parametrize(
-    "command", [("best",), ("status",), ("verify",), ("lineage",), ("show",), ("diff", "seed", "best")]
-)
+@pytest.mark.parametrize("command", [("best",), ("verify",), ("lineage",), ("diff", "seed", "best")])
 def test_an_option_and_an_argument_name_a_store_alike(project: Path, call: Call, command: tuple[str, ...]) -> None:
     fill_store(project / "runs" / "gemm.db")
     fill_store(project / "other.db")
