@@ -109,6 +109,17 @@ def test_verify_tells_a_sound_store_from_a_damaged_one(ids: dict[str, str], call
     assert "sound" not in damaged.output
 
 
+@pytest.mark.parametrize("command", ["compare", "status", "best", "report"])
+def test_a_command_that_meets_damage_says_so(ids: dict[str, str], call: Call, project: Path, command: str) -> None:
+    fill_store(project / "other.db")
+    with contextlib.closing(sqlite3.connect(project / "runs" / "gemm.db")) as database, database:
+        database.execute("UPDATE evaluations SET timings = '[{', metrics = '{'")
+    result = call(command, "runs/gemm.db", *(["other.db"] if command == "compare" else []))
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "evokernel verify" in result.stderr
+
+
 def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
     result = call("fork", "runs/gemm.db", "best", "runs/next.db")
     assert result.exit_code == 0
