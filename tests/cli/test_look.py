@@ -117,7 +117,7 @@ def test_a_command_that_meets_damage_says_so(ids: dict[str, str], call: Call, pr
     result = call(command, "runs/gemm.db", *(["other.db"] if command == "compare" else []))
     assert result.exit_code == 2, result.output
     assert isinstance(result.exception, SystemExit)
-    assert "evokernel verify" in result.stderr
+    assert "altered by hand" in result.stderr
 
 
 def test_fork(ids: dict[str, str], call: Call, project: Path) -> None:
