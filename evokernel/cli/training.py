@@ -13,6 +13,8 @@ from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stderr, stdout
 from evokernel.cli.locate import open_store
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
@@ -76,6 +78,7 @@ def training_options(command: F) -> F:
 
 def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str, Any]) -> None:
     """Write training data of some runs and say what there is."""
+    from evokernel.cli.task_guide import task_guide
     from evokernel.training.dataset import write_dataset
     from evokernel.training.rows import KINDS, ReplyChoice
     from evokernel.training.tables import TableChoice
@@ -95,7 +98,7 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         )
         made = write_dataset(
             folder, _opened(places, stack), choice,
-            tables=tables, test_tasks=asked["test_tasks"], parquet=asked["parquet"],
+            tables=tables, guide=task_guide, test_tasks=asked["test_tasks"], parquet=asked["parquet"],
         )  # fmt: skip
     put(
         stdout(),
@@ -117,7 +120,7 @@ def check_training(file: Path, places: Sequence[Path | None], *, sample: int) ->
     with ExitStack() as stack:
         stores = _opened(places, stack)
         if is_table(file):
-            checked = check_table(file, stores, sample=sample, progress=stderr().print)
+            checked = check_table(file, stores, sample=sample, judge=_judged_anew)
         elif sample:
             raise click.UsageError("--sample goes with --check of a table, such as kernels/train.jsonl")
         else:
@@ -128,6 +131,19 @@ def check_training(file: Path, places: Sequence[Path | None], *, sample: int) ->
     verdict = (f"{wrong} of {checked.rows} rows are not sound", BAD) if wrong else (f"{checked.rows} rows, sound", GOOD)
     stdout().print(Text.assemble((clean(file.name), STRONG), ": ", verdict))
     return not wrong
+
+
+def _judged_anew(candidate: Candidate, store: Store) -> Status:
+    """Judge a kernel as the run of a store did, at fidelity `quick`. Raises `EvokernelError` where that cannot be."""
+    import yaml
+
+    from evokernel.config.run import parse_config
+    from evokernel.evaluate.client.evaluate_kernel import judge
+
+    stderr().print(f"judging {candidate.id} anew")
+    config = parse_config(yaml.safe_load(store.meta("config") or "") or {}, "the config in the store")
+    settings, budgets = config.evaluation, (Fidelity.QUICK,)
+    return judge(candidate, config.task, budgets=budgets, settings=settings, threads=config.threads).last.status
 
 
 def _opened(places: Sequence[Path | None], stack: ExitStack) -> list[Store]:

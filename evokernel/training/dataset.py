@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -19,7 +19,6 @@ from evokernel.errors import StoreError
 from evokernel.training.dataset_guide import card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
 from evokernel.training.tables import TABLES, TableChoice, table_rows
-from evokernel.training.task_guide import task_guide
 
 MANIFEST, SCHEMA = "dataset.json", "schema.json"
 
@@ -44,6 +43,7 @@ def write_dataset(
     choice: ReplyChoice,
     *,
     tables: TableChoice | None = None,
+    guide: Callable[[Store], str] = lambda store: "",
     test_tasks: Sequence[str] = (),
     parquet: bool = False,
 ) -> TrainingDataset:
@@ -55,6 +55,7 @@ def write_dataset(
         stores: open for reading.
         choice: filter of the rows of `KINDS`.
         tables: filter and form of the tables; None for no tables.
+        guide: returns what a programmer must know of the task of a run; it begins each prompt of the tables.
         test_tasks: tasks whose rows go to the split `test`.
         parquet: write tables as Parquet, not JSONL.
 
@@ -75,7 +76,7 @@ def write_dataset(
         task = identity.task if identity else ""
         places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
         split = "test" if task in test_tasks else "train"
-        for name, each in (table_rows(store, task_guide(store), tables) if tables else {}).items():
+        for name, each in (table_rows(store, guide(store), tables) if tables else {}).items():
             made.setdefault(name, {}).setdefault(split, []).extend(each)
     counts = {kind: len(each) for kind, each in rows.items()}
     contents = {f"{kind}.jsonl": _lines(each).encode() for kind, each in rows.items()} if any(counts.values()) else {}

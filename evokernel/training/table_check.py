@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from archive.store import Store
-from evokernel.config.run import EvaluationConfig
-from evokernel.errors import EvokernelError, StoreError
-from evokernel.evaluate.client.evaluate_kernel import judge
-from evokernel.records.evaluation import Fidelity
+from evokernel.errors import StoreError
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Status
 from evokernel.training.checking import Complaint, DatasetReport
 from evokernel.training.tables import JudgedKernel, kernel_row, read_kernels
 
@@ -29,8 +26,16 @@ def is_table(file: Path) -> bool:
     return isinstance(row, dict) and {"run", "candidate"} <= row.keys() and "format" not in row
 
 
-def check_table(file: Path, stores: Sequence[Store], *, sample: int, progress: Callable[[str], None]) -> DatasetReport:
+def check_table(
+    file: Path, stores: Sequence[Store], *, sample: int = 0, judge: Callable[[Candidate, Store], Status] | None = None
+) -> DatasetReport:
     """Compare each row with the store it names, and judge the kernels of a sample of rows anew.
+
+    Args:
+        file: JSONL.
+        stores: of the runs that rows come from.
+        sample: number of rows whose kernels are judged anew.
+        judge: judges a candidate as the run of a store did.
 
     Raises:
         StoreError: the file cannot be read.
@@ -45,11 +50,11 @@ def check_table(file: Path, stores: Sequence[Store], *, sample: int, progress: C
         raise StoreError(f"{file} cannot be read: {error}") from error
     found = [Complaint(number, reason) for number, row in enumerate(rows, 1) for reason in _differences(row, known)]
     chosen = sorted(random.Random(0).sample(range(len(rows)), min(sample, len(rows))))
-    for count, number in enumerate(chosen, 1):
+    for number in chosen if judge is not None else ():
         each = known.get(rows[number]["run"], {}).get(rows[number]["candidate"])
-        if each is not None:
-            progress(f"judging row {number + 1} anew, {count} of {len(chosen)}")
-            found += [Complaint(number + 1, reason) for reason in _judged(each, by_run[rows[number]["run"]])]
+        if each is not None and judge is not None:
+            status = judge(each.judged.result.proposal.candidate, by_run[rows[number]["run"]])
+            found += [Complaint(number + 1, reason) for reason in _judged(each, status)]
     return DatasetReport(len(rows), tuple(found))
 
 
@@ -72,17 +77,6 @@ def _differences(row: Mapping[str, Any], known: _Known) -> Iterator[str]:
             yield "has an answer that is not the source of its candidate"
 
 
-def _judged(each: JudgedKernel, store: Store) -> Iterator[str]:
-    config = yaml.safe_load(store.meta("config") or "") or {}
-    candidate = each.judged.result.proposal.candidate
-    settings = EvaluationConfig.model_validate(config.get("evaluation", {}))
-    try:
-        verdict = judge(
-            candidate, str(config["task"]), budgets=(Fidelity.QUICK,), settings=settings,
-            threads=int(config.get("threads", 1)),
-        )  # fmt: skip
-    except (EvokernelError, KeyError) as error:
-        yield f"could not be judged here: {error}"
-        return
-    if verdict.ok != each.right:
-        yield f"is {each.judged.status.value} in the store, and {verdict.last.status.value} when judged anew"
+def _judged(each: JudgedKernel, status: Status) -> Iterator[str]:
+    if (status is Status.OK) != each.right:
+        yield f"is {each.judged.status.value} in the store, and {status.value} when judged anew"
