@@ -22,10 +22,14 @@ _NAMES = {
 }
 
 
-def translated(error: sqlite3.Error, path: Path) -> StoreError:
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a damaged file: an error of SQLite whose message quotes what is not UTF-8 comes as the second."""
+
+
+def translated(error: Exception, path: Path) -> StoreError:
     """Return the error of this package for one of SQLite's, with what happened and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if isinstance(error, UnicodeDecodeError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreCorrupt(
             f"{path} is damaged or is not a store ({error}); keep a copy of it, "
             "then restore a backup or start over with --fresh, which moves it aside"
@@ -74,21 +78,21 @@ class Database:
         """Turn errors of sqlite3 raised in the block into `StoreError`."""
         try:
             yield
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise translated(error, self.path) from error
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement and return the rowid of the last insert."""
         try:
             return self._connection.execute(sql, values).lastrowid or 0
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise translated(error, self.path) from error
 
     def changed(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement and return how many rows it changed."""
         try:
             return self._connection.execute(sql, values).rowcount
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise translated(error, self.path) from error
 
     def insert_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
@@ -100,7 +104,7 @@ class Database:
         """Return all rows of a query."""
         try:
             return self._connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise translated(error, self.path) from error
 
     def row(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
@@ -134,7 +138,7 @@ class Database:
     def roll_back(self) -> None:
         """Undo the open transaction, if there still is one."""
         self.newest = None
-        with suppress(sqlite3.Error):  # SQLite has often rolled back already; the first error is the one to report
+        with suppress(*SQLITE_ERRORS):  # SQLite has often rolled back already; the first error is the one to report
             self._connection.execute("ROLLBACK")
 
     @contextmanager
@@ -198,7 +202,7 @@ def connect(path: Path, *, write: bool, create: bool = False) -> Database:
     mode = "ro" if not write else "rwc" if create else "rw"
     try:
         return _checked(path, f"mode={mode}", write=write)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         # Reading a log needs a shared-memory file, which cannot be made in a read-only folder. Without a log it is not
         # needed.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -242,7 +246,7 @@ def _has_log(path: Path) -> bool:
 def _immutable(path: Path) -> Database:
     try:
         found = _checked(path, "mode=ro&immutable=1", write=False)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise translated(error, path) from error
     found.live = False
     return found
@@ -254,7 +258,7 @@ def open_unchecked(path: Path) -> Database | None:
         if not path.is_file() or not path.stat().st_size:
             return None
         return _opened(path, "mode=ro", write=False)
-    except (sqlite3.Error, OSError):
+    except (*SQLITE_ERRORS, OSError):
         return None
 
 

@@ -1,15 +1,18 @@
 """Verification of a store: damage, gaps, facts without content."""
 
 import hashlib
-from contextlib import suppress
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
 
 from archive import chain, checksums, schema
 from archive.calls import Calls
 from archive.database import Database
 from archive.insights import KNOWN
 from archive.journal import EntryKind
+from archive.migrations import STEPS
 from archive.texts import unpack
-from evokernel.errors import StoreCorrupt
+from evokernel.errors import StoreCorrupt, StoreError
 from evokernel.records.candidate import Candidate
 from evokernel.records.llm import CallStatus
 
@@ -63,6 +66,24 @@ _IMPOSSIBLE = {
 
 def verify(database: Database) -> list[str]:
     """Return what is wrong with a store, one line each; nothing for a sound one. Reads every row and every text."""
+    found = [
+        line
+        for check in (_structure, _definitions, _encodings, _contradictions, chain.mismatches, checksums.mismatches,
+                      _calls, _texts, _candidates)
+        for line in _lines(check, database)
+    ]  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+def _lines(check: Callable[[Database], list[str]], database: Database) -> list[str]:
+    """Return what a check finds; where damage keeps it from reading, that is what it finds."""
+    try:
+        return check(database)
+    except StoreError as error:
+        return [str(error)]
+
+
+def _structure(database: Database) -> list[str]:
     found = [row[0] for row in database.rows("PRAGMA integrity_check(20)") if row[0] != "ok"]
     found += [
         f"a row of {row['table']} (rowid {row['rowid']}) refers to a missing row of {row['parent']}"
@@ -70,10 +91,46 @@ def verify(database: Database) -> list[str]:
     ]
     if int(database.number("PRAGMA user_version")) != schema.VERSION:
         found.append("the schema version is not that of this release")
+    return found
+
+
+def _definitions(database: Database) -> list[str]:
+    """Compare tables and indexes with those of a new store."""
+    sql = "SELECT name, type, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    with closing(Database(sqlite3.connect(":memory:", isolation_level=None), database.path, writable=True)) as fresh:
+        fresh.connection.row_factory = sqlite3.Row
+        for step in STEPS:
+            step(fresh)
+        wanted, there = ({row[0]: tuple(row) for row in each.rows(sql)} for each in (fresh, database))
+    return [
+        f"the definition of {name} is not that of a store"
+        for name in dict.fromkeys((*wanted, *there))
+        if wanted.get(name) != there.get(name)
+    ]
+
+
+def _encodings(database: Database) -> list[str]:
+    """Find text that is not UTF-8, which would end every query that meets it."""
+    found = []
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    for table in [row[0] for row in database.rows(tables)]:
+        columns = database.rows(f"PRAGMA table_info({table})")
+        key = ", ".join(f"CAST({each['name']} AS BLOB)" for each in columns if each["pk"])
+        for column in [each["name"] for each in columns if each["type"] == "TEXT"]:
+            for row in database.rows(f"SELECT CAST({column} AS BLOB), {key} FROM {table}"):
+                try:
+                    (row[0] or b"").decode()
+                except UnicodeDecodeError:
+                    name = "/".join(part.decode(errors="replace") for part in row[1:])
+                    found.append(f"column {column} of the row {name} of {table} is not text")
+    return found
+
+
+def _contradictions(database: Database) -> list[str]:
+    found: list[str] = []
     for message, sql in _IMPOSSIBLE.items():
         found += [message.format(row[0]) for row in database.rows(f"{sql} LIMIT 20")]
-    found += [*chain.mismatches(database), *checksums.mismatches(database)]
-    return found + _calls(database) + _texts(database) + _candidates(database)
+    return found
 
 
 def _calls(database: Database) -> list[str]:

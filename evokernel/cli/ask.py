@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evokernel.cli.completion import complete_operators
 from evokernel.cli.display.tables import put, table
 from evokernel.cli.display.text import clean, one_line, stdout
-from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_path
+from evokernel.cli.locate import CONFIG_SUFFIXES, open_store, store_argument, store_path
 
 if TYPE_CHECKING:
     from evokernel.config.run import RunConfig
@@ -19,14 +20,19 @@ MOST = 200
     epilog="Exit codes: 0 prompts were written; 2 an error, said on stderr. Answer as many as you like, in any order, "
     "then `evokernel tell`. The folder may be carried to another machine and back."
 )
-@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@store_argument
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=8, show_default=True, help="Prompts to write.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder for them.")
 @click.option(
-    "--operator", "operators", multiple=True, metavar="NAME", help="Only prompts of this operator; may be repeated."
+    "--operator",
+    "operators",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_operators,
+    help="Only prompts of this operator; may be repeated.",
 )
 @click.option("--force", is_flag=True, help="Give up prompts in the folder that were not told yet.")
-def command(place: Path, count: int, out: Path, operators: tuple[str, ...], force: bool) -> None:
+def command(store: Path | None, count: int, out: Path, operators: tuple[str, ...], force: bool) -> None:
     """Write prompts of a run's LLM operators into files.
 
     The store is only read, and may be in use; neither a GPU nor a network is needed. With a CONFIG its operators and
@@ -38,8 +44,9 @@ def command(place: Path, count: int, out: Path, operators: tuple[str, ...], forc
     )
     from evokernel.offline.prompts import prompts, read_run
 
-    with open_store(store_path(place)) as store:
-        run = read_run(store, config_of(place))
+    place = store or store_path(None)
+    with open_store(place) as opened:
+        run = read_run(opened, config_of(place))
     found = prompts(run, count=count, names=operators)
     if not found:
         click.echo("there is nothing to ask now: the operators that ask models lack kernels or failures to work on")

@@ -5,13 +5,12 @@ from pathlib import Path
 import click
 
 from evokernel.cli.inbox import correct_kernel, hand_in
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import store_path, takes_store
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("name", metavar="ID")
-def command(store: Path, name: str) -> None:
+@takes_store(name="ID")
+def command(store: Path | None, name: str) -> None:
     """Bar a kernel from ever being a parent again, or the best kernel.
 
     ID is an id, the beginning of one, `best` or `seed`. What was measured of it stays. STORE may be in use.

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.display.tables import best_kernel_tables, put
+from evokernel.cli.display.tables import best_kernel_tables, code, put
 from evokernel.cli.display.text import stdout
-from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.cli.locate import json_option, open_store, store_argument, verbose_option
 from evokernel.report.best import best_kernel
 from evokernel.report.documents import best_document
 from evokernel.report.status import run_facts
@@ -15,9 +15,10 @@ from evokernel.report.status import run_facts
 
 @click.command()
 @store_argument
+@verbose_option
 @json_option
-def command(store: Path | None, as_json: bool) -> None:
-    """Show the best kernel and what is proved of it.
+def command(store: Path | None, verbose: bool, as_json: bool) -> None:
+    """Show the best kernel, what is proved of it, and its source.
 
     A kernel that held on inputs the search never saw comes before any other; its numbers are those of that final
     measurement, never those that selected it.
@@ -27,4 +28,4 @@ def command(store: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(best_document(best, run), indent=2))
         return
-    put(stdout(), *best_kernel_tables(best, run))
+    put(stdout(), *best_kernel_tables(best, run, environment=verbose), code(best.candidate))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.tables import effort, put, table
@@ -24,7 +23,8 @@ from evokernel.cli.display.text import (
     styled_speedup,
     times,
 )
-from evokernel.cli.locate import json_option, open_store
+from evokernel.cli.display.word_table import WordTable
+from evokernel.cli.locate import json_option, open_store, stores_argument
 from evokernel.records.timing import Speedup
 from evokernel.report.compare import (
     ComparedRun,
@@ -39,18 +39,14 @@ from evokernel.report.comparison_document import comparison_document
 from evokernel.report.effort import prices_known
 from evokernel.report.verdicts import MeasurementKind
 
-LABEL_COLUMNS, WIDE_LABEL_COLUMNS, GAP = 34, 50, 2
-WIDE = 120
-BESIDE_COLUMNS, BELOW_COLUMNS = 20, 12
-"""Columns for each run, with intervals beside the speed-ups or below them."""
+RUNS_BELOW = 4
+"""Number of runs from which on each has a row of its own."""
 VALUE_CHARACTERS = 40
 Row = tuple[str, Sequence[Text | str]]
 
 
 @click.command()
-@click.argument(
-    "stores", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STORE|CONFIG STORE|CONFIG..."
-)
+@stores_argument
 @click.option(
     "--level", "levels", multiple=True, type=click.FloatRange(0, min_open=True), metavar="SPEEDUP",
     help="Say, too, when each run had reached this speed-up over the fastest baselines. May be given several times.",
@@ -60,7 +56,8 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
     """Compare runs of one task: what each found, what it took, and whether their bests can be told apart.
 
     Speed-ups are those of the best kernel of each run, measured anew where that was done, with their 95 % intervals.
-    Runs that differ in nothing but their seed are grouped. How soon a level was reached goes by the numbers of the
+    Runs that differ in nothing but their seed are grouped. Settings are those that differ and that somebody set; --json
+    has all of them, and the speed-ups by workload. How soon a level was reached goes by the numbers of the
     search.
     """
     if len(stores) < 2:
@@ -70,52 +67,79 @@ def command(stores: tuple[Path, ...], levels: tuple[float, ...], as_json: bool) 
     if as_json:
         click.echo(json.dumps(comparison_document(found), indent=2))
         return
-    console = stdout()
     put(
-        console,
+        stdout(),
         Text.assemble((one_line(found.task), STRONG), (f"  {len(found.sides)} runs", DIM)),
-        *_tables(found, width=console.width - 2),
-        _groups(found.groups) if found.groups else None,
         _lines(found),
+        _below(found) if len(found.sides) >= RUNS_BELOW else _beside(found),
+        _groups(found.groups) if found.groups else None,
+        _settings(found),
     )
 
 
-def _tables(found: Comparison, *, width: int) -> Iterator[Table]:
-    """Yield the table, split into parts where the runs do not fit side by side."""
-    labels = WIDE_LABEL_COLUMNS if width >= WIDE else LABEL_COLUMNS
-    room = max(BELOW_COLUMNS, width - labels)
-    beside = len(found.sides) * BESIDE_COLUMNS <= room
-    each = len(found.sides) if beside else max(1, room // (BELOW_COLUMNS + GAP))
-    rows = list(_rows(found, beside=beside))
-    for place in range(0, len(found.sides), each):
-        names = [one_line(side.name, width=24) for side in found.sides[place : place + each]]
-        made = table("", *names, right=range(1, len(names) + 1))
-        made.columns[0].max_width = labels
-        for label, cells in rows:
-            made.add_row(Text(label, style=DIM), *cells[place : place + each])
-        yield made
+def _beside(found: Comparison) -> WordTable:
+    """Return the runs side by side."""
+    names = [one_line(side.name, width=24) for side in found.sides]
+    made = table("", *names, right=range(1, len(names) + 1))
+    for label, cells in _rows(found):
+        made.add_row(Text(label, style=DIM), *cells)
+    return made
 
 
-def _rows(found: Comparison, *, beside: bool) -> Iterator[Row]:
-    yield from _speedups(found.sides, beside=beside)
+def _below(found: Comparison) -> WordTable:
+    """Return the runs below each other."""
+    spent = any(side.spent.calls or side.spent.cost_usd for side in found.sides)
+    labels, columns = zip(*_levels(found), strict=True) if found.levels else ((), ())
+    made = table(
+        "run", "speed-up", "95 % interval", "held-out", "judged", "right", "time", "on the device",
+        "models" if spent else "", "seed", *labels,
+        right=(1, 2, 4, 5, 6, 7, 9, *range(10, 10 + len(labels))),
+        drop=(7, 9, *range(10, 10 + len(labels)), 8, 5, 3, 6, 2),
+    )  # fmt: skip
+    for number, side in enumerate(found.sides):
+        best = side.best
+        made.add_row(
+            one_line(side.name, width=24),
+            styled_speedup(best.speedup) if best else "-",
+            interval(best.speedup) if best else "-",
+            best.holdout.value if best else "-",
+            str(side.judged),
+            f"{side.correct / side.judged:.0%}" if side.judged else "-",
+            duration(side.spent.seconds),
+            duration(side.device_s),
+            _paid(side) or ("-" if spent else ""),
+            str(side.seed),
+            *(cells[number] for cells in columns),
+        )
+    return made
+
+
+def _settings(found: Comparison) -> WordTable | None:
+    """Return the settings that differ and that somebody set, with the runs of each value; None without any."""
+    made = table("setting", "value", "runs")
+    for key, values in found.differing_given.items():
+        runs: dict[str, list[str]] = {}
+        for side, value in zip(found.sides, values, strict=True):
+            runs.setdefault(_value(value), []).append(side.name)
+        for number, (value, names) in enumerate(runs.items()):
+            made.add_row(Text("" if number else one_line(key), style=DIM), value, one_line(", ".join(names), width=200))
+    return made if found.differing_given else None
+
+
+def _rows(found: Comparison) -> Iterator[Row]:
+    yield from _speedups(found.sides)
     yield "", [""] * len(found.sides)
     yield from _efforts(found.sides)
-    for level in found.levels:
-        yield _level(level)
+    yield from _levels(found)
     if len({side.seed for side in found.sides}) > 1:
         yield "seed", [str(side.seed) for side in found.sides]
-    settings = {key: row for key, row in found.differing.items() if key != "seed"}
-    if settings:
-        yield "", [""] * len(found.sides)
-    for key, values in settings.items():
-        yield one_line(key), [_value(value) for value in values]
 
 
-def _speedups(sides: Sequence[ComparedRun], *, beside: bool) -> Iterator[Row]:
+def _speedups(sides: Sequence[ComparedRun]) -> Iterator[Row]:
     def cell(speedup: Speedup | None) -> Text | str:
         if speedup is None:
             return "-"
-        return styled_speedup(speedup).append(f"{' ' if beside else chr(10)}{interval(speedup)}", style=DIM)
+        return styled_speedup(speedup).append(f" {interval(speedup)}", style=DIM)
 
     bests = [side.best for side in sides]
     names = dict.fromkeys(name for best in bests if best for name in best.baselines)
@@ -149,6 +173,10 @@ def _paid(side: ComparedRun) -> str:
     return effort(spent.calls, spent.tokens, spent.cost_usd, priced=prices_known(side.run.config))
 
 
+def _levels(found: Comparison) -> Iterator[Row]:
+    yield from map(_level, found.levels)
+
+
 def _level(level: SpeedupMilestone) -> Row:
     same = len(set(level.speedups)) == 1 and level.speedups[0] is not None
     cells = []
@@ -164,8 +192,10 @@ def _value(value: Any) -> str:
     return one_line(text, width=VALUE_CHARACTERS)
 
 
-def _groups(groups: Sequence[SeedGroup]) -> Table:
-    made = table("alike but for the seed", "runs", "speed-up", "judged", "time", "on the device", right=range(1, 6))
+def _groups(groups: Sequence[SeedGroup]) -> WordTable:
+    made = table(
+        "alike but for the seed", "runs", "speed-up", "judged", "time", "on the device", right=range(1, 6), drop=(5, 4)
+    )
     for group in groups:
         spread = group.spreads.get
         made.add_row(

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from archive.store import Store
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, stdout, times
-from evokernel.cli.locate import open_store, store_option
+from evokernel.cli.locate import open_store, takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 
@@ -16,9 +16,7 @@ CONTEXT_LINES = 3
 
 
 @click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
-@store_option
+@takes_store(first="A", second="B")
 def command(first: str, second: str, store: Path | None) -> None:
     """Show what differs between two candidates.
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, styled_speedup
+from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option
 from evokernel.records.evaluation import Evaluation, Fidelity
 from evokernel.records.evaluation_document import stages_of
@@ -137,14 +137,14 @@ def _heading(judgement: "KernelVerdict", file: Path) -> Text:
     )  # fmt: skip
 
 
-def _stages(evaluation: Evaluation) -> Table:
+def _stages(evaluation: Evaluation) -> WordTable:
     made = table("stage", "")
     for stage, word in stages_of(evaluation):
         made.add_row(stage.value, Text(word, style=_STYLES[word]))
     return made
 
 
-def _panel(evaluation: Evaluation) -> Table:
+def _panel(evaluation: Evaluation) -> WordTable:
     """Return the speed-up over each baseline on all search workloads, the fastest baseline first."""
     made = table("compared with", "speed-up", "95 % interval", right=(1, 2))
     for name, speedup in over_baselines(evaluation).items():
@@ -152,7 +152,7 @@ def _panel(evaluation: Evaluation) -> Table:
     return made
 
 
-def _circumstances(judgement: "KernelVerdict") -> Table:
+def _circumstances(judgement: "KernelVerdict") -> WordTable:
     identity, last = judgement.identity, judgement.last
     described = ", ".join(f"{name} {value:g}" for name, value in last.descriptor.items())
     return sheet(

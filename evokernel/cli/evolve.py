@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from archive.store import Store, set_aside
+from evokernel.cli.completion import complete_stores
 from evokernel.cli.delivery import Delivery
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
@@ -44,7 +45,13 @@ class _TryAgain(Refused):
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace one setting, e.g. threads=2.")
 @click.option("--budget", metavar="LIMITS", help="In place of the config's budget, e.g. evaluations=200,hours=1.")
 @click.option("--fresh", is_flag=True, help="Move the store aside under a dated name and start over.")
-@click.option("--store", type=click.Path(path_type=Path), help="The store to write, in place of the config's.")
+@click.option(
+    "-s",
+    "--store",
+    type=click.Path(path_type=Path),
+    shell_complete=complete_stores,
+    help="The store to write, in place of the config's.",
+)
 @click.option("--on-end", metavar="CMD", help="Run this at the end, 15 s at most; it gets a message as JSON.")
 @model_options
 @click.pass_context
@@ -64,6 +71,9 @@ def command(
     """
     limits = [f"budget={budget_override(budget)}"] if budget else []
     settings = load_config(config, overrides=[*overrides, *limits])
+    from evokernel.engine.name_check import refuse_unknown_names
+
+    refuse_unknown_names(settings, config, [*overrides, *limits])
     if store is not None:
         settings = settings.model_copy(update={"store": str(store)})
     path = Path(settings.store)

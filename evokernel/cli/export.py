@@ -45,15 +45,16 @@ def command(
     It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported. Beside
     the kernel lies op.py, an operator of PyTorch that calls it where it was judged, and torch everywhere else.
 
-    With --training the prompts and replies of one or more runs are written instead, with what became of them, as
-    rows for training models; --check says whether such rows are what their stores say (docs/training-data.md).
+    With --training what one or more runs can teach is written instead: tables of kernels, answers, preferences, fixes
+    and trajectories, and the prompts and replies of models; --check says whether such rows are what their stores say
+    (docs/training-data.md).
     """
-    training, check = asked.pop("training"), asked.pop("check")
+    training, check, sample = (asked.pop(name) for name in ("training", "check", "sample"))
     _refuse_mixed(context, training=training is not None, check=check is not None)
     stores: list[Path | None] = [*places, *([store] if store is not None else [])]
     stores = stores or [None]
     if check is not None:
-        context.exit(0 if check_training(check, stores) else 1)
+        context.exit(0 if check_training(check, stores, sample=sample) else 1)
     if training is not None:
         return export_training(training, stores, asked)
     if len(stores) > 1:
@@ -62,13 +63,17 @@ def command(
 
 
 _OF_KERNELS = ("name", "out", "per_workload")
-_OF_TRAINING = ("min_speedup", "operators", "models", "holdout_passed", "discount")
+_OF_TRAINING = (
+    "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
+)  # fmt: skip
 
 
 def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> None:
     """Raise `UsageError` where an option was given that would be ignored."""
     if training and check:
         raise click.UsageError("--training writes and --check reads: give one of them")
+    if not check and context.params.get("sample"):
+        raise click.UsageError("--sample belongs to --check")
     ignored = (*(_OF_KERNELS if training or check else ()), *(() if training else _OF_TRAINING))
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")

@@ -5,16 +5,14 @@ from pathlib import Path
 import click
 
 from archive.fork import fork
-from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import portrait
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("name", metavar="ID")
-@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
-def command(store: Path, name: str, new: Path) -> None:
+@takes_store(name="ID", new="NEW")
+def command(store: Path | None, name: str, new: str) -> None:
     """Copy a candidate and its ancestors, with their evaluations, into a NEW store.
 
     ID is an id, the beginning of one, `best` or `seed`; one that failed will do, too. The old store is only read. What
@@ -24,7 +22,7 @@ def command(store: Path, name: str, new: Path) -> None:
     with open_store(source) as opened:
         wanted = candidate_id(opened, name)
         failure = portrait(opened, wanted).verdicts.failure
-    copied = fork(source, new, candidate=wanted)
+    copied = fork(source, Path(new), candidate=wanted)
     click.echo(f"copied {wanted} and {copied - 1} ancestors to {new}")
     if failure is not None:
         click.echo(f"{wanted} is no correct kernel ({failure.status}): the search goes on from what is")

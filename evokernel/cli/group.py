@@ -1,8 +1,10 @@
 """The `evokernel` command: names of subcommands, loading on demand, and report of errors."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -121,7 +123,10 @@ class LazyCommands(click.Group):
                 formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; our own errors and a missing torch become a message, all others keep their traceback."""
+        """Run the command; our own errors, a missing torch and damage of a store become a message.
+
+        All others keep their traceback.
+        """
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -133,10 +138,35 @@ class LazyCommands(click.Group):
             ) from error
         except EvokernelError as error:
             raise Refused(str(error)) from error
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except Exception as error:
+            from evokernel.cli.locate import OPENED
+
+            damage = _damage(ctx.find_root().meta.get(OPENED, ()))
+            if not damage:
+                raise
+            raise Refused(damage) from error
 
 
 def _entry(name: str) -> CommandEntry | None:
     return next((entries[name] for entries in SECTIONS.values() if name in entries), None)
+
+
+def _damage(stores: Iterable[Path]) -> str:
+    """Return what is wrong with the first damaged store of some; nothing where all are sound."""
+    from archive.store import Store
+
+    for path in stores:
+        try:
+            with Store.open(path, write=False) as store:
+                found = store.verify()
+        except EvokernelError as error:
+            return str(error)
+        if found:
+            more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+            return f"{path} is damaged: {found[0]}{more}; `evokernel verify {path}` tells all"
+    return ""
 
 
 def _log_to_terminal(verbosity: int) -> None:

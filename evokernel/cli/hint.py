@@ -6,7 +6,7 @@ import click
 import yaml
 
 from evokernel.cli.inbox import hand_in
-from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError
 
@@ -15,10 +15,9 @@ LONGEST = 8000
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("text")
+@takes_store(text="TEXT")
 @click.option("--island", metavar="NAME", default="", help="Only for this island; for all of them if left out.")
-def command(store: Path, text: str, island: str) -> None:
+def command(store: Path | None, text: str, island: str) -> None:
     """Say something to the models of a run; it is in their prompts from then on.
 
     STORE may be in use.

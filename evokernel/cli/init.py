@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
+from evokernel.cli.display.word_table import WordTable
 
 if TYPE_CHECKING:
     from evokernel.scaffold.project import Project
@@ -76,7 +76,7 @@ def _heading(project: "Project") -> Text:
     return Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM))
 
 
-def _facts(project: "Project") -> Table:
+def _facts(project: "Project") -> WordTable:
     layout = project.layout
     dims = [f"{d.name}={d.example}" + (f" (steps of {d.unit})" if d.unit > 1 else "") for d in layout.dimensions]
     facts = {

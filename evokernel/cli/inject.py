@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from evokernel.cli.inbox import hand_in
-from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.config.run import language_of
 from evokernel.errors import ConfigError, StoreError
 from evokernel.records.candidate import Candidate
@@ -13,16 +13,15 @@ from evokernel.source import SIZE_LIMIT_BYTES
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@takes_store(file="FILE")
 @click.option("--why", metavar="TEXT", default="", help="What is new about it; kept in its lineage.")
-def command(store: Path, file: Path, why: str) -> None:
+def command(store: Path | None, file: str, why: str) -> None:
     """Hand a kernel in a FILE to a run, which judges it like any other.
 
     The language is told by the name: .cpp, .py (Triton), .cu.py (CUDA C++). STORE may be in use.
     """
     path = store_path(store)
-    candidate = _candidate(file)
+    candidate = _candidate(Path(file))
     with open_store(path) as opened:
         identity = opened.identity()
         if identity is None:
@@ -37,7 +36,7 @@ def command(store: Path, file: Path, why: str) -> None:
         {
             "source": candidate.source,
             "language": candidate.language,
-            "rationale": f"inject: {why.strip() or file.name}",
+            "rationale": f"inject: {why.strip() or Path(file).name}",
         },
     )
     click.echo(f"{candidate.id} handed in: {then}")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, one_line, stderr, stdout
+from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.locate import json_option
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _heading(found: "SelfTest") -> Text:
     )
 
 
-def _trials(found: "SelfTest") -> Table:
+def _trials(found: "SelfTest") -> WordTable:
     made = table("class", "a kernel that", "", "at", "because")
     for trial in found.trials:
         made.add_row(
@@ -165,7 +165,7 @@ def _stage(trial: "Trial") -> Text:
     return Text(stage)
 
 
-def _classes(found: "SelfTest") -> Table:
+def _classes(found: "SelfTest") -> WordTable:
     from evokernel.self_test.document import by_class, score
     from evokernel.self_test.exhibits import CLASSES
 
@@ -190,7 +190,7 @@ def _complaint(trial: "Trial") -> Text:
     return Text(clean(said), style=BAD)
 
 
-def _notes(heading: str, notes: Mapping[str, str]) -> Table | None:
+def _notes(heading: str, notes: Mapping[str, str]) -> WordTable | None:
     if not notes:
         return None
     made = table(heading, "why")

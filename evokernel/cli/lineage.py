@@ -7,7 +7,7 @@ from rich.text import Text
 
 from evokernel.cli.display.tables import insight_line, made_by, put, table, unless
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, one_line, reason, stdout, times
-from evokernel.cli.locate import open_store, store_option
+from evokernel.cli.locate import open_store, takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.lineage import LineageStep, story
 
@@ -15,31 +15,30 @@ NOTEWORTHY = 1.02
 
 
 @click.command()
-@click.argument("name", metavar="ID", default="best")
-@store_option
+@takes_store(name="[ID]")
 @click.option("--all", "everyone", is_flag=True, help="All ancestors, also those that only inspired.")
 def command(name: str, store: Path | None, everyone: bool) -> None:
     """Tell how a candidate came about, from the seed on.
 
     Each line is one candidate: its speed-up over the fastest baseline as measured in the search, its gain over its
-    first parent (with what a model had predicted), and the operator and reason that made it, the model and its cost,
+    first parent, what a model had predicted, and the operator and reason that made it, the model and its cost,
     the insights it was made with and the hints in force. ID is an id, the beginning of one, `best` or `seed`.
     """
     with open_store(store) as opened:
-        lineage = story(opened, candidate_id(opened, name), everyone=everyone)
-    made = table("candidate", "speed-up", "gain", "operator", "why", right=(1, 2))
-    if everyone:
-        made = table("candidate", "speed-up", "gain", "operator", "parents", "why", right=(1, 2))
-    made.columns[1].no_wrap = True
+        lineage = story(opened, candidate_id(opened, name or "best"), everyone=everyone)
+    said, family = any(step.predicted is not None for step in lineage), "parents" if everyone else ""
+    made = table("candidate", "speed-up", "gain", "predicted" if said else "", "operator", family, "why",
+                 right=(1, 2, 3), drop=(4,))  # fmt: skip
     for step in lineage:
-        cells = [
+        made.add_row(
             Text(step.candidate[:8], style=STRONG),
             _speedup(step, lineage[-1].mode),
             _gain(step),
+            Text("" if step.predicted is None else times(step.predicted), style=DIM),
             _operator(step),
-        ]
-        family = [Text(_family(step), style=DIM)] if everyone else []
-        made.add_row(*cells, *family, _why(step))
+            Text(_family(step), style=DIM) if everyone else "",
+            _why(step),
+        )
     put(stdout(), Text(_heading(lineage, everyone), style=DIM), made)
 
 
@@ -60,11 +59,10 @@ def _speedup(step: LineageStep, usual: str) -> Text:
 
 
 def _gain(step: LineageStep) -> Text:
-    said = (f" (said {times(step.predicted)})", DIM) if step.predicted is not None else ""
     if step.gain is None:
-        return Text.assemble(("-", DIM), said)
+        return Text("-", style=DIM)
     style = GOOD if step.gain >= NOTEWORTHY else BAD if step.gain < 1 / NOTEWORTHY else DIM
-    return Text.assemble((times(step.gain), style), said)
+    return Text(times(step.gain), style=style)
 
 
 def _why(step: LineageStep) -> Text:

@@ -1,25 +1,107 @@
 """Resolution of a store from the command line: a file, a config, or the only store there is."""
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
 from archive.store import Store
+from evokernel.cli.completion import complete_stores, completing
 from evokernel.errors import StoreError
 
 RUNS = Path("runs")
 CONFIG_SUFFIXES = (".yaml", ".yml")
 _SET_ASIDE = re.compile(r"\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(-\d+)?$")
 
-store_argument = click.argument("store", required=False, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]")
+OPENED = "evokernel.opened_stores"
+"""Key of the stores that a command has opened, in the `meta` of its outermost context."""
+_METAVAR = "STORE|CONFIG"
+Command = Callable[..., Any]
 store_option = click.option(
     "-s",
     "--store",
+    "store",
     type=click.Path(path_type=Path),
-    metavar="STORE|CONFIG",
+    metavar=_METAVAR,
+    shell_complete=complete_stores,
     help="The .db file, or the config that names it; the only one under runs/ if left out.",
 )
+
+
+def store_argument(command: Command) -> Command:
+    """Add a store to a command that has no other argument: a positional, or -s."""
+    return takes_store()(command)
+
+
+def takes_store(**others: str) -> Callable[[Command], Command]:
+    """Add a store and other arguments to a command: `[STORE|CONFIG] OTHERS`, where -s may name the store as well.
+
+    The command gets `store`, None where none was named, and each other argument as text.
+
+    Args:
+        others: metavar by name of the parameter, in order; one in brackets may be left out, and is empty then. The
+            store may then stand behind it, and is told by its suffix.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(*args: Any, words: tuple[str, ...], store: Path | None, **options: Any) -> Any:
+            found, rest = _told_apart(words, store, others)
+            return command(*args, store=found, **dict(zip(others, rest, strict=True)), **options)
+
+        metavar = " ".join([f"[{_METAVAR}]", *others.values()])
+        given = click.argument("words", nargs=-1, metavar=metavar, shell_complete=completing(tuple(others.values())))
+        return given(store_option(called))
+
+    return decorate
+
+
+def stores_argument(command: Command) -> Command:
+    """Add any number of stores to a command: positionals, or -s, which may be repeated. It gets `stores`, a tuple."""
+
+    @wraps(command)
+    def called(*args: Any, stores: tuple[Path, ...], more: tuple[Path, ...], **options: Any) -> Any:
+        return command(*args, stores=(*stores, *more), **options)
+
+    given = click.argument(
+        "stores", nargs=-1, type=click.Path(path_type=Path), metavar=f"[{_METAVAR}]...", shell_complete=complete_stores
+    )
+    option = click.option(
+        "-s", "--store", "more", multiple=True, type=click.Path(path_type=Path), metavar=_METAVAR,
+        shell_complete=complete_stores, help="The same as the argument; may be repeated.",
+    )  # fmt: skip
+    return given(option(called))
+
+
+def _told_apart(words: Sequence[str], store: Path | None, others: Mapping[str, str]) -> tuple[Path | None, list[str]]:
+    """Return the store among the words, if any, and the other arguments. Raises `UsageError`."""
+    rest, needed = list(words), [name for name in others.values() if not name.startswith("[")]
+    place = None
+    if len(needed) < len(others) or not others:
+        place = next((number for number, word in enumerate(rest) if not others or is_store(word)), None)
+    elif len(rest) > len(others):
+        place = 0
+    if place is not None:
+        named = Path(rest.pop(place))
+        if store is not None and store != named:
+            raise click.UsageError(f"two stores are named: {named} and --store {store}; name one")
+        store = named
+    if len(rest) < len(needed):
+        raise click.UsageError(f"Missing argument {needed[len(rest)]!r}.")
+    if len(rest) > len(others):
+        raise click.UsageError(f"Got unexpected extra argument ({rest[len(others)]})")
+    return store, [*rest, *[""] * (len(others) - len(rest))]
+
+
+def is_store(word: str) -> bool:
+    """Say whether a word of the command line names a store or a config, and not a candidate."""
+    return word.endswith((".db", *CONFIG_SUFFIXES)) or "/" in word
+
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more: compilers, versions, sandbox.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with the fields of docs/json.md.")
 
 
@@ -51,4 +133,8 @@ def store_path(given: Path | None) -> Path:
 
 def open_store(given: Path | None) -> Store:
     """Open a store for reading. Raises `StoreError`."""
-    return Store.open(store_path(given), write=False)
+    path = store_path(given)
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.find_root().meta.setdefault(OPENED, []).append(path)
+    return Store.open(path, write=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from archive.store import Store
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import store_argument, store_path
 from evokernel.errors import ConfigError
 
 
@@ -18,13 +18,14 @@ from evokernel.errors import ConfigError
     epilog="For a client's configuration: command evokernel, arguments mcp and the absolute path of the store. What "
     "agents propose is judged by `evokernel evolve`, which may run beside it."
 )
-@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
+@store_argument
 @click.option("--print-config", is_flag=True, help="Print the lines that clients need to find this server, and end.")
-def command(place: Path, print_config: bool) -> None:
+def command(store: Path | None, print_config: bool) -> None:
     """Serve a run to agents over stdin and stdout (Model Context Protocol).
 
     Tools: the task, its elites, lineage, sources, profiles, hints, evaluating or proposing a kernel, and its verdict.
     """
+    place = store or store_path(None)
     if print_config:
         with Store.open(store_path(place), write=False):
             click.echo(client_lines([sys.executable, "-m", "evokernel", "mcp", str(place.absolute())]))

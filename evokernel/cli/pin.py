@@ -5,14 +5,13 @@ from pathlib import Path
 import click
 
 from evokernel.cli.inbox import correct_kernel, hand_in
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import store_path, takes_store
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("name", metavar="ID")
+@takes_store(name="ID")
 @click.option("--undo", is_flag=True, help="Let it be chosen like any other again.")
-def command(store: Path, name: str, undo: bool) -> None:
+def command(store: Path | None, name: str, undo: bool) -> None:
     """Make a kernel a parent more often than others.
 
     ID is an id, the beginning of one, `best` or `seed`. STORE may be in use.

@@ -5,27 +5,27 @@ from pathlib import Path
 import click
 
 from archive.journal import InsightEntry
-from evokernel.cli.locate import open_store
+from evokernel.cli.locate import open_store, takes_store
 from evokernel.errors import StoreError
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.jsonl")
-def command(store: Path, file: Path) -> None:
+@takes_store(file="FILE.jsonl")
+def command(store: Path | None, file: str) -> None:
     """Write every reply of a run to FILE, by step, role and number of the call in its step.
 
     A config that names it as `replay:` under `models:` repeats the run without a key or a network.
     """
     from evokernel.llm.recordings import write_recording
 
-    if file.exists():
+    path = Path(file)
+    if path.exists():
         raise StoreError(f"{file} exists already, and may be another recording; name a new file")
     with open_store(store) as opened:
         titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, InsightEntry)}
-        count = write_recording(file, opened.calls.all(), titles=titles)
+        count = write_recording(path, opened.calls.all(), titles=titles)
         if not count:
-            file.unlink()  # made just now
+            path.unlink()  # made just now
             raise StoreError(f"{opened.database.path} holds no replies of models, so there is nothing to record")
     click.echo(f"{count} replies recorded in {file}; to replay them, in a config:")
     click.echo(f"models: [{{name: recorded, replay: {file}}}]")

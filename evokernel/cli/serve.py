@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from evokernel.cli.display.text import DIM, STRONG, WARN, clean, stderr, stdout
-from evokernel.cli.locate import store_path
+from evokernel.cli.locate import store_path, stores_argument
 from evokernel.errors import ConfigError
 
 
@@ -19,7 +19,7 @@ from evokernel.errors import ConfigError
     "it is made at random, unless EVOKERNEL_SERVE_TOKEN gives one. The connection is not encrypted: over a network "
     "that others can read, leave --host out and use `ssh -L PORT:127.0.0.1:PORT`."
 )
-@click.argument("stores", nargs=-1, type=click.Path(path_type=Path), metavar="[STORE|CONFIG]...")
+@stores_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; any that is free if left out."

@@ -5,15 +5,13 @@ import sys
 from pathlib import Path
 
 import click
-from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from archive.records import StoredEvaluation
-from evokernel.cli.display.tables import holdout_text, insight_line, made_by, put, sheet, table, workloads
+from evokernel.cli.display.tables import code, holdout_text, insight_line, made_by, put, sheet, table, workloads
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, interval, one_line, stdout, times
-from evokernel.cli.locate import json_option, open_store, store_option
-from evokernel.languages import syntax_of
+from evokernel.cli.display.word_table import WordTable
+from evokernel.cli.locate import json_option, open_store, takes_store
 from evokernel.report.best import candidate_id
 from evokernel.report.documents import portrait_document
 from evokernel.report.lineage import CandidateDetails, portrait
@@ -21,8 +19,7 @@ from evokernel.report.verdicts import Holdout
 
 
 @click.command()
-@click.argument("name", metavar="ID", default="best")
-@store_option
+@takes_store(name="[ID]")
 @click.option("--source", "only_source", is_flag=True, help="Print the source and nothing else.")
 @json_option
 def command(name: str, store: Path | None, only_source: bool, as_json: bool) -> None:
@@ -31,7 +28,7 @@ def command(name: str, store: Path | None, only_source: bool, as_json: bool) -> 
     ID is an id, the beginning of one, `best` or `seed`.
     """
     with open_store(store) as opened:
-        found = portrait(opened, candidate_id(opened, name))
+        found = portrait(opened, candidate_id(opened, name or "best"))
     if as_json:
         click.echo(json.dumps(portrait_document(found), indent=2))
     elif only_source:
@@ -48,9 +45,6 @@ def _source_alone(source: str) -> None:
 
 def _show(found: CandidateDetails) -> None:
     candidate, reported = found.stored.candidate, found.verdicts.reported
-    syntax = Syntax(
-        clean(candidate.source), syntax_of(candidate.language) or "text", theme="ansi_dark", background_color="default"
-    )
     failure = found.verdicts.failure
     put(
         stdout(),
@@ -59,11 +53,11 @@ def _show(found: CandidateDetails) -> None:
         _evaluations(found.evaluations) if found.evaluations else None,
         workloads(reported) if reported else None,
         Text(clean(failure.feedback).strip(), style=BAD) if failure and failure.feedback else None,
-        syntax,
+        code(candidate),
     )
 
 
-def _origin(found: CandidateDetails) -> Table:
+def _origin(found: CandidateDetails) -> WordTable:
     proposal, over = found.proposal, found.over_seed
     rows: dict[str, str | Text] = {}
     if proposal is not None:
@@ -75,7 +69,8 @@ def _origin(found: CandidateDetails) -> Table:
             "model": made_by(found.making),
             "insights": "\n".join(insight_line(seq, insight) for seq, insight in found.making.insights),
             "hints": "\n".join(one_line(hint.text, width=160) for hint in found.making.hints),
-            "gain": _gain(found.gain, proposal.predicted_speedup),
+            "gain": "" if found.gain is None else f"{times(found.gain)} over its first parent",
+            "predicted": "" if proposal.predicted_speedup is None else f"{times(proposal.predicted_speedup)} gain",
         }
     if found.speedup is not None:
         rows["speed-up"] = f"{times(found.speedup.value)} ({interval(found.speedup)}) over the fastest baseline"
@@ -87,15 +82,8 @@ def _origin(found: CandidateDetails) -> Table:
     return sheet(rows)
 
 
-def _gain(gain: float | None, predicted: float | None) -> str:
-    measured = f"{times(gain)} over its first parent" if gain is not None else ""
-    if predicted is None:
-        return measured
-    return f"{measured or 'not measured'}; {times(predicted)} was predicted"
-
-
-def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> Table:
-    made = table("evaluation", "budget", "mode", "status", "reached", "took", right=(0, 5))
+def _evaluations(evaluations: tuple[StoredEvaluation, ...]) -> WordTable:
+    made = table("evaluation", "budget", "mode", "status", "reached", "took", right=(0, 5), drop=(5, 4))
     for stored in evaluations:
         evaluation = stored.evaluation
         style = GOOD if evaluation.ok else BAD

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from archive.hints import Hint
@@ -26,7 +25,8 @@ from evokernel.cli.display.tables import (
     unless,
 )
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, reason, stdout, times
-from evokernel.cli.locate import json_option, open_store, store_argument
+from evokernel.cli.display.word_table import WordTable
+from evokernel.cli.locate import json_option, open_store, store_argument, verbose_option
 from evokernel.cli.looks import Moment, last_look, looks_file, remember_look
 from evokernel.records.candidate import EVERYWHERE
 from evokernel.records.diversity import IslandDiversity
@@ -47,8 +47,9 @@ EDITS = 6
     metavar="WHEN",
     help="Begin with what happened since then: 8h, 22:00, 2026-11-24. Default: since you last looked.",
 )
+@verbose_option
 @json_option
-def command(store: Path | None, since: float | None, as_json: bool) -> None:
+def command(store: Path | None, since: float | None, verbose: bool, as_json: bool) -> None:
     """Show where a run stands; it may be running."""
     looks = looks_file()
     with open_store(store) as opened:
@@ -64,7 +65,7 @@ def command(store: Path | None, since: float | None, as_json: bool) -> None:
         stdout(),
         _head(status),
         recent_table(recent, status) if recent else None,
-        _facts(status),
+        _facts(status, environment=verbose),
         title(best) if best else Text("no correct kernel yet", style=DIM),
         comparison(best) if best else None,
         holdout_text(best.holdout) if best else None,
@@ -83,7 +84,7 @@ def _head(status: RunStatus) -> Text:
     return Text.assemble((what, STRONG), (f"  {one_line(run.language)}  run {run.run_id or '-'}", DIM))
 
 
-def _facts(status: RunStatus) -> Table:
+def _facts(status: RunStatus, *, environment: bool) -> WordTable:
     run, spent = status.run, status.spent
     share = f" ({status.correct / status.results:.0%} right)" if status.results else ""
     failures = [f"{number} {one_line(name)}" for name, number in status.by_status.items() if name != "ok"]
@@ -101,9 +102,9 @@ def _facts(status: RunStatus) -> Table:
             "in flight": str(status.in_flight) if status.in_flight else "",
             "state": _state(status),
             "mode": _modes(status),
-            "sandbox": sandbox_text(run.sandbox) if status.mode else "",
+            "sandbox": sandbox_text(run.sandbox, full=environment) if status.mode else "",
             "device": one_line(run.device),
-            "environment": one_line(run.environment),
+            "environment": one_line(run.environment) if environment else "",
             "forked from": one_line(run.forked_from),
             "store": str(run.path),
         }
@@ -155,7 +156,7 @@ def _state(status: RunStatus) -> Text:
     return Text(one_line(status.last_stop) or status.state.value)
 
 
-def _improvements(status: RunStatus) -> Table:
+def _improvements(status: RunStatus) -> WordTable:
     made = table("last improvements", "speed-up", "operator", "why", right=(1,))
     usual = status.mode.value if status.mode else ""
     for improvement in reversed(status.improvements):
@@ -168,12 +169,12 @@ def _improvements(status: RunStatus) -> Table:
     return made
 
 
-def _operators(status: RunStatus) -> Table:
+def _operators(status: RunStatus) -> WordTable:
     headings = ["operator", "judged", "right", "best\ngain", "new\nbest", "had\nnothing"]  # short for 80 columns
     asked = any(row.calls or row.unusable or row.insights or row.cost_usd for row in status.operators)
     if asked:
         headings += ["no\nuse", "insights", "cost"]
-    made = table(*headings, right=range(1, len(headings)))
+    made = table(*headings, right=range(1, len(headings)), drop=(7, 6, 5) if asked else ())
     for row in status.operators:
         cells = [one_line(row.name, width=24), str(row.results), _share(row.validity), speedup_or_dash(row.best_gain)]
         cells += [str(row.improvements), str(row.barren)]
@@ -187,9 +188,9 @@ def _operators(status: RunStatus) -> Table:
     return made
 
 
-def _models(status: RunStatus) -> Table:
+def _models(status: RunStatus) -> WordTable:
     headings = ("model", "calls", "failed", "tokens", "cost", "judged", "right", "no use")
-    made = table(*headings, right=range(1, len(headings)))
+    made = table(*headings, right=range(1, len(headings)), drop=(2, 7, 6))
     for row in status.models:
         made.add_row(
             one_line(row.name, width=32),
@@ -204,7 +205,7 @@ def _models(status: RunStatus) -> Table:
     return made
 
 
-def _pairs(status: RunStatus) -> Table:
+def _pairs(status: RunStatus) -> WordTable:
     headings = ("operator", "model", "tries", "right", "gain", "dollars", "device\ns", "gain\nper $", "gain\nper h")
     made = table(*headings, right=range(2, len(headings)))
     for row in status.pairs:
@@ -230,7 +231,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _islands(status: RunStatus) -> Table:
+def _islands(status: RunStatus) -> WordTable:
     heads = ("niches", "structures", "likeness", "spread") if status.diversity else ()
     made = table("island", "judged", "right", "best found there", *heads, right=(1, 2, 3, 4, 5, 6, 7)[: 3 + len(heads)])
     usual = status.mode.value if status.mode else ""

@@ -4,18 +4,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 from rich.text import Text
 
+from evokernel.cli.completion import complete_tasks
 from evokernel.cli.display.tables import put, sheet, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, clean, one_line, stdout
+from evokernel.cli.display.word_table import WordTable
 
 if TYPE_CHECKING:
     from evokernel.task import Task
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
-@click.argument("name", required=False, metavar="[NAME|FILE.py]")
+@click.argument("name", required=False, metavar="[NAME|FILE.py]", shell_complete=complete_tasks)
 @click.pass_context
 def command(context: click.Context, name: str | None) -> None:
     """List the built-in tasks, or show one: signature, workloads, guide, and whether it can judge kernels."""
@@ -41,7 +42,7 @@ def _heading(task: "Task") -> Text:
     return Text.assemble((clean(task.name), STRONG), (f"  {clean(task.description)}", DIM))
 
 
-def _facts(task: "Task") -> Table:
+def _facts(task: "Task") -> WordTable:
     precision = task.precision
     exact = ", exact on integers" if precision.exact_on_integers else ""
     return sheet(
@@ -56,7 +57,7 @@ def _facts(task: "Task") -> Table:
     )
 
 
-def _workloads(task: "Task") -> list[Table]:
+def _workloads(task: "Task") -> list[WordTable]:
     tables = []
     for device, workloads in task.workloads.items():
         made = table(f"{device} workload", "used for", "sizes", "weight", right=(3,))

@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from archive.inbox import waiting
@@ -15,8 +14,9 @@ from evokernel.cli.display.live import make_view
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.display.tables import put, speedup_or_dash, table
 from evokernel.cli.display.text import BAD, DIM, GOOD, clean, one_line, stderr, stdout
+from evokernel.cli.display.word_table import WordTable
 from evokernel.cli.inbox import author
-from evokernel.cli.locate import open_store, store_path
+from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
 from evokernel.config.run import RunConfig
 from evokernel.errors import StoreLocked
@@ -31,21 +31,21 @@ _WIDTH = 160
     epilog="Exit codes: 0 every answer there is was handed in; 1 some file is no answer, said on stderr; 2 an error; "
     "130, 143, 129 stopped by SIGINT, SIGTERM, SIGHUP. What was handed in stays, and the next engine goes on with it."
 )
-@click.argument("place", type=click.Path(path_type=Path), metavar="STORE|CONFIG")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@takes_store(folder="DIR")
 @click.option("--model", default="", metavar="NAME", help="Who has answered; kept in the lineage.")
 @click.option("--queue", is_flag=True, help="Only hand them in; the next engine judges them.")
 @click.pass_context
-def command(ctx: click.Context, place: Path, folder: Path, model: str, queue: bool) -> None:
+def command(ctx: click.Context, store: Path | None, folder: str, model: str, queue: bool) -> None:
     """Hand the answers in DIR to their run and judge what comes of them.
 
     Answers that were told before are left alone, so the same folder may be told again when there are more. What is
     judged here counts as in any search, and asks for nothing else; where a search is at work on the store, it takes
     the answers in.
     """
+    place = store or store_path(None)
     path, given = store_path(place), config_of(place)
     settings, seq = _settings(path, given)
-    told = tell(path, folder, config=settings, model=model, author=author())
+    told = tell(path, Path(folder), config=settings, model=model, author=author())
     for name, why in told.refused.items():
         stderr().print(clean(f"{name}: {why}"))
     click.echo(_summary(told))
@@ -111,9 +111,8 @@ def _show(path: Path, told: TellReport, *, after: int) -> None:
     put(stdout(), _fates({name: found[entry] for name, entry in told.entries.items()}))
 
 
-def _fates(found: dict[str, AnswerFate]) -> Table:
+def _fates(found: dict[str, AnswerFate]) -> WordTable:
     shown = table("answer", "became", "speed-up", "status", "why", right=(2,))
-    shown.columns[0].no_wrap = True
     for name, fate in found.items():
         right = fate.status in ("ok", "noted")
         shown.add_row(

@@ -9,19 +9,25 @@ import click
 from rich.text import Text
 
 from archive.store import Store
+from evokernel.cli.completion import complete_operators, complete_tasks
 from evokernel.cli.display.tables import put, sheet
-from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stdout
+from evokernel.cli.display.text import BAD, GOOD, STRONG, clean, stderr, stdout
 from evokernel.cli.locate import open_store
+from evokernel.records.candidate import Candidate
+from evokernel.records.evaluation import Fidelity, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_SHOWN = 20
+FORMATS = ("raw", "trl", "chatml")
+_SHARED = ("min_speedup", "operators", "models", "holdout_passed", "discount")
+"""Filters that hold for replies and tables alike."""
 
 _OPTIONS = (
     click.option(
         "--training",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Write prompts, replies and verdicts of one or more runs as training data instead (JSONL).",
+        help="Write what one or more runs can teach as training data instead: a folder for each table.",
     ),
     click.option(
         "--check",
@@ -34,10 +40,28 @@ _OPTIONS = (
         help="With --training: only kernels that are at least so fast, by the low end of the interval.",
     ),
     click.option(
-        "--operator", "operators", multiple=True, metavar="NAME", help="With --training: only replies for it."
+        "--operator", "operators", multiple=True, metavar="NAME", shell_complete=complete_operators,
+        help="With --training: only replies for it.",
     ),
     click.option("--model", "models", multiple=True, metavar="NAME", help="With --training: only replies of it."),
     click.option("--holdout-passed", is_flag=True, help="With --training: only kernels right on held-out workloads."),
+    click.option(
+        "--format", "form", type=click.Choice(FORMATS), default="raw", show_default=True,
+        help="With --training: the form of prompts and answers.",
+    ),
+    click.option("--parquet", is_flag=True, help="With --training: tables as Parquet, not JSONL (needs pyarrow)."),
+    click.option(
+        "--test-task", "test_tasks", multiple=True, metavar="TASK", shell_complete=complete_tasks,
+        help="With --training: rows of this task go to the split test.",
+    ),
+    click.option(
+        "--balance", type=click.FloatRange(min=0), metavar="N",
+        help="With --training: at most N wrong kernels for each right one in the table kernels.",
+    ),
+    click.option(
+        "--sample", type=click.IntRange(0), default=0, metavar="N",
+        help="With --check of a table: judge the kernels of N rows anew.",
+    ),
     click.option(
         "--discount", type=click.FloatRange(0, 1), default=0.4, show_default=True, metavar="G",
         help="With --training: the weight of the next turn's score in a return.",
@@ -54,8 +78,10 @@ def training_options(command: F) -> F:
 
 def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str, Any]) -> None:
     """Write training data of some runs and say what there is."""
+    from evokernel.cli.task_guide import task_guide
     from evokernel.training.dataset import write_dataset
-    from evokernel.training.rows import ReplyChoice
+    from evokernel.training.rows import KINDS, ReplyChoice
+    from evokernel.training.tables import TableChoice
 
     choice = ReplyChoice(
         min_speedup=asked["min_speedup"],
@@ -65,26 +91,59 @@ def export_training(folder: Path, places: Sequence[Path | None], asked: dict[str
         discount=asked["discount"],
     )
     with ExitStack() as stack:
-        made = write_dataset(folder, _opened(places, stack), choice)
+        tables = TableChoice(
+            form=asked["form"],
+            balance=asked["balance"],
+            **{name: getattr(choice, name) for name in _SHARED},
+        )
+        made = write_dataset(
+            folder, _opened(places, stack), choice,
+            tables=tables, guide=task_guide, test_tasks=asked["test_tasks"], parquet=asked["parquet"],
+        )  # fmt: skip
     put(
         stdout(),
         Text.assemble(("written ", GOOD), clean(str(made.folder))),
-        sheet({f"{kind}.jsonl": f"{count} row{'' if count == 1 else 's'}" for kind, count in made.rows.items()}),
+        sheet(
+            {
+                f"{kind}.jsonl" if kind in KINDS else kind: f"{count} row{'' if count == 1 else 's'}"
+                for kind, count in made.rows.items()
+            }
+        ),
     )
 
 
-def check_training(file: Path, places: Sequence[Path | None]) -> bool:
-    """Say what is wrong with training data; return whether it is sound."""
+def check_training(file: Path, places: Sequence[Path | None], *, sample: int) -> bool:
+    """Say what is wrong with training data; return whether it is sound. `sample` rows of a table are judged anew."""
     from evokernel.training.checking import check_file
+    from evokernel.training.table_check import check_table, is_table
 
     with ExitStack() as stack:
-        checked = check_file(file, _opened(places, stack))
+        stores = _opened(places, stack)
+        if is_table(file):
+            checked = check_table(file, stores, sample=sample, judge=_judged_anew)
+        elif sample:
+            raise click.UsageError("--sample goes with --check of a table, such as kernels/train.jsonl")
+        else:
+            checked = check_file(file, stores)
     for complaint in checked.complaints[:_MOST_SHOWN]:
         stdout().print(Text.assemble((f"line {complaint.line} ", BAD), clean(complaint.reason)))
     wrong = len({complaint.line for complaint in checked.complaints})
     verdict = (f"{wrong} of {checked.rows} rows are not sound", BAD) if wrong else (f"{checked.rows} rows, sound", GOOD)
     stdout().print(Text.assemble((clean(file.name), STRONG), ": ", verdict))
     return not wrong
+
+
+def _judged_anew(candidate: Candidate, store: Store) -> Status:
+    """Judge a kernel as the run of a store did, at fidelity `quick`. Raises `EvokernelError` where that cannot be."""
+    import yaml
+
+    from evokernel.config.run import parse_config
+    from evokernel.evaluate.client.evaluate_kernel import judge
+
+    stderr().print(f"judging {candidate.id} anew")
+    config = parse_config(yaml.safe_load(store.meta("config") or "") or {}, "the config in the store")
+    settings, budgets = config.evaluation, (Fidelity.QUICK,)
+    return judge(candidate, config.task, budgets=budgets, settings=settings, threads=config.threads).last.status
 
 
 def _opened(places: Sequence[Path | None], stack: ExitStack) -> list[Store]:

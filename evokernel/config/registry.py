@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from evokernel.errors import ConfigError
@@ -17,8 +18,10 @@ def resolve(kind: str, known: Mapping[str, Any], what: str) -> Any:
         return known[kind]
     module_name, separator, attribute = kind.partition(":")
     if not separator:
+        near = get_close_matches(kind, list(known), n=1)
         names = f"one of {', '.join(known)}, or " if known else ""
-        raise ConfigError(f"unknown {what} {kind!r}: expected {names}package.module:Class")
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"unknown {what} {kind!r}: expected {names}package.module:Class{hint}")
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:

@@ -12,6 +12,7 @@ from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
 from evokernel.config.models import ModelConfig, PriceConfig
 from evokernel.config.notify import NotifyConfig
 from evokernel.config.part import Part
+from evokernel.config.places import ConfigPlaces, nearest, syntax_problem
 from evokernel.config.topology import Topology, wrong_routes
 from evokernel.errors import ConfigError
 
@@ -267,7 +268,8 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
 
     Raises:
-        ConfigError: the file or a key cannot be used; the message names the key, what was expected and what was given.
+        ConfigError: the file or a key cannot be used; the message has a line for each mistake: its place in the file,
+            the key, what was expected and what was given.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -276,21 +278,25 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
     try:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from None
+        raise ConfigError(syntax_problem(path, error)) from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected a mapping of settings, got {type(raw).__name__}")
     for override in overrides:
         _override(raw, override)
-    config = parse_config(raw, str(path))
+    config = parse_config(
+        raw, str(path), places=ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
+    )
     return config.model_copy(update=_absolute(config, path))
 
 
-def parse_config(raw: Mapping[str, Any], origin: str) -> RunConfig:
+def parse_config(raw: Mapping[str, Any], origin: str, *, places: ConfigPlaces | None = None) -> RunConfig:
     """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
     try:
         return RunConfig.model_validate(raw)
     except ValidationError as error:
-        lines = [_explain(item) for item in error.errors()]
+        found = error.errors()
+        consequences = [each for each in found if each["type"] == "too_short" and _has_inner(each, found)]
+        lines = [_explain(each, places) for each in found if each not in consequences]
         raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines)) from None
 
 
@@ -355,15 +361,22 @@ def _child(place: Any, name: str, key: str) -> Any:
     raise ConfigError(f"--set {key}: {name!r} is not inside a mapping")
 
 
-def _explain(error: Any) -> str:
+def _has_inner(error: Any, found: Sequence[Any]) -> bool:
+    """Say whether a list is too short only because its items are wrong."""
+    return any(each["loc"][: len(error["loc"])] == error["loc"] != each["loc"] for each in found)
+
+
+def _explain(error: Any, places: ConfigPlaces | None) -> str:
     where = ".".join(str(part) for part in error["loc"]) or "config"
+    where = f"{places.place(error['loc'])}: {where}" if places else where
     if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key (given {error['input']!r}); {_known_keys(error['loc'])}"
+        hint = nearest(str(error["loc"][-1]), _known_keys(error["loc"]))
+        return f"{where}: unknown key (given {error['input']!r}); {hint}"
     given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
 
 
-def _known_keys(location: tuple[int | str, ...]) -> str:
+def _known_keys(location: tuple[int | str, ...]) -> tuple[str, ...]:
     model: type[BaseModel] = RunConfig
     nested: Mapping[str, type[BaseModel]] = {
         "budget": BudgetConfig,
@@ -378,7 +391,7 @@ def _known_keys(location: tuple[int | str, ...]) -> str:
     }
     for part in location[:-1]:
         model = nested.get(str(part), model)
-    return f"known here: {', '.join(model.model_fields)}"
+    return tuple(model.model_fields)
 
 
 def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:

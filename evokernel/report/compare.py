@@ -15,7 +15,7 @@ from archive.identity import RunIdentity
 from archive.sessions import SpentBudget
 from archive.setting_changes import edits_of
 from archive.store import Store
-from evokernel.config.run import flat_settings
+from evokernel.config.run import RunConfig, flat_settings
 from evokernel.errors import StoreError
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.timing import Speedup, combined_speedup
@@ -51,6 +51,8 @@ class ComparedRun:
     """Leaders by present knowledge: a kernel that was found wrong later is left out."""
     settings: Mapping[str, Any]
     """Values of the config by dotted name."""
+    given: frozenset[str]
+    """Names of the settings that are not at their defaults."""
     edited: int
     """Number of edits of the config between sessions."""
 
@@ -143,8 +145,23 @@ class Comparison:
     differing: Mapping[str, tuple[Any, ...]]
     """Settings that differ, by name: a value for each run."""
     groups: tuple[SeedGroup, ...]
+    """Runs that differ in nothing but their seed."""
     differences: tuple[Difference, ...]
     """Best of the fastest run against each other best; empty where not comparable."""
+
+    @property
+    def differing_given(self) -> dict[str, tuple[Any, ...]]:
+        """The settings among `differing` that somebody set, without the seed.
+
+        An island or a model that not all runs have is one difference of `islands` or `models`, not one for each of its
+        settings.
+        """
+        shared = {key for key in self.differing if key.count(".") < 2 or all(_part(key, side) for side in self.sides)}
+        return {
+            key: values
+            for key, values in self.differing.items()
+            if key in shared and key != "seed" and any(key in side.given for side in self.sides)
+        }
 
 
 def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Comparison:
@@ -177,6 +194,12 @@ def compare(stores: Sequence[Store], *, levels: Sequence[float] = ()) -> Compari
     )
 
 
+def _part(key: str, side: ComparedRun) -> bool:
+    """Say whether a run has the island, model or other part that a setting belongs to."""
+    part = ".".join(key.split(".")[:2]) + "."
+    return any(name.startswith(part) for name in side.settings)
+
+
 def names_of(paths: Sequence[Path]) -> list[str]:
     """Return a name for each store: the stem of its file, or the path where stems are equal. Raises `StoreError`."""
     twice = next((path for path in paths if sum(path.resolve() == other.resolve() for other in paths) > 1), None)
@@ -193,7 +216,8 @@ def _side(store: Store, name: str) -> ComparedRun:
             raise StoreError(f"{store.database.path} holds no run yet")
         account = read_account(store)
         points = points_of(store)
-        settings = flat_settings(yaml.safe_load(store.meta("config") or "") or {})
+        raw = yaml.safe_load(store.meta("config") or "") or {}
+        settings = flat_settings(raw)
         return ComparedRun(
             name=name,
             run=run_facts(store),
@@ -206,8 +230,19 @@ def _side(store: Store, name: str) -> ComparedRun:
             search=verdicts_of(store, best.evaluation.key.program_hash).search if best else None,
             leaders=tuple(points[place] for place in leads(points)),
             settings={key: value for key, value in settings.items() if key not in _NO_SETTINGS},
+            given=_given(raw, settings),
             edited=len(edits_of(store)),
         )
+
+
+def _given(raw: Mapping[str, Any], settings: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of settings that are not at their defaults; all of a config that this release cannot read."""
+    try:
+        config = RunConfig.model_validate(raw)
+    except ValueError:
+        return frozenset(settings)
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    return frozenset(flat_settings({"islands": [], **given})) | {"islands"}
 
 
 def _obstacles(sides: Sequence[ComparedRun]) -> Iterator[str]:

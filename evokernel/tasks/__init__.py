@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 
 from evokernel.errors import TaskError
@@ -32,7 +33,9 @@ def task_path(spec: str) -> Path:
     if path.suffix == ".py" and path.is_file():
         return path.resolve()
     known = ", ".join(builtin_tasks())
-    raise TaskError(f"unknown task {spec!r}: expected a built-in task ({known}) or the path of a task file (.py)")
+    near = get_close_matches(spec, builtin_tasks(), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise TaskError(f"unknown task {spec!r}: expected a built-in task ({known}) or the path of a task file (.py){hint}")
 
 
 def task_hash(spec: str) -> str:

@@ -1,11 +1,12 @@
-"""Folder of training data: a file of rows for each kind, their schema, and a manifest of the runs."""
+"""Folder of training data: tables with cards, rows of replies with their schema, and a manifest of the runs."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -15,7 +16,9 @@ from typing import Any
 from archive.store import Store
 from evokernel import __version__
 from evokernel.errors import StoreError
+from evokernel.training.dataset_guide import card
 from evokernel.training.rows import FORMAT, KINDS, ReplyChoice, Row, rows_of
+from evokernel.training.tables import TABLES, TableChoice, table_rows
 
 MANIFEST, SCHEMA = "dataset.json", "schema.json"
 
@@ -26,7 +29,7 @@ class TrainingDataset:
 
     folder: Path
     rows: dict[str, int]
-    """Number of rows by kind."""
+    """Number of rows by kind, and by table with a stroke after its name; empty ones left out."""
 
 
 def schema_text() -> str:
@@ -34,28 +37,77 @@ def schema_text() -> str:
     return resources.files("evokernel.training").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 
-def write_dataset(folder: Path, stores: Sequence[Store], choice: ReplyChoice) -> TrainingDataset:
-    """Write the rows of runs to a folder: new, empty, or an earlier dataset, which is replaced.
+def write_dataset(
+    folder: Path,
+    stores: Sequence[Store],
+    choice: ReplyChoice,
+    *,
+    tables: TableChoice | None = None,
+    guide: Callable[[Store], str] = lambda store: "",
+    test_tasks: Sequence[str] = (),
+    parquet: bool = False,
+) -> TrainingDataset:
+    """Write what runs can teach to a folder: new, empty, or an earlier dataset, which is replaced.
+
+    Args:
+        folder: gets a folder for each table that has rows, with a dataset card, and the files of `KINDS` where a
+            model was asked.
+        stores: open for reading.
+        choice: filter of the rows of `KINDS`.
+        tables: filter and form of the tables; None for no tables.
+        guide: returns what a programmer must know of the task of a run; it begins each prompt of the tables.
+        test_tasks: tasks whose rows go to the split `test`.
+        parquet: write tables as Parquet, not JSONL.
 
     Raises:
-        StoreError: the folder holds other files, two stores are of one run, or there is no row.
+        StoreError: the folder holds other files, two stores are of one run, there is no row, or pyarrow is missing.
     """
     _check(folder, stores)
     rows: dict[str, list[Row]] = {kind: [] for kind in KINDS}
+    made: dict[str, dict[str, list[Row]]] = {}
     runs: list[dict[str, Any]] = []
+    places: list[dict[str, Any]] = []
     for store in stores:
         found = list(rows_of(store, choice))
         for row in found:
             rows[row["kind"]].append(row)
-        runs.append({"id": store.meta("run_id") or "", "store": store.database.path.name, "rows": len(found)})
+        identity, run = store.identity(), store.meta("run_id") or ""
+        runs.append({"id": run, "store": store.database.path.name, "rows": len(found)})
+        task = identity.task if identity else ""
+        places.append({**runs[-1], "task": task, "device": identity.device if identity else ""})
+        split = "test" if task in test_tasks else "train"
+        for name, each in (table_rows(store, guide(store), tables) if tables else {}).items():
+            made.setdefault(name, {}).setdefault(split, []).extend(each)
     counts = {kind: len(each) for kind, each in rows.items()}
-    if not any(counts.values()):
-        raise StoreError(
-            "there is nothing to learn from: no reply of a model became a right kernel that was asked for, or was "
-            "refined; a search by rules alone has no replies"
-        )
-    _publish(folder, {f"{kind}.jsonl": _lines(each) for kind, each in rows.items()}, runs, choice)
-    return TrainingDataset(folder, counts)
+    contents = {f"{kind}.jsonl": _lines(each).encode() for kind, each in rows.items()} if any(counts.values()) else {}
+    form = tables.form if tables else ""
+    for name, splits in made.items():
+        filled = {split: each for split, each in splits.items() if each}
+        suffix = "parquet" if parquet else "jsonl"
+        for split, each in filled.items():
+            contents[f"{name}/{split}.{suffix}"] = _parquet(each) if parquet else _lines(each).encode()
+        if filled:
+            numbers = {split: len(each) for split, each in filled.items()}
+            contents[f"{name}/README.md"] = card(name, numbers, places, suffix=suffix, form=form).encode()
+            counts[f"{name}/"] = sum(numbers.values())
+    if not contents:
+        raise StoreError("there is nothing to learn from: no kernel that was asked for was judged")
+    numbers = {f"{kind}.jsonl": counts[kind] for kind in KINDS}
+    for name, splits in made.items():
+        numbers |= {f"{name}/{split}.{'parquet' if parquet else 'jsonl'}": len(each) for split, each in splits.items()}
+    _publish(folder, contents, {"runs": runs, "rows": numbers, "test_tasks": sorted(test_tasks)}, choice)
+    return TrainingDataset(folder, {name: count for name, count in counts.items() if count})
+
+
+def _parquet(rows: list[Row]) -> bytes:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise StoreError("--parquet needs pyarrow, which is not installed: pip install pyarrow") from error
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
+    return sink.getvalue()
 
 
 def _check(folder: Path, stores: Sequence[Store]) -> None:
@@ -73,7 +125,8 @@ def _lines(rows: list[Row]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
-def _publish(folder: Path, files: dict[str, str], runs: list[dict[str, Any]], choice: ReplyChoice) -> None:
+def _publish(folder: Path, files: dict[str, bytes], facts: dict[str, Any], choice: ReplyChoice) -> None:
+    rows = facts.pop("rows")
     manifest = {
         "format": FORMAT,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -85,20 +138,33 @@ def _publish(folder: Path, files: dict[str, str], runs: list[dict[str, Any]], ch
             "holdout_passed": choice.holdout_passed,
             "discount": choice.discount,
         },
-        "runs": runs,
+        **facts,
         "files": {
-            name: {"rows": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-            for name, text in files.items()
+            name: {"rows": rows[name], "sha256": hashlib.sha256(content).hexdigest()}
+            for name, content in files.items()
+            if name in rows
         },
     }
-    texts = {**files, SCHEMA: schema_text(), MANIFEST: json.dumps(manifest, indent=2) + "\n"}
+    replies = {SCHEMA: schema_text().encode()} if any(f"{kind}.jsonl" in files for kind in KINDS) else {}
+    contents = {**files, **replies, MANIFEST: (json.dumps(manifest, indent=2) + "\n").encode()}
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        for name, text in texts.items():
-            (staging / name).write_text(text, encoding="utf-8")
+        for name, content in contents.items():
+            (staging / name).parent.mkdir(exist_ok=True)
+            (staging / name).write_bytes(content)
         folder.mkdir(exist_ok=True)
-        for name in texts:
+        _remove_earlier(folder)
+        for name in contents:
+            (folder / name).parent.mkdir(exist_ok=True)
             os.replace(staging / name, folder / name)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove the files of an earlier dataset, so that none of its tables stays beside the new ones."""
+    for name in TABLES:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for kind in KINDS:
+        (folder / f"{kind}.jsonl").unlink(missing_ok=True)

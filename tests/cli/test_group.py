@@ -6,8 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from evokernel.cli import main
 from evokernel.cli.group import SECTIONS
 from tests.cli.conftest import Call
+from tests.support.stores import fill_store
 
 HEAVY = {"torch", "numpy", "networkx", "pydantic", "yaml", "zstandard", "deap", "litellm"}
 HELP = "from evokernel.cli import main; main(['--help'], prog_name='evokernel')"
@@ -81,3 +86,33 @@ def test_a_missing_torch_is_a_message(project: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "needs torch, which is not installed" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_tasks_ids_operators_and_stores(project: Path, call: Call, shell: str) -> None:
+    ids = fill_store(project / "runs" / "gemm.db")
+
+    def completed(*words: str) -> str:
+        instruction = {"_EVOKERNEL_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words)}
+        word = words[-1] if shell == "fish" else str(len(words) - 1)
+        result = CliRunner().invoke(main, env={**instruction, "COMP_CWORD": word}, prog_name="evokernel")
+        return result.output
+
+    assert "softmax" in completed("evokernel", "tasks", "sof")
+    assert ids["best"] in completed("evokernel", "show", "--store", "runs/gemm.db", ids["best"][:3])
+    assert ids["best"] in completed("evokernel", "lineage", ids["best"][:3])
+    assert "refine" in completed("evokernel", "ask", "--operator", "ref")
+    assert "runs/gemm.db" in completed("evokernel", "best", "runs/g")
+    assert completed("evokernel", "show", "--store", "runs/nothing.db", "a").strip() == ""
+
+
+@pytest.mark.parametrize("command", [("best",), ("verify",), ("lineage",), ("diff", "seed", "best")])
+def test_an_option_and_an_argument_name_a_store_alike(project: Path, call: Call, command: tuple[str, ...]) -> None:
+    fill_store(project / "runs" / "gemm.db")
+    fill_store(project / "other.db")
+    name, *rest = command
+    option, argument = call(name, "-s", "other.db", *rest), call(name, "other.db", *rest)
+    assert (option.exit_code, argument.exit_code) == (0, 0), option.output + argument.output
+    assert option.output == argument.output
+    refused = call(name, "-s", "other.db", "runs/gemm.db", *rest)
+    assert (refused.exit_code, "two stores are named" in refused.stderr) == (2, True)

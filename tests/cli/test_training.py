@@ -18,9 +18,12 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
     written = call("export", "--training", "data", "--operator", "mutate", "--min-speedup", "1.5")
     assert written.exit_code == 0, written.output
     assert "supervised.jsonl  2 rows" in written.output
-    assert {path.name for path in (project / "data").iterdir()} == {
+    assert {path.name for path in (project / "data").iterdir() if path.is_file()} == {
         "supervised.jsonl", "preference.jsonl", "trajectory.jsonl", "schema.json", "dataset.json",
     }  # fmt: skip
+    assert "kernels/" in written.output
+    table = call("export", "--check", "data/kernels/train.jsonl", "runs/asked.db")
+    assert (table.exit_code, "sound" in table.output) == (0, True)
     choice = json.loads((project / "data" / "dataset.json").read_text())["choice"]
     assert (choice["operators"], choice["min_speedup"]) == (["mutate"], 1.5)
     sound = call("export", "--check", "data/supervised.jsonl", "--store", "runs/asked.db")
@@ -38,6 +41,7 @@ def test_write_and_check(project: Path, asked: dict[str, str], call: Call) -> No
         (("--training", "a", "--check", "b"), "--training writes and --check reads"),
         (("--training", "a", "--out", "b"), "--out belongs to an export of a kernel"),
         (("--check", "a", "--model", "b"), "--model belongs to --training"),
+        (("--training", "a", "--sample", "2"), "--sample belongs to --check"),
         (("--min-speedup", "2"), "--min-speedup belongs to --training"),
         (("runs/asked.db", "--store", "runs/other.db"), "name one store"),
     ],

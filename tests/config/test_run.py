@@ -6,6 +6,7 @@ import yaml
 from evokernel.config.changes import edits_between
 from evokernel.config.run import RunConfig, dump_config, flatten, language_of, load_config, parse_config
 from evokernel.engine.assemble import make_topology
+from evokernel.engine.name_check import refuse_unknown_names
 from evokernel.errors import ConfigError, RunMismatch
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
@@ -28,8 +29,8 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("task:", "taks:", ["taks: unknown key", "known here", "task"]),
-        ("evaluations: 5", "evaluatons: 5", ["budget.evaluatons: unknown key", "evaluations, hours"]),
+        ("task:", "taks:", ["plain.yaml:1:1: taks: unknown key", "did you mean 'task'?"]),
+        ("evaluations: 5", "evaluatons: 5", ["budget.evaluatons: unknown key", "did you mean 'evaluations'?"]),
         ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
         ("evaluations: 5", "evaluations: many", ["budget.evaluations", "integer", "many"]),
         ("{evaluations: 5}", "{}", ["budget", "at least one of"]),
@@ -228,3 +229,24 @@ def test_who_sends_to_whom_decides_a_replay_and_may_not_change() -> None:
         edits_between(_flat(**islands, topology={"one": ["two"]}), _flat(**islands, topology={"one": ["three"]}))
     with pytest.raises(RunMismatch, match="topology: 'ring' -> None"):
         edits_between(_flat(**islands), _flat(**islands, topology={"one": ["two"]}))
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_place(path: Path) -> None:
+    path.write_text(PLAIN.replace("task:", "seeed: 3\ntask:").replace("evaluations: 5", "evaluatons: 5"))
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides=["islands.one.operators.tune=-1"])
+    lines = str(caught.value).splitlines()[1:]
+    line = path.read_text().splitlines().index("seeed: 3") + 1
+    assert any(f"plain.yaml:{line}:1: seeed" in each and "did you mean 'seed'?" in each for each in lines)
+    assert any("--set islands.one.operators.tune: islands.0.operators.tune" in each for each in lines)
+    assert len(lines) == 3
+
+
+def test_names_that_name_nothing_are_told_at_once_before_anything_starts(path: Path) -> None:
+    path.write_text(PLAIN.replace("gemm", "gem").replace("{tune: 1}", "{tunee: 1}"))
+    with pytest.raises(ConfigError) as caught:
+        refuse_unknown_names(load_config(path), path)
+    text = str(caught.value)
+    assert "did you mean 'gemm'?" in text
+    assert "operators.tunee: unknown operator 'tunee'" in text
+    assert "did you mean 'tune'?" in text

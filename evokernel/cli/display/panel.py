@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from evokernel.cli.display.curve import curve
 from evokernel.cli.display.snapshot import IslandState, Snapshot
-from evokernel.cli.display.tables import cost, speedup_or_dash, table, unless
+from evokernel.cli.display.tables import cost, speedup_or_dash, unless
 from evokernel.cli.display.text import DIM, GOOD, STRONG, WARN, duration, one_line, rate, reason, times
 from evokernel.records.events import Notice
 
@@ -174,8 +175,16 @@ def _blocks(islands: Sequence[IslandState], rows: int, *, most: int) -> list[Tab
     return [*(_islands(part, each) for part in parts), _islands(islands[(needed - 1) * each :], rows)]
 
 
+def _table(*headings: str, right: Sequence[int]) -> Table:
+    """Return a table of one line a row, whatever the width: the panel has a fixed height."""
+    made = Table(box=box.SIMPLE_HEAD, header_style=DIM, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    for position, heading in enumerate(headings):
+        made.add_column(heading, justify="right" if position in right else "left", no_wrap=True)
+    return made
+
+
 def _islands(islands: Sequence[IslandState], rows: int) -> Table:
-    made = table("island", "niches", "best", "stale", right=(1, 2, 3))
+    made = _table("island", "niches", "best", "stale", right=(1, 2, 3))
     shown = islands if len(islands) <= rows else islands[: max(0, rows - 1)]
     for island in shown:
         name = one_line(island.name, width=18)
@@ -186,7 +195,7 @@ def _islands(islands: Sequence[IslandState], rows: int) -> Table:
 
 
 def _improvements(state: PanelState, width: int, rows: int) -> Table:
-    made = table("speed-up", "operator", "last improvements", right=(0,))
+    made = _table("speed-up", "operator", "last improvements", right=(0,))
     room = max(10, width - 26)
     for column, limit in zip(made.columns, (9, 10, room), strict=True):
         column.no_wrap, column.overflow, column.max_width = True, "ellipsis", limit

@@ -4,10 +4,9 @@ import time
 from collections import Counter
 from datetime import datetime
 
-from rich.table import Table
-
 from evokernel.cli.display.tables import effort, sheet
 from evokernel.cli.display.text import duration, one_line, times
+from evokernel.cli.display.word_table import WordTable
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.recent import RecentEvents
@@ -23,7 +22,7 @@ _NOUNS = {
 }
 
 
-def recent_table(recent: RecentEvents, status: RunStatus) -> Table:
+def recent_table(recent: RecentEvents, status: RunStatus) -> WordTable:
     """Return the events since a moment, and what to do next."""
     moment = datetime.fromtimestamp(recent.since).astimezone()
     day = "" if moment.date() == datetime.now().astimezone().date() else f"{moment:%Y-%m-%d} "

@@ -1,12 +1,12 @@
 """Tables and sheets that several commands share. All cells are plain text: the consoles have no markup."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
+from rich.segment import Segment, Segments
+from rich.syntax import Syntax
 from rich.text import Text
 
 from evokernel.cli.display.text import (
@@ -22,6 +22,8 @@ from evokernel.cli.display.text import (
     styled_speedup,
     times,
 )
+from evokernel.cli.display.word_table import WordTable, wrapped
+from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.llm import Insight
 from evokernel.records.timing import Speedup, bounds
@@ -30,6 +32,9 @@ from evokernel.report.provenance import Provenance
 from evokernel.report.status import RunFacts
 from evokernel.report.verdicts import Holdout, MeasurementKind
 
+INDENT = "  "
+LONGEST_LINE = 100_000
+"""The most characters that a line of code can have in a terminal."""
 _HOLDOUT = {
     Holdout.PASSED: (GOOD, "passed: measured anew on inputs the search never saw"),
     Holdout.FAILED: (BAD, "failed: does not hold on inputs the search never saw"),
@@ -37,20 +42,20 @@ _HOLDOUT = {
 }
 
 
-def table(*headings: str, right: Iterable[int] = ()) -> Table:
-    """Return an empty table in the house style; `right` are the columns of numbers, by position."""
-    made = Table(box=box.SIMPLE_HEAD, header_style=DIM, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
-    numbers = set(right)
-    for position, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if position in numbers else "left", overflow="fold")
-    return made
+def table(*headings: str, right: Iterable[int] = (), drop: Sequence[int] = ()) -> WordTable:
+    """Return an empty table in the house style.
+
+    Args:
+        headings: one for each column.
+        right: positions of the columns of numbers.
+        drop: positions of columns that a narrow terminal does without, the first to go first.
+    """
+    return WordTable(headings, right=right, drop=drop)
 
 
-def sheet(rows: Mapping[str, str | Text]) -> Table:
+def sheet(rows: Mapping[str, str | Text]) -> WordTable:
     """Return names and values below each other; empty values are left out."""
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(style=DIM, no_wrap=True)
-    made.add_column(overflow="fold")
+    made = WordTable(("", ""), styles=(DIM,))
     for name, value in rows.items():
         if value:
             made.add_row(name, value if isinstance(value, Text) else clean(value))
@@ -58,11 +63,39 @@ def sheet(rows: Mapping[str, str | Text]) -> Table:
 
 
 def put(console: Console, *parts: RenderableType | None) -> None:
-    """Print the parts one below the other, indented, with an empty line between and no blanks at line ends."""
-    shown = [part for part in parts if part is not None]
+    """Print the parts one below the other, indented, with an empty line between and no blanks at line ends.
+
+    Prose wraps between words; code is never cropped.
+    """
+    shown = [list(_lines(console, part)) for part in parts if part is not None]
     with console.capture() as captured:
-        console.print(Group(*(Padding(part, (0, 0, 1, 2), expand=False) for part in shown)))
+        for number, lines in enumerate(shown):
+            for line in [*([Text("")] if number else []), *lines]:
+                indented = (
+                    Text.assemble(INDENT, line)
+                    if isinstance(line, Text)
+                    else Segments([Segment(INDENT), *line, Segment.line()])
+                )
+                console.print(indented, crop=False, no_wrap=True, overflow="ignore")
     click.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")), file=console.file)
+
+
+def _lines(console: Console, part: RenderableType) -> Iterable[Text | list[Segment]]:
+    width = console.width - len(INDENT)
+    if isinstance(part, WordTable):
+        return part.lines(width)
+    if isinstance(part, str | Text):
+        return wrapped(Text(part) if isinstance(part, str) else part, width)
+    widest = Measurement.get(console, console.options.update_width(LONGEST_LINE), part).maximum
+    return console.render_lines(part, console.options.update_width(max(width, widest)), pad=False)
+
+
+def code(candidate: Candidate) -> Syntax:
+    """Return the source of a candidate, highlighted."""
+    from evokernel.languages import syntax_of  # half a second, which most commands do without
+
+    lexer = syntax_of(candidate.language) or "text"
+    return Syntax(clean(candidate.source), lexer, theme="ansi_dark", background_color="default")
 
 
 def unless(usual: str, mode: str) -> str:
@@ -83,7 +116,7 @@ def title(best: BestKernel) -> Text:
     return Text.assemble(("best kernel ", STRONG), (best.candidate.id, STRONG), (made, DIM))
 
 
-def comparison(best: BestKernel) -> Table:
+def comparison(best: BestKernel) -> WordTable:
     """Return the speed-up over the seed and over each baseline, with intervals."""
     made = table("compared with", "speed-up", "95 % interval", "measured", right=(1, 2))
 
@@ -104,10 +137,13 @@ def comparison(best: BestKernel) -> Table:
     return made
 
 
-def workloads(evaluation: Evaluation, *, floors: bool = False) -> Table:
+def workloads(evaluation: Evaluation, *, floors: bool = False) -> WordTable:
     """Return times and speed-ups by workload; with `floors`, the share of the floor that is reached, too."""
     more = ("of floor", "") if floors else ()
-    made = table("workload", "kernel", "baseline", "", "speed-up", "95 % interval", *more, right=(1, 2, 4, 5, 6))
+    made = table(
+        "workload", "kernel", "baseline", "", "speed-up", "95 % interval", *more,
+        right=(1, 2, 4, 5, 6), drop=(7, 6, 3, 2) if floors else (3, 2),
+    )  # fmt: skip
     for timing in evaluation.timings:
         share = f"{timing.floor_share:.0%}" if timing.floor_share else "-"
         reached = (share, Text(timing.limit.bound if timing.limit else "", style=DIM)) if floors else ()
@@ -123,18 +159,20 @@ def workloads(evaluation: Evaluation, *, floors: bool = False) -> Table:
     return made
 
 
-def best_kernel_tables(best: BestKernel, run: RunFacts) -> tuple[RenderableType | None, ...]:
-    """Return everything that is shown of the best kernel."""
+def best_kernel_tables(
+    best: BestKernel, run: RunFacts, *, environment: bool = False
+) -> tuple[RenderableType | None, ...]:
+    """Return what is measured of the best kernel; with `environment`, compilers and sandbox in full, too."""
     return (
         title(best),
         comparison(best),
         workloads(best.evaluation),
-        circumstances(best, run),
+        circumstances(best, run, environment=environment),
         contender_line(best),
     )
 
 
-def circumstances(best: BestKernel, run: RunFacts) -> Table:
+def circumstances(best: BestKernel, run: RunFacts, *, environment: bool) -> WordTable:
     """Return the conditions under which the numbers hold."""
     key = best.evaluation.key
     share = f"{best.floor_share:.0%} of what the device allows" if best.floor_share else ""
@@ -144,17 +182,18 @@ def circumstances(best: BestKernel, run: RunFacts) -> Table:
             "holdout": holdout_text(best.holdout),
             "floor": f"{share} ({bound})" if share and bound else share,
             "device": one_line(key.device),
-            "environment": one_line(key.environment),
+            "environment": one_line(key.environment) if environment else "",
             "mode": key.mode.value,
-            "sandbox": sandbox_text(best.evaluation.sandbox or run.sandbox),
+            "sandbox": sandbox_text(best.evaluation.sandbox or run.sandbox, full=environment),
             "store": str(run.path),
         }
     )
 
 
-def sandbox_text(said: str) -> str:
-    """Return the description of a sandbox without its prefix."""
-    return one_line(said).removeprefix("sandbox ") or "not said"
+def sandbox_text(said: str, *, full: bool = True) -> str:
+    """Return the description of a sandbox, or only its level."""
+    text = one_line(said).removeprefix("sandbox ") or "not said"
+    return text if full else text.partition(": ")[0]
 
 
 def contender_line(best: BestKernel) -> Text | None:

@@ -1,0 +1,69 @@
+"""Places of settings in a config file, for messages: `file:line:column`."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import yaml
+
+Location = tuple[int | str, ...]
+"""Keys and positions from the outermost setting on, as in `("islands", 0, "name")`."""
+
+
+class ConfigPlaces:
+    """Lines and columns of the settings of a file.
+
+    Args:
+        path: the file, as the user named it.
+        text: its content, valid YAML.
+        overrides: dotted keys that the command line replaced.
+    """
+
+    def __init__(self, path: Path, text: str, overrides: Sequence[str] = ()) -> None:
+        self._path = path
+        self._overrides = tuple(overrides)
+        self._marks: dict[Location, tuple[int, int]] = {}
+        self._names: dict[Location, str] = {}
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None:
+            self._walk((), root)
+
+    def place(self, location: Location) -> str:
+        """Return `file:line:column` of a setting, or of the innermost one around it that the file has."""
+        said = [self._names.get(location[: end + 1], str(location[end])) for end in range(len(location))]
+        for key in self._overrides:
+            parts = key.split(".")
+            if parts == said[: len(parts)]:
+                return f"--set {key}"
+        while location and location not in self._marks:
+            location = location[:-1]
+        line, column = self._marks.get(location, (1, 1))
+        return f"{self._path}:{line}:{column}"
+
+    def _walk(self, location: Location, node: yaml.Node) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                inner = (*location, str(key.value))
+                self._marks[inner] = (key.start_mark.line + 1, key.start_mark.column + 1)
+                if key.value == "name" and isinstance(value, yaml.ScalarNode):
+                    self._names[location] = value.value
+                self._walk(inner, value)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, item in enumerate(node.value):
+                inner = (*location, number)
+                self._marks[inner] = (item.start_mark.line + 1, item.start_mark.column + 1)
+                self._walk(inner, item)
+
+
+def syntax_problem(path: Path, error: yaml.YAMLError) -> str:
+    """Return in one line why a file is not YAML, and where."""
+    mark = getattr(error, "problem_mark", None)
+    place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+    said = " ".join(filter(None, (getattr(error, "context", None), getattr(error, "problem", None))))
+    return f"{place}: not valid YAML: {said or error}"
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return `did you mean 'seed'?`, or the known names where none is near."""
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"

@@ -1,0 +1,34 @@
+"""Dataset cards: the README.md of each table, as the Hugging Face hub and `datasets` read them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evokernel import __version__
+
+ABOUT = {
+    "kernels": "Every judged kernel, wrong ones too: source, verdict, feedback, speed-up with its 95 % interval, "
+    "parent, diff to the parent.",
+    "sft": "Right kernels as answers: to the task (`form` reference), to their slower parent (edit), to their parent "
+    "and a plan (plan).",
+    "preference": "Two kernels of one parent, on one task and device: `chosen` is right and faster beyond doubt than "
+    "`rejected`, or `rejected` is wrong.",
+    "fixes": "A wrong kernel with what the judge said of it, and the right one that was made of it.",
+    "trajectories": "Ways from a seed to a kernel without children: every step with score, discounted and "
+    "maximal return.",
+}
+
+
+def card(table: str, splits: Mapping[str, int], runs: Sequence[Mapping[str, Any]], *, suffix: str, form: str) -> str:
+    """Return the card of a table: where its files are, what a row is, which runs it comes from."""
+    files = "".join(f"  - split: {split}\n    path: {split}.{suffix}\n" for split in splits)
+    counts = ", ".join(f"{count} rows for {split}" for split, count in splits.items())
+    sources = "\n".join(f"| {run['id']} | {run['store']} | {run['task']} | {run['device']} |" for run in runs)
+    return (
+        f"---\nconfigs:\n- config_name: default\n  data_files:\n{files}tags:\n- code\n- gpu-kernels\n---\n\n"
+        f"# {table}\n\n{ABOUT[table]}\n\n{counts}; form `{form}`; written by evokernel {__version__}.\n\n"
+        "A speed-up holds on its device alone: do not mix devices in one objective.\n"
+        "`reward_rule` is 1 unless the judge refused text or behaviour; `reward_execution` is 1 for a right kernel, "
+        "0.25 for one that was built; `reward_speed` is the low end of the speed-up; `reward_plan` compares predicted "
+        "and measured gain.\n\n"
+        f"| run | store | task | device |\n|---|---|---|---|\n{sources}\n"
+    )

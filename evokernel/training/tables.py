@@ -1,0 +1,314 @@
+"""Tables of training data for the tools of the field, made of every candidate of a run, whoever or whatever made it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from math import isfinite
+from typing import Any
+
+from archive.store import Store
+from evokernel.records.evaluation import Evaluation, Status
+from evokernel.records.timing import Speedup, combined_speedup
+from evokernel.report.rows import CandidateRow, read_judged
+from evokernel.training.turns import discounted
+
+TABLES = ("kernels", "sft", "preference", "fixes", "trajectories")
+FORMATS = ("raw", "trl", "chatml")
+_UNBUILT = (Status.STATIC_REJECT, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT, Status.LOAD_ERROR)
+_REFUSED = (Status.STATIC_REJECT, Status.CHEAT_SUSPECT, Status.IMPOSSIBLE_SPEED)
+_BUILT_REWARD = 0.25
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """Filter and form of the tables."""
+
+    form: str = "raw"
+    """`raw`: texts; `trl`: lists of messages; `chatml`: texts with the marks of ChatML."""
+    min_speedup: float = 0.0
+    """Least low end of the interval of a kernel that a row recommends."""
+    operators: frozenset[str] = frozenset()
+    """Operators of the recommended kernels; any if empty."""
+    models: frozenset[str] = frozenset()
+    """Models of the recommended kernels; any if empty."""
+    holdout_passed: bool = False
+    """Only recommended kernels that passed on held-out workloads."""
+    balance: float | None = None
+    """Most wrong kernels for each right one in `kernels`; None for all."""
+    discount: float = 0.4
+    """Weight of the next step's score in a return, 0 to 1."""
+
+    def takes(self, each: "JudgedKernel") -> bool:
+        """Say whether a row may recommend this kernel."""
+        return (
+            each.right
+            and (each.speedup.low if each.speedup else 0.0) >= self.min_speedup
+            and (not self.holdout_passed or each.judged.verdicts.holdout.value == "passed")
+            and (not self.operators or each.judged.result.proposal.operator in self.operators)
+            and (not self.models or each.judged.result.proposal.usage.model in self.models)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedKernel:
+    """A judged candidate and its first parent."""
+
+    judged: CandidateRow
+    parent: "JudgedKernel | None" = None
+    """None for a seed, and where the parent is not judged in this run."""
+
+    @property
+    def source(self) -> str:
+        """The text of the candidate."""
+        return self.judged.result.proposal.candidate.source
+
+    @property
+    def right(self) -> bool:
+        """True where it is right in all its evaluations."""
+        return self.judged.status is Status.OK
+
+    @property
+    def decisive(self) -> Evaluation:
+        """The newest failure, else the final evaluation, else that of the search."""
+        verdicts = self.judged.verdicts
+        return verdicts.failure or verdicts.reported or self.judged.shown
+
+    @property
+    def speedup(self) -> Speedup | None:
+        """Speed-up over the fastest baselines; None for a wrong kernel."""
+        return combined_speedup(self.decisive.timings) if self.right and self.decisive.timings else None
+
+    @property
+    def searched(self) -> Speedup | None:
+        """Speed-up as measured in the search, which kernels of one run can be compared by; None for a wrong kernel."""
+        search = self.judged.verdicts.search
+        return combined_speedup(search.timings) if self.right and search else None
+
+    @property
+    def gain(self) -> float | None:
+        """Speed-up over the parent in the search; None where either was not timed."""
+        before = self.parent.searched if self.parent else None
+        return self.searched.value / before.value if self.searched and before and before.value else None
+
+    def beats(self, other: "JudgedKernel") -> bool:
+        """Say whether it is faster than another beyond doubt: the intervals of the search do not meet."""
+        ours, theirs = self.searched, other.searched
+        return ours is not None and theirs is not None and ours.low > theirs.high
+
+
+def read_kernels(store: Store) -> list[JudgedKernel]:
+    """Return every judged kernel of a run in the order of seq, without faults of ours and copies of a fork."""
+    found: dict[str, JudgedKernel] = {}
+    for judged in read_judged(store):
+        if judged.status is not Status.HARNESS_ERROR and not judged.result.origin:
+            parents = judged.result.proposal.parents
+            found[judged.candidate_id] = JudgedKernel(judged, found.get(parents[0]) if parents else None)
+    return list(found.values())
+
+
+def table_rows(store: Store, guide: str, choice: TableChoice) -> dict[str, list[Row]]:
+    """Return the rows of a run by table.
+
+    Args:
+        store: open for reading; read once.
+        guide: what a programmer must know of the task, the first part of each prompt.
+        choice: filter and form.
+    """
+    with store.database.snapshot():
+        kernels, place = read_kernels(store), _place(store)
+    prompts = _Prompts(guide, place, choice.form)
+    return {
+        "kernels": [{**place, **kernel_row(each)} for each in _balanced(kernels, choice.balance)],
+        "sft": list(_sft(kernels, prompts, choice)),
+        "preference": list(_preferences(kernels, prompts, choice)),
+        "fixes": list(_fixes(kernels, prompts, choice)),
+        "trajectories": [{**place, **row} for row in _trajectories(kernels, choice)],
+    }
+
+
+def _place(store: Store) -> Row:
+    identity = store.identity()
+    names = ("task", "language", "device")
+    return {"run": store.meta("run_id") or ""} | {name: getattr(identity, name) if identity else "" for name in names}
+
+
+def _balanced(kernels: Sequence[JudgedKernel], most: float | None) -> list[JudgedKernel]:
+    """Return the kernels with at most so many wrong ones for each right one, the newest of them."""
+    wrong = [each for each in kernels if not each.right]
+    if most is None:
+        return list(kernels)
+    kept = wrong[len(wrong) - min(len(wrong), int(most * (len(kernels) - len(wrong)))) :]
+    names = {each.judged.candidate_id for each in kept}
+    return [each for each in kernels if each.right or each.judged.candidate_id in names]
+
+
+def kernel_row(each: JudgedKernel) -> Row:
+    """Return the row of a kernel, without the run it comes from."""
+    proposal, parent = each.judged.result.proposal, each.parent
+    speedup = each.speedup
+    return {
+        "candidate": each.judged.candidate_id,
+        "parent": proposal.parents[0] if proposal.parents else None,
+        "step": proposal.step,
+        "operator": proposal.operator,
+        "island": proposal.island,
+        "model": proposal.usage.model,
+        "rationale": proposal.rationale,
+        "source": each.source,
+        "diff": _diff(parent.source, each.source) if parent else None,
+        "status": each.judged.status.value,
+        "stage": each.decisive.stage.value,
+        "mode": each.decisive.key.mode.value,
+        "holdout": each.judged.verdicts.holdout.value,
+        "feedback": each.decisive.feedback,
+        "speedup": _number(speedup.value if speedup else None),
+        "speedup_low": _number(speedup.low if speedup else None),
+        "speedup_high": _number(speedup.high if speedup else None),
+        "gain": _number(each.gain),
+        "predicted_gain": _number(proposal.predicted_speedup),
+        **rewards(each),
+    }
+
+
+def rewards(each: JudgedKernel) -> Row:
+    """Return the rewards of a kernel: rule, execution, speed, plan.
+
+    `reward_rule` is 1 unless its text or its behaviour was refused. `reward_execution` is 1 for a right kernel, 0.25
+    for one that was built and is wrong, else 0. `reward_speed` is the low end of its speed-up, 0 for a wrong one.
+    `reward_plan` is the smaller of predicted and measured gain over the larger; None without a prediction.
+    """
+    said, gain = each.judged.result.proposal.predicted_speedup, each.gain
+    built = each.judged.status not in _UNBUILT
+    return {
+        "reward_rule": float(each.judged.status not in _REFUSED),
+        "reward_execution": 1.0 if each.right else _BUILT_REWARD if built else 0.0,
+        "reward_speed": _number(each.speedup.low) or 0.0 if each.speedup else 0.0,
+        "reward_plan": min(said, gain) / max(said, gain) if said and gain else None,
+    }
+
+
+class _Prompts:
+    """Prompts and answers in the form that was asked for."""
+
+    def __init__(self, guide: str, place: Row, form: str) -> None:
+        self._guide, self._place, self._form = guide, place, form
+
+    def row(self, form: str, request: str, answers: Mapping[str, JudgedKernel], facts: Row) -> Row:
+        """Return a row: where it comes from, a prompt, and a column for each answer."""
+        messages = [{"role": "system", "content": self._guide}, {"role": "user", "content": request}]
+        row = {**self._place, "form": form, **facts}
+        fenced = {name: f"```\n{each.source.rstrip()}\n```" for name, each in answers.items()}
+        if self._form == "trl":
+            answered = {name: [{"role": "assistant", "content": text}] for name, text in fenced.items()}
+            return {**row, "prompt": messages, **answered}
+        if self._form == "chatml":
+            marked = "".join(_marked(each["role"], each["content"]) for each in messages) + "<|im_start|>assistant\n"
+            return {**row, "prompt": marked, **{name: f"{text}<|im_end|>\n" for name, text in fenced.items()}}
+        return {**row, "prompt": f"{self._guide}\n\n{request}", **fenced}
+
+
+def _marked(role: str, text: str) -> str:
+    return f"<|im_start|>{role}\n{text}<|im_end|>\n"
+
+
+def _improve(parent: JudgedKernel, why: str = "") -> str:
+    idea = f"\n\nThe plan: {why}" if why else ""
+    return f"Make this kernel faster. Reply with the whole source.{idea}\n\n```\n{parent.source.rstrip()}\n```"
+
+
+def _sft(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
+    """Yield right kernels as answers: to the task; to their parent, where faster; and to their plan."""
+    for each in filter(choice.takes, kernels):
+        answer, facts = {"completion": each}, _answer_facts(each)
+        yield prompts.row("reference", "Write a fast kernel. Reply with the whole source.", answer, facts)
+        if each.parent is not None and each.parent.right and each.beats(each.parent):
+            yield prompts.row("edit", _improve(each.parent), answer, facts)
+            if why := each.judged.result.proposal.rationale:
+                yield prompts.row("plan", _improve(each.parent, why), answer, facts)
+
+
+def _preferences(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
+    """Yield pairs of siblings: a right one with the next that is slower beyond doubt, and with a wrong one.
+
+    All are of one run, so of one task and device.
+    """
+    siblings: dict[str, list[JudgedKernel]] = {}
+    for each in kernels:
+        if each.parent is not None and each.parent.right:
+            siblings.setdefault(each.parent.judged.candidate_id, []).append(each)
+    for family in siblings.values():
+        right = sorted((each for each in family if each.searched), key=_searched_value)
+        wrong = [each for each in family if not each.right]
+        for chosen in filter(choice.takes, right):
+            slower = [each for each in right if chosen.beats(each)]
+            for rejected in (*slower[-1:], *wrong[-1:]):
+                parent = chosen.parent
+                assert parent is not None
+                facts = {**_answer_facts(chosen), "rejected_candidate": rejected.judged.candidate_id,
+                         "rejected_status": rejected.judged.status.value,
+                         "rejected_reward_execution": rewards(rejected)["reward_execution"]}  # fmt: skip
+                yield prompts.row("siblings", _improve(parent), {"chosen": chosen, "rejected": rejected}, facts)
+
+
+def _fixes(kernels: Sequence[JudgedKernel], prompts: _Prompts, choice: TableChoice) -> Iterator[Row]:
+    """Yield right kernels whose parent was wrong, as answers to it and what the judge said of it."""
+    for each in filter(choice.takes, kernels):
+        broken = each.parent
+        if broken is not None and not broken.right:
+            request = (
+                f"This kernel is wrong. Mend it. Reply with the whole source.\n\n```\n{broken.source.rstrip()}\n```\n\n"
+                f"The judge says ({broken.judged.status.value}):\n{broken.decisive.feedback}"
+            )
+            facts = {**_answer_facts(each), "error": broken.judged.status.value}
+            yield prompts.row("fix", request, {"completion": each}, facts)
+
+
+def _trajectories(kernels: Sequence[JudgedKernel], choice: TableChoice) -> Iterator[Row]:
+    """Yield each way from a seed to a kernel without children: two kernels at least, with returns."""
+    parents = {each.parent.judged.candidate_id for each in kernels if each.parent}
+    for leaf in kernels:
+        if leaf.judged.candidate_id in parents or leaf.parent is None:
+            continue
+        way = [leaf]
+        while (before := way[0].parent) is not None:
+            way.insert(0, before)
+        if any(map(choice.takes, way)):
+            scores = [rewards(each)["reward_execution"] + rewards(each)["reward_speed"] for each in way]
+            later = [max(scores[number:]) for number in range(len(scores))]
+            steps = [
+                {**kernel_row(each), "score": score, "return_discounted": value, "return_max": most}
+                for each, score, value, most in zip(
+                    way, scores, discounted(scores, choice.discount), later, strict=True
+                )
+            ]
+            yield {"candidate": leaf.judged.candidate_id, "length": len(way), "best": max(scores), "steps": steps}
+
+
+def _searched_value(each: JudgedKernel) -> float:
+    return each.searched.value if each.searched else 0.0
+
+
+def _answer_facts(each: JudgedKernel) -> Row:
+    wanted = (
+        "candidate",
+        "parent",
+        "mode",
+        "operator",
+        "model",
+        "rationale",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "gain",
+    )
+    row = kernel_row(each)
+    return {name: row[name] for name in (*wanted, *(name for name in row if name.startswith("reward_")))}
+
+
+def _diff(before: str, after: str) -> str:
+    return "\n".join(unified_diff(before.splitlines(), after.splitlines(), "parent", "child", lineterm=""))
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None

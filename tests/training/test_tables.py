@@ -1,0 +1,121 @@
+"""Tables of training data, of a run with models and of one by rules alone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archive.store import Store
+from evokernel.training.dataset import write_dataset
+from evokernel.training.rows import ReplyChoice
+from evokernel.training.table_check import check_table, is_table
+from evokernel.training.tables import TableChoice
+from tests.support.stores import fill_store
+
+
+@pytest.fixture
+def store(path: Path, ids: dict[str, str]) -> Iterator[Store]:
+    with Store.open(path, write=False) as opened:
+        yield opened
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def write(folder: Path, store: Store, **choice: Any) -> dict[str, list[dict[str, Any]]]:
+    write_dataset(folder, [store], ReplyChoice(), tables=TableChoice(**choice))
+    return {path.parent.name: read(path) for path in folder.glob("*/train.jsonl")}
+
+
+def test_every_table_that_has_rows_is_a_folder_with_a_card(store: Store, ids: dict[str, str], tmp_path: Path) -> None:
+    tables = write(tmp_path / "data", store)
+    assert set(tables) == {"kernels", "sft", "preference", "fixes", "trajectories"}
+    for name in tables:
+        card = (tmp_path / "data" / name / "README.md").read_text()
+        assert "  - split: train\n    path: train.jsonl\n" in card
+        assert (store.meta("run_id") or "-") in card
+    kernels = {row["candidate"]: row for row in tables["kernels"]}
+    wrong, finer = kernels[ids["wrong"]], kernels[ids["finer"]]
+    assert (wrong["status"], wrong["reward_execution"], wrong["reward_speed"]) == ("compile_error", 0.0, 0.0)
+    assert (finer["parent"], finer["reward_execution"]) == (ids["fast"], 1.0)
+    assert finer["speedup_low"] == finer["reward_speed"] > 2.5
+    assert "+// finer" in finer["diff"].splitlines()
+    assert ids["ours"] not in kernels, "a fault of the evaluator teaches nothing"
+
+
+def test_pairs_are_told_apart_and_a_fix_begins_with_what_was_wrong(
+    store: Store, ids: dict[str, str], tmp_path: Path
+) -> None:
+    tables = write(tmp_path / "data", store)
+    pairs = {(row["candidate"], row["rejected_candidate"]) for row in tables["preference"]}
+    assert (ids["fast"], ids["slow"]) in pairs
+    assert (ids["fast"], ids["wrong"]) in pairs
+    assert not {(ids["near"], ids["fast"]), (ids["fast"], ids["near"])} & pairs
+    (fix,) = (row for row in tables["fixes"] if row["candidate"] == ids["mended"])
+    assert fix["error"] == "compile_error"
+    assert "about wrong" in fix["prompt"]
+    assert "// mended" in fix["completion"]
+    (way,) = (row for row in tables["trajectories"] if row["candidate"] == ids["finest"])
+    assert [step["candidate"] for step in way["steps"]] == [ids[name] for name in ("seed", "wrong", "mended", "finest")]
+    scores = [step["score"] for step in way["steps"]]
+    assert way["steps"][0]["return_max"] == max(scores)
+    assert way["steps"][1]["return_discounted"] == pytest.approx(scores[1] + 0.4 * scores[2] + 0.16 * scores[3])
+
+
+@pytest.mark.parametrize("form", ["trl", "chatml"])
+def test_forms(store: Store, tmp_path: Path, form: str) -> None:
+    row = write(tmp_path / "data", store, form=form)["preference"][0]
+    if form == "trl":
+        assert [each["role"] for each in row["prompt"]] == ["system", "user"]
+        assert [each["role"] for each in row["chosen"]] == ["assistant"]
+    else:
+        assert row["prompt"].startswith("<|im_start|>system\n")
+        assert row["prompt"].endswith("<|im_start|>assistant\n")
+        assert row["chosen"].endswith("<|im_end|>\n")
+
+
+def test_filters_balance_and_split(store: Store, ids: dict[str, str], tmp_path: Path) -> None:
+    tables = write(tmp_path / "fast", store, min_speedup=2.5, balance=0)
+    assert {row["status"] for row in tables["kernels"]} == {"ok"}
+    assert all(row["speedup_low"] >= 2.5 for row in tables["sft"])
+    identity = store.identity()
+    assert identity is not None
+    write_dataset(
+        tmp_path / "split", [store], ReplyChoice(), tables=TableChoice(), test_tasks=[identity.task]
+    )  # fmt: skip
+    assert (tmp_path / "split" / "kernels" / "test.jsonl").exists()
+    assert not (tmp_path / "split" / "kernels" / "train.jsonl").exists()
+
+
+def test_a_run_by_rules_teaches_too(tmp_path: Path) -> None:
+    fill_store(tmp_path / "rules.db")
+    with Store.open(tmp_path / "rules.db", write=False) as store:
+        assert write(tmp_path / "data", store)["kernels"]
+    assert not list((tmp_path / "data").glob("*.jsonl"))
+
+
+def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
+    write(tmp_path / "data", store)
+    for name in ("kernels", "sft", "preference", "fixes", "trajectories"):
+        file = tmp_path / "data" / name / "train.jsonl"
+        assert is_table(file)
+        sound = check_table(file, [store])
+        assert (sound.rows > 0, sound.complaints) == (True, ())
+    file = tmp_path / "data" / "kernels" / "train.jsonl"
+    first, *others = read(file)
+    file.write_text("\n".join(json.dumps(row) for row in ({**first, "status": "numerical"}, *others)))
+    (found,) = check_table(file, [store]).complaints
+    assert (found.line, found.reason) == (1, "differs from the store in status")
+
+
+def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> None:
+    datasets, pandas = pytest.importorskip("datasets"), pytest.importorskip("pandas")
+    tables = write(tmp_path / "data", store, form="trl")
+    for name, rows in tables.items():
+        folder = tmp_path / "data" / name
+        assert len(pandas.read_json(folder / "train.jsonl", lines=True)) == len(rows)
+        loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+        assert loaded["train"].num_rows == len(rows)
