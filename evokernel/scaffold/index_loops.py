@@ -14,7 +14,7 @@ def _hits(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor | None
     if not x.ndim or list(index.shape) != wanted:
         return None
     places = torch.arange(x.shape[dim], device=x.device)
-    return index == places.reshape([-1 if axis == dim else 1 for axis in range(x.ndim)])
+    return index == places[(None,) * dim + (slice(None),) + (None,) * (x.ndim - dim - 1)]
 
 
 def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, sparse_grad: bool = False) -> Any:

@@ -44,7 +44,7 @@ class ProgramText:
             self._names[node] = name
             if not value_of(node).shape:  # a kernel takes tensors with a dimension at least
                 self._names[node] = self._fresh(f"{name}_value")
-                self._lines.append(f"{self._names[node]} = {name}.reshape(())")
+                self._lines.append(f"{self._names[node]} = aten.squeeze.dim({name}, 0)")
 
     def function(self, name: str, results: Sequence[GraphNode], *, purpose: str) -> str:
         """Return the function. Raises `TaskError` where a size or a number cannot be written."""
@@ -83,7 +83,7 @@ class ProgramText:
 
     def _result(self, node: GraphNode) -> str:
         name = self._names[node]
-        shaped = name if value_of(node).shape else f"{name}.reshape(1)"
+        shaped = name if value_of(node).shape else f"aten.unsqueeze.default({name}, 0)"
         return f"{shaped}.clone()" if name in self._given or node in self._given.values() else shaped
 
     def _text(self, value: Any) -> str:
