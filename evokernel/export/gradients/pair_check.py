@@ -19,6 +19,7 @@ from evokernel.export.gradients.pair_texts import Figures
 from evokernel.task import Task, Workload
 
 _LIMIT_S = 480.0
+_TIMED_CALLS = ("torch", "torch.compile", "kernels")
 _COMPARED = """\
 import json, sys
 sys.modules["evokernel"] = None  # the files must do without it
@@ -77,9 +78,24 @@ def check_pair(folder: Path, forward: Task, backward: Task, functions: ModuleTyp
         fault = _compare(inside, forward, backward, functions, workloads, name=name)
         if fault:
             return fault, {}
-        missing = run_alone(inside, _TIMED, _packages(), limit_s=_LIMIT_S)
-        figures = inside / "figures.json"
-        return "", {} if missing or not figures.exists() else json.loads(figures.read_text(encoding="utf-8"))
+        fault = run_alone(inside, _TIMED, _packages(), limit_s=_LIMIT_S)
+        return "", {} if fault else _read_figures(inside / "figures.json")
+
+
+def _read_figures(file: Path) -> Figures:
+    """Return times that a confined process wrote, and nothing where they are not of that form."""
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            str(workload): {
+                "us": {key: float(found["us"][key]) for key in _TIMED_CALLS if key in found["us"]},
+                "missing": str(found["missing"])[:300],
+                **{key: [float(found[key][end]) for end in range(3)] for key in _TIMED_CALLS[:2] if key in found},
+            }
+            for workload, found in raw.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return {}
 
 
 def _packages() -> Path:
