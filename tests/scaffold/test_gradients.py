@@ -76,7 +76,7 @@ def subject_of(folder: Path, name: str) -> tuple[UserOperation, Layout]:
         ("softmax", "auto", (), ("result 0", "gradient 0")),
         ("softmax", "inputs", (), ("x", "gradient 0")),
         ("softmax", "outputs", (), ("result 0", "gradient 0")),
-        ("cross_entropy", "auto", ("amax", "log", "nll_loss_forward_1"), ()),
+        ("cross_entropy", "auto", ("amax", "log"), ("x", "target", "amax", "log", "gradient 0")),
         ("looked_up", "auto", (), ("ids", "table", "gradient 0")),
         ("two", "auto", (), ("x", "y", "gradient 0", "gradient 1")),
         ("Norm", "auto", ("native_layer_norm_1", "native_layer_norm_2"), ()),

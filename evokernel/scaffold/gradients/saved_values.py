@@ -11,7 +11,7 @@ from evokernel.scaffold.gradients.joint_graph import GraphNode, JointGraph, argu
 
 SaveChoice = Literal["auto", "inputs", "outputs", "all"]
 """`inputs`: nothing but inputs; `outputs`: results, too; `all`: all that autograd saves; `auto`: results, and what sums
-and products give, while operations on single elements are done again."""
+and products give along an axis, while operations on single elements, and single numbers, are done again."""
 _LARGER = 4
 """A value with an ancestor this many times as large is small: the result of a sum along an axis, or follows from it."""
 _COPIES = (
@@ -31,7 +31,9 @@ def saved_values(graph: JointGraph, choice: SaveChoice) -> tuple[GraphNode, ...]
         "inputs": lambda node: False,
         "outputs": lambda node: node in graph.outputs,
         "all": lambda node: True,
-        "auto": lambda node: node in graph.outputs or _is_small(node) or not _is_cheap(node),
+        "auto": lambda node: (
+            bool(value_of(node).shape) and (node in graph.outputs or _is_small(node) or not _is_cheap(node))
+        ),
     }
     return cut(graph, rules[choice])
 
