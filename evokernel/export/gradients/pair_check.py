@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
@@ -41,8 +42,10 @@ for number, case in enumerate(job["cases"]):
         open(f"{number}.{place}.out", "wb").write(bytes(data))
 """
 _TIMED = """\
-import json, sys
+import json, os, sys
 job = json.load(open("job.json"))
+sys.executable = job["python"]  # torch.compile starts it
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 sys.path[:0] = [".", job["packages"]]
 import torch
 import test_gradients as trial
@@ -117,6 +120,7 @@ def _compare(
             rows.append((file, tensor.dtype, tensor.shape_at(workload.sizes), tensor.strides_at(workload.sizes)))
         cases.append(rows)
     job = {"cases": cases, "operator": name, "packages": str(_packages())}
+    job["python"] = str(Path(sys.executable).resolve())  # a virtual environment's link is not there for a confined one
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     fault = run_alone(folder, _COMPARED, _packages(), limit_s=_LIMIT_S)
     if fault:
