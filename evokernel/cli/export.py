@@ -54,7 +54,7 @@ def command(
     the kernel lies op.py, an operator of PyTorch that calls it where it was judged, and torch everywhere else.
 
     With --backward two kernels become one operator with gradients, compared with autograd in fp64, and forward +
-    backward are timed beside torch and torch.compile.
+    backward are timed beside torch.
 
     With --training the prompts and replies of one or more runs are written instead, with what became of them, as
     rows for training models; --check says whether such rows are what their stores say (docs/training-data.md).
