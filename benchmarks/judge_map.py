@@ -1,12 +1,14 @@
 """Distinct right kernels per second through `Judge.map`, and what each leaves behind in memory.
 
-`python benchmarks/judge_map.py [--task T] [--candidates 300] [--language cpp]`. Every candidate compiles to other code,
-so none shares the times of another. Memory is read after each tenth of them, of this process and of all below it.
+`python benchmarks/judge_map.py [--task T] [--candidates 300] [--language cpp] [--quick-ms 30]`. Every candidate
+compiles to other code, so none shares the times of another. Memory is read after each tenth of them, of this process
+and of all below it, and the load of the machine beside it; each tenth is a line on stderr.
 """
 
 import argparse
 import json
 import os
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -61,14 +63,16 @@ def main() -> None:
     parser.add_argument("--task", default="gemm")
     parser.add_argument("--language", default="cpp", choices=["cpp", "triton"])
     parser.add_argument("--candidates", type=int, default=300)
+    parser.add_argument("--quick-ms", type=float, help="evaluation.quick_ms; default: that of the device")
     asked = parser.parse_args()
     begin = time.monotonic()
-    with Judge(asked.task, language=asked.language) as judge:
+    evaluation = {} if asked.quick_ms is None else {"quick_ms": asked.quick_ms}
+    with Judge(asked.task, language=asked.language, evaluation=evaluation) as judge:
         start_s = time.monotonic() - begin
         warm, *sources = kernels(asked.task, asked.language, asked.candidates + 1)
         assert judge(warm).ok
         part = max(1, len(sources) // 10)
-        found, walls, counts, own, whole = [], [], [], [], []
+        found, walls, counts, own, whole, loads = [], [], [], [], [], []
         for first in range(0, len(sources), part):
             begin = time.monotonic()
             found += judge.map(sources[first : first + part])
@@ -77,6 +81,11 @@ def main() -> None:
             mine, all_of_it = resident_mib()
             own.append(mine)
             whole.append(all_of_it)
+            loads.append(os.getloadavg()[0])
+            line = (
+                f"{len(found)} in {sum(walls):.0f} s, {mine:.1f} MiB ({all_of_it:.0f} with all), load {loads[-1]:.1f}"
+            )
+            print(line, file=sys.stderr, flush=True)
     print(
         json.dumps(
             {
@@ -88,6 +97,7 @@ def main() -> None:
                 "twins": sum(bool(each.metrics.get("twin")) for each in found),
                 "per_second": len(found) / sum(walls),
                 "s by part": walls,
+                "load by part": loads,
                 "median_build_s": median(each.metrics["build_s"] for each in found),
                 "resident_mib": {"this process": own, "with all below it": whole},
                 "kib_per_verdict": {

@@ -10,6 +10,7 @@ from evokernel.cli.display.tables import put, sheet, workloads
 from evokernel.cli.display.text import GOOD, STRONG, clean, interval, stdout, times
 from evokernel.cli.locate import open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
+from evokernel.records.timing import Speedup
 from evokernel.report.best import candidate_id
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
@@ -26,6 +27,12 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write to; kernel-ID here if left out."
 )
+@click.option(
+    "--backward",
+    type=click.Path(path_type=Path),
+    metavar="STORE|CONFIG",
+    help="The search on NAME_backward (init --training): its best kernel gives the gradients.",
+)
 @click.option("--per-workload", is_flag=True, help="Also take the fastest kernel of each workload along, for op.py.")
 @store_option
 @training_options
@@ -36,6 +43,7 @@ def command(
     places: tuple[Path, ...],
     name: str,
     out: Path | None,
+    backward: Path | None,
     per_workload: bool,
     store: Path | None,
     **asked: Any,
@@ -44,6 +52,9 @@ def command(
 
     It is first judged anew on held-out inputs, in fresh processes; a kernel that does not hold is not exported. Beside
     the kernel lies op.py, an operator of PyTorch that calls it where it was judged, and torch everywhere else.
+
+    With --backward two kernels become one operator with gradients, compared with autograd in fp64, and forward +
+    backward are timed beside torch.
 
     With --training what one or more runs can teach is written instead: tables of kernels, answers, preferences, fixes
     and trajectories, and the prompts and replies of models; --check says whether such rows are what their stores say
@@ -59,10 +70,14 @@ def command(
         return export_training(training, stores, asked)
     if len(stores) > 1:
         raise click.UsageError("name one store, as an argument or with --store; only --training takes several")
+    if backward is not None:
+        if per_workload:
+            raise click.UsageError("--per-workload and --backward do not go together")
+        return _pair(stores[0], backward, name, out=out)
     return _kernel(stores[0], name, out=out, per_workload=per_workload)
 
 
-_OF_KERNELS = ("name", "out", "per_workload")
+_OF_KERNELS = ("name", "out", "per_workload", "backward")
 _OF_TRAINING = (
     "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
 )  # fmt: skip
@@ -80,6 +95,28 @@ def _refuse_mixed(context: click.Context, *, training: bool, check: bool) -> Non
         if option.name in ignored and source is click.core.ParameterSource.COMMANDLINE:
             where = "an export of a kernel" if option.name in _OF_KERNELS else "--training"
             raise click.UsageError(f"{option.opts[0]} belongs to {where}")
+
+
+def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> None:
+    from evokernel.export.gradients.export_pair import export_pair
+    from evokernel.export.gradients.pair_texts import span
+
+    with open_store(place) as forward, open_store(back) as backward:
+        wanted = candidate_id(forward, name or "best"), candidate_id(backward, "best")
+        folder = out or Path(f"kernel-{wanted[0][:8]}-{wanted[1][:8]}")
+        made = export_pair(forward, backward, wanted, out=folder)
+    facts = {
+        "forward": f"{made.forward.candidate}  {times(made.forward.speedup.value)} ({interval(made.forward.speedup)})",
+        "backward": f"{made.backward.candidate}  {times(made.backward.speedup.value)} "
+        f"({interval(made.backward.speedup)})",
+        "checked": made.checked,
+    }
+    for workload, found in made.figures.items():
+        parts = [f"{found['us']['kernels']:.4g} us forward + backward"]
+        parts += [f"{span(Speedup(*found[key]))} of {key}'s" for key in ("torch", "torch.compile") if key in found]
+        facts[workload] = ", ".join(parts) + (f"; no torch.compile: {found['missing']}" if found["missing"] else "")
+    heading = Text.assemble(("exported ", GOOD), (made.name, STRONG), f" with gradients to {clean(str(made.folder))}")
+    put(stdout(), heading, sheet({key: clean(text) for key, text in facts.items()}))
 
 
 def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool) -> None:

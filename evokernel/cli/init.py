@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -12,6 +12,7 @@ from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdo
 from evokernel.cli.display.word_table import WordTable
 
 if TYPE_CHECKING:
+    from evokernel.scaffold.gradients.saved_values import SaveChoice
     from evokernel.scaffold.project import Project
 
 
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
 )
 @click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--training", is_flag=True, help="Two projects: the function with what it saves, and its gradients.")
+@click.option(
+    "--save",
+    type=click.Choice(["auto", "inputs", "outputs", "all"]),
+    help="With --training, values that forward saves: what sums and products give (auto), nothing beside inputs, "
+    "results, or all that autograd saves; the rest is computed again.",
+)
 def command(
     file: Path,
     name: str,
@@ -53,22 +61,49 @@ def command(
     device: str,
     cpu_dtype: str | None,
     out: Path | None,
-    force: bool,
+    **asked: Any,
 ) -> None:
     """Write a task, kernels to start from and a config for a PyTorch function or nn.Module in FILE.py.
 
     The task has workloads for a processor and for a GPU. Sizes that may vary are found by running it; kernels are
     built and compared with it before they are written.
+
+    With --training there are two tasks, NAME_forward and NAME_backward, each for a search of its own; `evokernel
+    export STORE --backward STORE` joins the winners (docs/tasks.md).
     """
     from evokernel.scaffold.project import ProjectSettings, init_project
 
     settings = ProjectSettings(
         devices=("cpu", "cuda") if device == "auto" else (device,), cpu_dtype=cpu_dtype or "", shapes=shapes
     )
+    force, save = asked["force"], asked["save"]
+    if save and not asked["training"]:
+        raise click.UsageError("--save belongs to --training")
     click.echo("running the operation, and building kernels for it: half a minute, sometimes two", err=True)
+    if asked["training"]:
+        click.get_current_context().exit(
+            _training(file, name=name, inputs=inputs, out=out, force=force, save=save, settings=settings)
+        )
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
     put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
     click.get_current_context().exit(1 if project.unfit else 0)
+
+
+def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **given: Any) -> int:
+    """Write both projects, and return the exit code."""
+    from evokernel.scaffold.gradients.training_project import init_training
+
+    made = init_training(file, out=out or file.parent, save=save or "auto", **given)
+    put(
+        stdout(),
+        Text.assemble(("training ", STRONG), (f"wrote {clean(str(made.file))}, which equals autograd in fp64", GOOD)),
+        sheet({"saved": ", ".join(made.saved) or "inputs alone", "gradients": ", ".join(made.gradients)}),
+    )
+    for project in (made.forward, made.backward):
+        put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
+    stores = " --backward ".join(f"runs/{project.task.name}.db" for project in (made.forward, made.backward))
+    put(stdout(), Text(f"when both searches are done:  evokernel export {stores} --out FOLDER", style=DIM))
+    return 1 if made.forward.unfit or made.backward.unfit else 0
 
 
 def _heading(project: "Project") -> Text:

@@ -72,17 +72,17 @@ def check_reference(texts: Mapping[str, str]) -> str:
         inside.mkdir(mode=0o711)
         for file, text in texts.items():
             (inside / file).write_text(text, encoding="utf-8")
-        return _run_alone(inside, script, packages)
+        return run_alone(inside, script, packages)
 
 
-def _run_alone(folder: Path, script: str, packages: Path) -> str:
+def run_alone(folder: Path, script: str, packages: Path, *, limit_s: float = _LIMIT_S) -> str:
     """Run a script in a folder, confined, without evokernel; return its fault, or nothing."""
     (folder / "check.py").write_text(script, encoding="utf-8")
     done = run_confined(
         [sys.executable, "-I", "-B", "check.py"],
         sandbox=detect_sandbox(),
         paths=VisiblePaths(read_only=(packages,), writable=(folder,), folder=folder),
-        limits=ProcessLimits(timeout_s=_LIMIT_S, memory_bytes=None),
+        limits=ProcessLimits(timeout_s=limit_s, memory_bytes=None),
         environment={"HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
     )
     if done.ok:
@@ -102,7 +102,7 @@ def _run(folder: Path, task: Task, workload: Workload) -> str:
         job["inputs"].append(row)
     job["numbers"] = {name: workload.dims[name] for name in numbers_of(task)}
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    complaint = _run_alone(folder, _SCRIPT, packages)
+    complaint = run_alone(folder, _SCRIPT, packages)
     if complaint:
         return complaint
     answers = []

@@ -79,9 +79,9 @@ def export(store: Store, name: str, *, out: Path, per_workload: bool = False) ->
         TaskError: the task has changed since.
         NotExported: it fails on held-out inputs, or the files do not work on their own.
     """
-    _check_folder(out)
+    check_folder(out)
     found, run = portrait(store, name), run_facts(store)
-    candidate, config = found.stored.candidate, _config(run)
+    candidate, config = found.stored.candidate, config_of(run)
     task = load_task(config.task).on(DEVICE_OF[candidate.language])
     judgement = _judge_again(found, config)
     if not judgement.ok:
@@ -142,7 +142,8 @@ def leaders(store: Store, *, besides: Candidate) -> list[str]:
     return sorted({name for _, name in lead.values()} - {besides.id})
 
 
-def _check_folder(out: Path) -> None:
+def check_folder(out: Path) -> None:
+    """Raise `NotExported` where a folder holds files that are no export."""
     there = {path.name for path in out.iterdir()} if out.is_dir() else set()
     if out.exists() and not out.is_dir():
         raise NotExported(f"{out} is a file; --out names a folder")
@@ -150,7 +151,8 @@ def _check_folder(out: Path) -> None:
         raise NotExported(f"{out} holds other files; name a new folder, an empty one, or an earlier export")
 
 
-def _config(run: RunFacts) -> RunConfig:
+def config_of(run: RunFacts) -> RunConfig:
+    """Return the config that a run's kernels were judged by. Raises `StoreError` where there is none."""
     if not run.config:
         raise StoreError(f"{run.path} does not say how its kernels were judged: no run has begun in it")
     return parse_config(yaml.safe_load(run.config), f"the config in {run.path}")

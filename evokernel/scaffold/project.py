@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from evokernel.scaffold.task_text import TaskDraft, output_names, task_text, tem
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
 from evokernel.scaffold.trial import dtype_name, outputs_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
-from evokernel.scaffold.workloads import LIMITS, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
+from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
@@ -37,6 +37,12 @@ _LANGUAGES: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py"}
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 """Size of the tensors that GPU workloads are tried with on a processor."""
+
+_FEWER = (("wide",), ("wide", "offset"), ("wide", "offset", "needles"))
+"""Distributions that are left out, in this order, where a task's values depend on each other."""
+
+_TRIES = 3
+"""Admissions of such a task: inputs and sizes are random, and one may pass by luck."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class ProjectSettings:
     """Dtype of floating-point numbers on a processor; empty for float32 in place of shorter ones."""
     shapes: tuple[str, ...] = ()
     """Further sizes that matter, each as example inputs are given."""
+    device_shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further sizes for one device class only."""
+    fewer_distributions: bool = False
+    """Leave distributions out on which honest answers would be refused."""
 
 
 _DEFAULT = ProjectSettings()
@@ -126,17 +136,21 @@ def init_project(
     subject = state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs))
     layout, devices = derive_layout(subject), settings.devices
     ranges = find_bounds(subject, layout)
-    own = [layout.example, *(dims_of(layout, _shapes(text)) for text in settings.shapes)]
+
+    def own(device: str) -> list[Dims]:
+        texts = (*settings.shapes, *settings.device_shapes.get(device, ()))
+        return [layout.example, *(dims_of(layout, _shapes(text)) for text in texts)]
+
     floats = _floats(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if _changed(floats) else subject
     analysis = _analyse(plain, layout)
-    stem = _stem(subject)
+    stem = stem_of(subject)
     files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
     task_file, config_file = out / f"{stem}_task.py", out / f"{stem}.yaml"
     _refuse_to_replace((task_file, *files.values(), config_file), force=force)
     plans = {
         device: replace(
-            plan_workloads(plain, layout, _cost(subject, layout, analysis), limits=LIMITS[device], own=own),
+            plan_workloads(plain, layout, _cost(subject, layout, analysis), limits=LIMITS[device], own=own(device)),
             dtype=floats.on.get(device, ""),
         )
         for device in devices
@@ -165,7 +179,15 @@ def init_project(
             OperationTask(subject, task, task_file, layout.example), files, traced=analysis.traced, why=analysis.why
         )
         config_file.write_text(template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), "utf-8")
-        admission, unfit = _admission(task)
+        admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
+        for fewer in _FEWER if unfit and settings.fewer_distributions else ():
+            kept = tuple(each for each in task.declared if each not in fewer)
+            admission, better = _admission(replace(task, distributions=kept), times=_TRIES)
+            if not better:
+                draft, unfit = replace(draft, distributions=kept, left_out=fewer), ""
+                task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
+                task = load_task(str(task_file))
+                break
     return Project(
         files=(task_file, *files.values(), config_file),
         task=task,
@@ -199,7 +221,8 @@ def whole_or_nothing(files: Iterable[Path]) -> Iterator[None]:
         raise
 
 
-def _stem(subject: UserOperation) -> str:
+def stem_of(subject: UserOperation) -> str:
+    """Return the beginning of the names of a project's files."""
     name = subject.path.stem if subject.name in ("Model", "forward", "run") else subject.name
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
 
@@ -340,14 +363,15 @@ def _restricted(task: Task) -> tuple[str, ...]:
     return ()
 
 
-def _admission(task: Task) -> tuple[str, str]:
+def _admission(task: Task, *, times: int = 1) -> tuple[str, str]:
     """Return the result of the admission on each device class and nothing, or nothing and the reason against it."""
     found = []
     try:
         for device in task.workloads:
             tried = task.on(device)
             tried = _shrunk(tried) if device == "cuda" else tried
-            found.append(f"{device}: {admit(tried, device, rng=np.random.default_rng()).message}")
+            said = [admit(tried, device, rng=np.random.default_rng()).message for _ in range(times)]
+            found.append(f"{device}: {said[-1]}")
     except TaskError as error:
         return "", str(error)
     return "; ".join(found), ""

@@ -41,6 +41,8 @@ class TaskDraft:
     """Demand equality on 0/1 inputs."""
     distributions: tuple[str, ...] = ()
     """Those of the task, where not all make sense."""
+    left_out: tuple[str, ...] = ()
+    """Distributions on which honest answers were refused."""
 
 
 def template(name: str, /, **values: str) -> str:
@@ -71,7 +73,7 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
         model=f"model = {subject.construct}\n\n" if module else "\n",
         given=", ".join(f"{name}: {tensor}" for name in subject.inputs),
         returns=returns,
-        call=_call_text(subject),
+        call=call_text(subject),
         eager=template("eager.py.txt") * gpu,
         description=_description(draft, outputs),
         inputs="".join(f"            {_tensor_text(draft, name, shape)},\n" for name, shape in layout.inputs.items()),
@@ -87,7 +89,7 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
         workloads="".join(_set_text(layout, device, plan) for device, plan in draft.workloads.items()),
         flops=draft.flops,
         precision=", ".join([f"reduction={reduction}", *["exact_on_integers=True"] * draft.exact]),
-        distributions=_distributions_text(draft.distributions),
+        distributions=_distributions_text(draft),
         seeds=", ".join(f'"{language}": HERE / "{file}"' for language, file in draft.seeds.items()),
     )
 
@@ -114,7 +116,9 @@ def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
     return text if len(text) < _LINE else f"{draft.subject.name}, {types}"
 
 
-def _call_text(subject: UserOperation) -> str:
+def call_text(subject: UserOperation) -> str:
+    """Return the lines that call the operation in `source`. Raises `TaskError` where an argument cannot be spelt."""
+
     def spelt(name: str) -> str:
         return name if name in subject.inputs else _constant_text(name, subject.constants[name])
 
@@ -156,11 +160,13 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     return f"Tensor({', '.join([*parts, *['role=Role.OUTPUT'] * output])})"
 
 
-def _distributions_text(distributions: tuple[str, ...]) -> str:
-    if not distributions:
+def _distributions_text(draft: TaskDraft) -> str:
+    if not draft.distributions:
         return ""
     note = "    # On the others the function converts numbers that int8 or uint8 cannot hold: NaN, or infinities.\n"
-    return f"{note}    distributions={_tuple_text(distributions)},\n"
+    if draft.left_out:
+        note = f"    # Without {', '.join(draft.left_out)}: on such values honest answers would be refused.\n"
+    return f"{note}    distributions={_tuple_text(draft.distributions)},\n"
 
 
 def _extent_text(extent: str | int) -> str:

@@ -11,6 +11,7 @@ from torch._decomp import decomposition_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from evokernel.scaffold.index_loops import INDEX_RULES
 from evokernel.scaffold.library_operations import DECOMPOSITIONS
 from evokernel.scaffold.operation_graph import Node
 from evokernel.scaffold.sizes import NotGeneral, SymbolicSizes
@@ -161,7 +162,7 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
-    table |= DECOMPOSITIONS
+    table |= DECOMPOSITIONS | INDEX_RULES
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
 
     def positional(*tensors: Any) -> Any:

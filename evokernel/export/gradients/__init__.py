@@ -1,0 +1,1 @@
+"""Exports of two kernels as one operator with gradients."""
