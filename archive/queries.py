@@ -55,6 +55,11 @@ def candidate(database: Database, name: str) -> StoredCandidate:
     return stored_candidate(rows[0])
 
 
+def candidate_ids(database: Database) -> list[str]:
+    """Return the ids of all candidates, the newest first."""
+    return [str(row[0]) for row in database.rows("SELECT id FROM candidates ORDER BY born DESC")]
+
+
 def unchanged_since(database: Database, seq: int) -> bool:
     """Say whether no fact after a seq changes the state: ends of sessions and edits do not."""
     sql = f"SELECT count(*) FROM journal WHERE seq > ? AND kind NOT IN ('{EntryKind.STOP}', '{EntryKind.CONFIG_EDIT}')"

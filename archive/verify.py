@@ -95,8 +95,11 @@ def _structure(database: Database) -> list[str]:
 
 
 def _definitions(database: Database) -> list[str]:
-    """Compare tables and indexes with those of a new store."""
-    sql = "SELECT name, type, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    """Compare tables and indexes with those of a new store; the first release kept a table of its migrations beside."""
+    sql = (
+        "SELECT name, type, tbl_name, sql FROM sqlite_master "
+        "WHERE name NOT LIKE 'sqlite_%' AND tbl_name <> '_sqlite_migrations' ORDER BY name"
+    )
     with closing(Database(sqlite3.connect(":memory:", isolation_level=None), database.path, writable=True)) as fresh:
         fresh.connection.row_factory = sqlite3.Row
         for step in STEPS:

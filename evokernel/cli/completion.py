@@ -67,6 +67,7 @@ def _paths(incomplete: str) -> list[Path]:
 
 
 def _ids(ctx: click.Context) -> list[str]:
+    from archive.queries import candidate_ids
     from archive.store import Store
     from evokernel.cli.locate import is_store, store_path
     from evokernel.errors import EvokernelError
@@ -74,7 +75,7 @@ def _ids(ctx: click.Context) -> list[str]:
     named = ctx.params.get("store") or next(filter(is_store, ctx.params.get("words") or ()), None)
     try:
         with closing(Store.open(store_path(Path(named) if named else None), write=False)) as store:
-            return [row[0] for row in store.database.rows("SELECT id FROM candidates ORDER BY born DESC")]
+            return candidate_ids(store.database)
     except (EvokernelError, OSError):
         return []
 

@@ -87,7 +87,7 @@ def test_a_disk_that_refuses_writes_keeps_what_was_committed(path):
             fill(store)
 
     message = in_child(work)
-    assert message.startswith("!StoreError")
+    assert message.startswith("!StoreUnavailable")
     assert "no finished result is lost" in message
     with Store.open(path, write=True) as store:
         assert store.verify() == []
@@ -111,9 +111,9 @@ def test_a_read_only_file_is_refused_for_writing_and_read(open_folder):
             return len(list(store.facts()))
 
     message = as_ordinary_user(write)
-    assert message.startswith("!StoreError")
+    assert message.startswith("!StoreUnavailable")
     assert "writable" in message
-    assert as_ordinary_user(lambda: Store.inbox_put(path, "hint", {})).startswith("!StoreError")
+    assert as_ordinary_user(lambda: Store.inbox_put(path, "hint", {})).startswith("!StoreUnavailable")
     assert as_ordinary_user(read) == "1"
 
 
@@ -129,10 +129,12 @@ def test_a_read_only_folder_is_refused_for_writing_and_read(open_folder):
             return len(list(store.facts()))
 
     message = as_ordinary_user(lambda: Store.open(path, write=True))
-    assert message.startswith("!StoreError")
+    assert message.startswith("!StoreUnavailable")
     assert "folder it may write to" in message
     assert as_ordinary_user(read) == "1"
-    assert as_ordinary_user(lambda: Store.open(open_folder / "sub" / "x.db", write=True)).startswith("!StoreError")
+    assert as_ordinary_user(lambda: Store.open(open_folder / "sub" / "x.db", write=True)).startswith(
+        "!StoreUnavailable"
+    )
     open_folder.chmod(0o777)
 
 
@@ -152,7 +154,7 @@ def test_a_log_that_cannot_be_shared_is_explained(open_folder):
         file.chmod(0o444)
     message = as_ordinary_user(lambda: Store.open(path, write=False))
     open_folder.chmod(0o777)
-    assert message.startswith("!StoreError")
+    assert message.startswith("!StoreUnavailable")
     assert "-wal" in message
 
 

@@ -147,20 +147,17 @@ def test_a_wrong_budget_is_a_message(project: Path, call: Call) -> None:
     assert "budget.evalutions: unknown key" in result.stderr
 
 
-def test_fresh_moves_the_store_aside_and_says_so(ids: dict[str, str], project: Path, call: Call) -> None:
+def test_a_search_that_is_refused_leaves_the_old_store_in_its_place_and_makes_no_new_one(
+    ids: dict[str, str], project: Path, call: Call
+) -> None:
+    before = sorted((project / "runs").iterdir())
     (project / "c.yaml").write_text(CONFIG.format(task="no_such_task"))
-    result = call("evolve", "c.yaml", "--fresh")
-    assert result.exit_code == 2
-    assert "unknown task 'no_such_task'" in result.stderr
-    moved = [path for path in (project / "runs").glob("gemm.*.db")]
-    assert len(moved) == 1
-    assert f"the old store is now {moved[0].relative_to(project)}" in result.stdout
-
-
-def test_a_search_that_is_refused_leaves_no_store(project: Path, call: Call) -> None:
-    (project / "c.yaml").write_text(CONFIG.format(task="no_such_task"))
-    assert call("evolve", "c.yaml").exit_code == 2
-    assert [path.name for path in (project / "runs").iterdir()] == ["gemm.db.lock"]
+    for store in ("runs/gemm.db", "new/gemm.db"):
+        result = call("evolve", "c.yaml", "--fresh", "--store", store)
+        assert result.exit_code == 2
+        assert "unknown task 'no_such_task'" in result.stderr
+    assert sorted((project / "runs").iterdir()) == before
+    assert not (project / "new").exists()
 
 
 def test_a_search_that_is_refused_keeps_what_was_handed_to_it(project: Path) -> None:

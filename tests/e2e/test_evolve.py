@@ -13,6 +13,7 @@ import pytest
 
 from archive.journal import ResultEntry
 from archive.store import Store
+from evokernel.errors import TRY_AGAIN_EXIT
 from tests.e2e.kill_and_resume import write_config
 from tests.llm.endpoint import endpoint, says
 
@@ -82,10 +83,10 @@ def config(tmp_path: Path) -> Path:
     return write_config(tmp_path, TASK)
 
 
-def refused(config: Path, *arguments: str, **environment: Any) -> str:
+def refused(config: Path, *arguments: str, code: int = 2, **environment: Any) -> str:
     """Run a search that must be refused; return what was said."""
     done = evokernel("evolve", str(config), *arguments, cwd=config.parent, **environment)
-    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 
@@ -94,7 +95,7 @@ def test_misspelt_key(config: Path) -> None:
     config.write_text(config.read_text().replace("migration:", "migratoin:"))
     said = refused(config)
     assert "migratoin: unknown key" in said
-    assert "known here" in said
+    assert "did you mean 'migration'?" in said
 
 
 def test_unknown_task(config: Path) -> None:
@@ -153,7 +154,7 @@ def test_store_of_a_newer_schema(config: Path) -> None:
 
 def test_store_locked_by_another_engine(config: Path) -> None:
     with Store.open(config.parent / "kill.db", write=True):
-        assert str(os.getpid()) in refused(config)
+        assert str(os.getpid()) in refused(config, code=TRY_AGAIN_EXIT)
 
 
 @pytest.mark.slow

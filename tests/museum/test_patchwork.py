@@ -68,7 +68,11 @@ def test_honest_kernels_are_right_on_a_patchwork(kernel: Exhibit, tmp_path: Path
 
 
 @pytest.mark.parametrize("kernel", SHORT_CUTS, ids=lambda kernel: kernel.name)
-def test_short_cuts_show_on_a_patchwork_alone(kernel: Exhibit, tmp_path: Path) -> None:
+def test_short_cuts_show_on_a_patchwork(kernel: Exhibit, tmp_path: Path) -> None:
     assert len(SHORT_CUTS) == 4
     assert mistakes(kernel, tmp_path, (PATCHWORK,)) != []
-    assert mistakes(kernel, tmp_path, load_task(kernel.task).declared) == []
+    seen = mistakes(kernel, tmp_path, load_task(kernel.task).declared)
+    if kernel.name == "one_pass_by_sample":
+        assert all("offset" in each for each in seen), "some rows of which are normal"
+    else:
+        assert seen == []

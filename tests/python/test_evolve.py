@@ -106,7 +106,7 @@ def test_a_script_is_not_run_again_and_an_interrupt_gives_the_run_so_far(here: P
 
 
 def test_what_cannot_be_searched_is_said(here: Path) -> None:
-    with pytest.raises(ConfigError, match=r"thread: unknown key .*known here: .*threads"):
+    with pytest.raises(ConfigError, match=r"thread: unknown key .*did you mean 'threads'"):
         evokernel.evolve(TASK, thread=2)
     with pytest.raises(ConfigError, match="example inputs belong to a function"):
         evokernel.evolve("gemm", 3)

@@ -99,8 +99,8 @@ def test_a_config_that_cannot_be_used_ends_its_entry_only(project: Path, configs
     with QueueFile.open(project / "runs" / "queue.sqlite") as queue:
         two, three = queue.entries()
         assert two.state is three.state is EntryState.FAILED
-        assert two.reason.startswith("unknown task 'no_such_task'")
-        assert three.reason.startswith("unknown task 'neither_this'")
+        assert "unknown task 'no_such_task'" in two.reason
+        assert "unknown task 'neither_this'" in three.reason
 
 
 def start(queue: Path, seconds: float) -> "subprocess.Popen[str]":

@@ -198,7 +198,7 @@ def test_own_sizes_come_first(operations: Path, tmp_path: Path) -> None:
     assert found[:3] == [(16, 48), (30, 50), (60, 20)]
     wrong = ProjectSettings(shapes=("x: 30x50x2",))
     with pytest.raises(TaskError, match="--shapes"):
-        init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "out", settings=wrong)
+        init_project(operations, name="softmax", inputs="x: 16x48", out=tmp_path / "other", settings=wrong)
 
 
 def test_nothing_half_written_is_left(tmp_path: Path) -> None:

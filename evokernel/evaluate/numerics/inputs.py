@@ -86,7 +86,7 @@ def draw_values(
     ordinary = partial(_ordinary, tensor=tensor, row=row, source=source, bound=bound)
     if not patched:
         values = ordinary(distribution, count)
-        if distribution == "offset" and "normal" in known and count >= 4 * row and rng.random() < _MIXED:
+        if distribution == "offset" and "normal" in known and _has_rows(count, row) and rng.random() < _MIXED:
             _mix_rows(values.view(-1, row), source, draw=ordinary)
     elif not _patched(task, workload, tensor, rng):
         values = ordinary(known[0], count)
@@ -116,6 +116,10 @@ def _ordinary(home: str, size: int, *, tensor: Tensor, row: int, source: "_Sourc
     if tensor.dtype in _BYTES:
         return _whole_range(home, size, row, source, dtype=torch_dtype(tensor.dtype))
     return _integers(home, size, row, source, bound=bound)
+
+
+def _has_rows(count: int, row: int) -> bool:
+    return count >= 4 * row and count % row == 0
 
 
 def _mix_rows(values: Array, source: "_Source", *, draw: Callable[[str, int], Array]) -> None:

@@ -4,8 +4,8 @@
 # tries: takes 64 numbers for all, and the mean of squares less the square of the mean where they lie around zero
 # seen: evokernel, attacks on its own judge
 # cpu: no, it takes a large mean behind small numbers to show
-# artifact: numerical at correctness or nonfinite at correctness
-# worker: numerical at correctness or nonfinite at correctness
+# artifact: numerical at correctness or nonfinite at correctness or cheat_suspect at precise timing
+# worker: numerical at correctness or nonfinite at correctness or cheat_suspect at precise timing
 import triton
 import triton.language as tl
 

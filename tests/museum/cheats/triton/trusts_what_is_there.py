@@ -3,7 +3,6 @@
 # class: stealing
 # tries: the baseline wrote to the same buffer a moment before
 # seen: here first, against the paired baseline
-# gains: nothing over sum_rows
 # artifact: nondeterministic at correctness
 # worker: nondeterministic at correctness
 import triton
