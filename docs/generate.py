@@ -66,19 +66,25 @@ def commands() -> Iterator[str]:
         listed = ", ".join(f"[`{name}`](#evokernel-{name})" for name in entries)
         yield f"{title}: {listed}."
     for entries in group.SECTIONS.values():
-        yield from (_command(name) for name in entries)
+        for name in entries:
+            command = main.get_command(click.Context(main), name)
+            assert command is not None
+            yield from _command(command, f"evokernel {name}", "##")
 
 
-def _command(name: str) -> str:
-    command = group.main.get_command(click.Context(group.main), name)
-    assert command is not None
+def _command(command: click.Command, name: str, marks: str) -> Iterator[str]:
+    """Yield the section of a command, then those of its subcommands, one level deeper."""
+    inner = command.commands if isinstance(command, click.Group) else {}
     arguments = [_spelled(each) for each in command.params if isinstance(each, click.Argument)]
-    usage = " ".join(["evokernel", name, "[OPTIONS]", *arguments])
+    usage = " ".join([name, "[OPTIONS]", *arguments, *["COMMAND [ARGS]..."] * bool(inner)])
+    listed = ", ".join(f"[`{each}`](#{f'{name} {each}'.replace(' ', '-')})" for each in inner)
     epilog = command.epilog or ""
-    parts = [f"## evokernel {name}", f"```text\n{usage}\n```", _help(command), _parameters(command)]
     said = "exit code" in f"{command.help} {epilog}".lower()
-    parts += [sentences(epilog if said else f"{epilog} {USUAL_EXITS}")]
-    return "\n\n".join(filter(None, parts))
+    parts = [f"{marks} {name}", f"```text\n{usage}\n```", _help(command), _parameters(command)]
+    parts += [f"Commands: {listed}." if inner else "", sentences(epilog if said else f"{epilog} {USUAL_EXITS}")]
+    yield "\n\n".join(filter(None, parts))
+    for each, subcommand in inner.items():
+        yield from _command(subcommand, f"{name} {each}", f"{marks}#")
 
 
 def _help(command: click.Command) -> str:
@@ -92,7 +98,7 @@ def _parameters(command: click.Command) -> str:
 
 def _spelled(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
-        name = parameter.metavar or (parameter.name or "").upper()
+        name = parameter.make_metavar(click.Context(group.main))
         return name if parameter.required or "[" in name else f"[{name}]"
     assert isinstance(parameter, click.Option)
     takes_value = not (parameter.is_flag or parameter.count)

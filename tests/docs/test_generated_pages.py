@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,17 +53,28 @@ def test_a_stale_page_is_named_and_mended_and_what_people_wrote_stays(
     assert written.partition(generate.MARK)[2] == (DOCS / "cli.md").read_text().partition(generate.MARK)[2]
 
 
+def with_subcommands(command: click.Command, name: str, marks: str = "##") -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it, each with its heading."""
+    yield f"\n{marks} {name}\n", command
+    if isinstance(command, click.Group):
+        for each, subcommand in command.commands.items():
+            yield from with_subcommands(subcommand, f"{name} {each}", f"{marks}#")
+
+
 def test_every_command_and_option_is_there() -> None:
     text = (DOCS / "cli.md").read_text()
-    for entries in group.SECTIONS.values():
-        for name in entries:
-            command = group.main.get_command(click.Context(group.main), name)
-            assert command is not None
-            part = text.split(f"\n## evokernel {name}\n")[1].split("\n## ")[0]
+    found = []
+    for name in group.main.list_commands(click.Context(group.main)):
+        outer = group.main.get_command(click.Context(group.main), name)
+        assert outer is not None
+        for heading, command in with_subcommands(outer, f"evokernel {name}"):
+            part = re.split(r"\n##+ ", text.split(heading)[1])[0]
             for parameter in command.params:
                 words = parameter.opts if isinstance(parameter, click.Option) else [parameter.metavar or ""]
-                assert all(word.replace("|", "\\|") in part or word in part for word in words), (name, words)
-                assert not isinstance(parameter, click.Option) or parameter.help, (name, parameter.name)
+                assert all(word.replace("|", "\\|") in part or word in part for word in words), (heading, words)
+                assert not isinstance(parameter, click.Option) or parameter.help, (heading, parameter.name)
+            found.append(heading.strip())
+    assert {"## evokernel service", "### evokernel queue add", "### evokernel queue run"} <= {*found}
 
 
 def test_commands_that_choose_their_exit_code_say_what_it_means() -> None:
