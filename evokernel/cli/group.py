@@ -138,7 +138,7 @@ class LazyCommands(click.Group):
             ) from error
         except EvokernelError as error:
             raise Refused(str(error)) from error
-        except (click.exceptions.Exit, click.ClickException, click.Abort):
+        except (click.exceptions.Exit, click.ClickException, click.Abort, OSError):
             raise
         except Exception as error:
             from evokernel.cli.locate import OPENED

@@ -11,6 +11,7 @@ from evokernel.tasks import task_path
 from islands.elite_selectors import SELECTORS
 from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES
+from islands.workload_selectors import WORKLOAD_SELECTORS
 from operators import OPERATORS
 
 
@@ -51,7 +52,12 @@ def _kinds(config: RunConfig) -> Iterator[tuple[Location, str, Mapping[str, obje
     for number, island in enumerate(config.islands):
         for name in island.operators:
             yield ("islands", number, "operators", name), name, operators, "operator"
-        yield ("islands", number, "selector", "kind"), island.selector.kind, SELECTORS, "selector"
+        yield (
+            ("islands", number, "selector", "kind"),
+            island.selector.kind,
+            {**SELECTORS, **WORKLOAD_SELECTORS},
+            "selector",
+        )
         yield ("islands", number, "choose"), island.choose, CHOOSERS, "chooser"
     if isinstance(config.topology, str):
         yield ("topology",), config.topology, TOPOLOGIES, "topology"

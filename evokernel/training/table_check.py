@@ -48,6 +48,9 @@ def check_table(
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, ValueError) as error:
         raise StoreError(f"{file} cannot be read: {error}") from error
+    bad = [number for number, row in enumerate(rows, 1) if not _is_row(row)]
+    if bad:
+        return DatasetReport(len(rows), tuple(Complaint(number, "is no row of a table") for number in bad))
     found = [Complaint(number, reason) for number, row in enumerate(rows, 1) for reason in _differences(row, known)]
     chosen = sorted(random.Random(0).sample(range(len(rows)), min(sample, len(rows))))
     for number in chosen if judge is not None else ():
@@ -56,6 +59,17 @@ def check_table(
             status = judge(each.judged.result.proposal.candidate, by_run[rows[number]["run"]])
             found += [Complaint(number + 1, reason) for reason in _judged(each, status)]
     return DatasetReport(len(rows), tuple(found))
+
+
+def _is_row(row: Any) -> bool:
+    """Say whether a line has what every row of a table has."""
+    steps = row.get("steps", []) if isinstance(row, dict) else None
+    return (
+        isinstance(steps, list)
+        and all(isinstance(step, dict) for step in steps)
+        and isinstance(row.get("run"), str)
+        and isinstance(row.get("candidate"), str)
+    )
 
 
 def _differences(row: Mapping[str, Any], known: _Known) -> Iterator[str]:

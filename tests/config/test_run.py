@@ -53,6 +53,7 @@ def test_bad_config_names_the_key(path: Path, old: str, new: str, words: list[st
 def test_an_objective_is_measured_on_the_device_class(path: Path) -> None:
     path.write_text(PLAIN.replace("{tune: 1}", "{tune: 1}, selector: {kind: lexicase, objective: registers}"))
     assert load_config(path).on("cuda").islands[0].selector.objective == "registers"
+    refuse_unknown_names(load_config(path), path)
     with pytest.raises(ConfigError, match=r"'registers' is not measured on device class cpu; expected.* spills"):
         load_config(path).on("cpu")
 

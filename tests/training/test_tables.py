@@ -109,6 +109,8 @@ def test_a_changed_row_is_found(store: Store, tmp_path: Path) -> None:
     file.write_text("\n".join(json.dumps(row) for row in ({**first, "status": "numerical"}, *others)))
     (found,) = check_table(file, [store]).complaints
     assert (found.line, found.reason) == (1, "differs from the store in status")
+    file.write_text('[1]\n{"run": "x"}\n{"run": "x", "candidate": "y", "steps": [3]}\n' + json.dumps(first))
+    assert [each.line for each in check_table(file, [store]).complaints] == [1, 2, 3]
 
 
 def test_datasets_and_pandas_read_every_table(store: Store, tmp_path: Path) -> None:

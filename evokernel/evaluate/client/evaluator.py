@@ -126,7 +126,8 @@ class LocalEvaluator:
             try:
                 return await work(slot)
             except JudgeLost as error:
-                if tries <= 1:
+                elsewhere = len(self._slots) > 1 and all(each is slot for each in used)  # it was not tried there yet
+                if tries <= 1 and not (elsewhere and tries > 1 - _TRIES):
                     raise
                 logger.warning("a judge was lost on %s, and its work begins again: %s", slot, error)
         return await self._on_slot(work, used=used, tries=tries - 1)
