@@ -124,7 +124,7 @@ import os, pathlib, socket, urllib.parse
 address = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
 def connect():
     return socket.create_connection((address.hostname, address.port), 30)
-crowd = [connect() for _ in range(400)]  # each takes two of the 512 threads
+crowd = [connect() for _ in range(600)]  # more than there are descriptors and threads for
 for line in crowd:
     line.close()
 for _ in range(100):
