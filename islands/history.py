@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from evokernel.records.candidate import Proposal, Usage
+from evokernel.records.candidate import EVERYWHERE, MOST_AGENT_HINTS, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
@@ -67,7 +67,9 @@ class History:
     insights: Insights = field(default_factory=Insights)
     """Words of models that later prompts use."""
     hints: list[tuple[str, str]] = field(default_factory=list)
-    """Islands and hints for them, oldest first."""
+    """Islands and hints of people for them, oldest first."""
+    agent_hints: list[tuple[str, str]] = field(default_factory=list)
+    """Islands and hints of agents for them, oldest first; the newest of each island."""
     pinned: list[str] = field(default_factory=list)
     """Ids of the candidates that people have pinned."""
     operators: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
@@ -127,13 +129,23 @@ class History:
             self.failures.mended(proposal.parents, elite)
         return elite
 
-    def hint(self, text: str, *, island: str) -> None:
-        """Take in a hint for one island or, named "*", for all."""
-        self.hints.append((island, text))
+    def hint(self, text: str, *, island: str, by_agent: bool = False) -> None:
+        """Take in a hint for one island or, named "*", for all; of agents' hints the newest are kept."""
+        if not by_agent:
+            self.hints.append((island, text))
+            return
+        self.agent_hints.append((island, text))
+        places = [place for place, each in enumerate(self.agent_hints) if each[0] == island]
+        if len(places) > MOST_AGENT_HINTS:
+            del self.agent_hints[places[0]]
 
     def hints_for(self, island: str) -> tuple[str, ...]:
-        """Return the hints for an island, oldest first."""
-        return tuple(text for meant, text in self.hints if meant in (island, "*"))
+        """Return the hints of people for an island, oldest first."""
+        return tuple(text for meant, text in self.hints if meant in (island, EVERYWHERE))
+
+    def agent_hints_for(self, island: str) -> tuple[str, ...]:
+        """Return the newest hints of agents for an island, oldest first."""
+        return tuple(text for meant, text in self.agent_hints if meant in (island, EVERYWHERE))[-MOST_AGENT_HINTS:]
 
     def bar(self, program_hash: str) -> None:
         """Bar a program from being a parent: it did not hold when it was measured anew."""

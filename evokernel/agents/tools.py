@@ -16,6 +16,7 @@ from mcp.types import CallToolResult, ListToolsResult, TextContent
 
 from evokernel.agents.services import AgentServices
 from evokernel.errors import ConfigError, EvokernelError
+from evokernel.llm.redact import Redactor
 from evokernel.records.llm import Origin
 
 P = ParamSpec("P")
@@ -37,15 +38,19 @@ class AgentTools:
         origin: the step of the call.
         agent: name of the agent's entry.
         evaluations: the most kernels that it may have judged.
+        redactor: removes keys from what the search keeps, as from replies: what is judged has none to quote.
     """
 
-    def __init__(self, services: AgentServices, origin: Origin, *, agent: str, evaluations: int) -> None:
+    def __init__(
+        self, services: AgentServices, origin: Origin, *, agent: str, evaluations: int, redactor: Redactor
+    ) -> None:
         self.evaluated = 0
         """Kernels that it had judged."""
         self._services = services
         self._origin = origin
         self._agent = agent
         self._evaluations = evaluations
+        self._redactor = redactor
         self._looks = 0
         self._hinted = False
 
@@ -58,7 +63,7 @@ class AgentTools:
         if self.evaluated >= self._evaluations:
             raise ConfigError(f"all {self._evaluations} evaluations of this call are used; write your answer")
         self.evaluated += 1
-        found = await self._services.evaluate(source, self._origin, agent=self._agent)
+        found = await self._services.evaluate(self._redactor.text(source), self._origin, agent=self._agent)
         return {**found, "left": self._evaluations - self.evaluated}
 
     async def lineage(self, candidate: str) -> list[dict[str, Any]]:
@@ -76,7 +81,7 @@ class AgentTools:
         if self._hinted:
             raise ConfigError("one hint for each call, and this call has left one")
         self._hinted = True
-        self._services.hint(text, self._origin, agent=self._agent)
+        self._services.hint(self._redactor.text(text), self._origin, agent=self._agent)
         return "kept"
 
     def _look(self) -> None:

@@ -26,11 +26,12 @@ from evokernel.agents.workspace import (
     TOOLS,
     AgentReport,
     AgentWorkspace,
-    check_settings,
+    check_folders,
     report_of,
 )
 from evokernel.config.models import ModelConfig
-from evokernel.errors import ConfigError, HarnessError
+from evokernel.errors import ConfigError, EvokernelError
+from evokernel.evaluate.inside.untrusted.agent_program import BEGUN
 from evokernel.evaluate.sandbox.levels import CLEAN_PATH, Sandbox, SandboxLevel, detect_sandbox, in_system
 from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
@@ -100,8 +101,7 @@ class AgentTransport:
         self._sandbox = with_namespaces(config.name, detect_sandbox())
         self._argv, self._reads = _command(config)
         self._variables = _variables(config, environment)
-        if config.agent_folder:
-            check_settings(Path(config.agent_folder))
+        check_folders(config.agent_folder)
         self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix=f"agent {config.name}")
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
@@ -110,24 +110,24 @@ class AgentTransport:
         Raises:
             HopelessModel: the command cannot be started.
             HopelessRequest: it crashed, was stopped at a limit, or said nothing.
-            TemporaryFailure: the sandbox failed.
+            TemporaryFailure: its workspace or the sandbox failed, before it began.
         """
         services = self._services.current
-        files = {} if services is None else services.files(request.origin)
         proxy = AgentProxy(self._config.agent_hosts)
         async with AsyncExitStack() as stack:
-            workspace = stack.enter_context(AgentWorkspace())
-            workspace.fill(self._prompt(request, files), files, settings=self._config.agent_folder)
-            if self._config.agent_hosts:
-                stack.push_async_callback(proxy.close)
-                await proxy.start(self._socket(workspace, "proxy"))
-            tools = None
-            if services is not None:
-                tools = await self._serve(services, request, workspace, stack)
             try:
+                files = {} if services is None else services.files(request.origin)
+                workspace = stack.enter_context(AgentWorkspace())
+                workspace.fill(self._prompt(request, files), files, settings=self._config.agent_folder)
+                if self._config.agent_hosts:
+                    stack.push_async_callback(proxy.close)
+                    await proxy.start(self._socket(workspace, "proxy"))
+                tools = None
+                if services is not None:
+                    tools = await self._serve(services, request, workspace, stack)
                 ended, flood = await self._run(workspace)
-            except HarnessError as error:
-                raise TemporaryFailure(f"the sandbox failed: {error}") from None
+            except (OSError, EvokernelError) as error:  # raised only before the command begins
+                raise TemporaryFailure(f"the command was not started: {error}") from None
             report = report_of(workspace.read(OUTPUT))
             if services is not None and tools is not None:
                 self._remark(services, request, workspace, ended=ended, flood=flood, proxy=proxy, tools=tools)
@@ -156,7 +156,11 @@ class AgentTransport:
         from evokernel.agents.tools import AgentTools, ToolServer
 
         tools = AgentTools(
-            services, request.origin, agent=self._config.name, evaluations=self._config.agent_evaluations
+            services,
+            request.origin,
+            agent=self._config.name,
+            evaluations=self._config.agent_evaluations,
+            redactor=self._redactor,
         )
         server, place = ToolServer(tools), self._socket(workspace, "tools")
         stack.push_async_callback(server.close)
@@ -176,7 +180,7 @@ class AgentTransport:
             "TMPDIR": str(folder),
             "NODE_USE_ENV_PROXY": "1",
         }
-        spec = {
+        start = {
             "argv": self._argv,
             "environment": environment,
             "proxy": str(self._socket(workspace, "proxy")) if self._config.agent_hosts else "",
@@ -184,6 +188,7 @@ class AgentTransport:
             "output": str(folder / OUTPUT),
             "errors": str(folder / ERRORS),
         }
+        start_file = workspace.hand_over(start)
         limits = ProcessLimits(
             timeout_s=self._config.timeout_s,
             memory_bytes=None,  # runtimes of scripts reserve far more than they use
@@ -198,7 +203,7 @@ class AgentTransport:
         with ours, theirs:
             work = partial(
                 run_confined,
-                self._sandbox.program("untrusted.agent_program", json.dumps(spec)),
+                self._sandbox.program("untrusted.agent_program", str(start_file)),
                 sandbox=self._sandbox,
                 paths=VisiblePaths(read_only=reads, writable=[folder], folder=folder),
                 limits=limits,
@@ -216,15 +221,17 @@ class AgentTransport:
     def _reply(
         self, workspace: AgentWorkspace, report: AgentReport, *, ended: ProcessExit, flood: str
     ) -> TransportReply:
-        if ended.stdout:  # said by our own program, before the command began
-            raise HopelessModel(f"{ended.stdout}: the sandbox shows the system's programs and agent_reads")
-        if ended.stderr:  # said by our own program, too, which did not get as far as the command
-            raise TemporaryFailure(f"the sandbox failed: {ended.stderr.strip()[-_SHOWN:]}")
+        # standard output and errors are our own program's: `BEGUN`, and the reason where the command cannot run
+        if not ended.stdout.startswith(BEGUN):
+            said = ended.stderr.strip()[-_SHOWN:] or _how(ended)
+            raise TemporaryFailure(f"the sandbox failed before the command began: {said}")
         if flood:
             raise HopelessRequest(f"it was stopped: {flood}", billed=True)
         text = workspace.read(REPLY)
         if not text.strip():
             text = report.text if ended.exit_code == 0 else ""
+        if not text.strip() and (reason := ended.stdout.removeprefix(BEGUN)):
+            raise HopelessModel(f"{reason}: the sandbox shows the system's programs and agent_reads")
         if not text.strip():
             self._refuse(workspace, ended)
         return TransportReply(
@@ -239,10 +246,9 @@ class AgentTransport:
             raise HopelessRequest(
                 f"it left no {REPLY} within {self._config.timeout_s:g} s and was stopped", billed=True
             )
-        last = workspace.read(ERRORS).strip().splitlines()[-1:]
+        last = (workspace.read(ERRORS).strip() or ended.stderr.strip()).splitlines()[-1:]
         said = f"; it said last: {self._redactor.text(last[0])[:_SHOWN]}" if last else ""
-        how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
-        raise HopelessRequest(f"it ended with {how} and without an answer{said}", billed=True)
+        raise HopelessRequest(f"it ended with {_how(ended)} and without an answer{said}", billed=True)
 
     def _remark(
         self,
@@ -257,7 +263,7 @@ class AgentTransport:
     ) -> None:
         """Keep the transcript of a call, and what was refused to it."""
         how = flood or ("stopped at its time limit" if ended.timed_out else f"exit code {ended.exit_code}")
-        refused = dict(sorted(proxy.refused.items()))
+        refused = self._redactor.value(dict(sorted(proxy.refused.items())))
         text = f"{self._config.name}: {ended.duration_s:.1f} s, {how}, {tools.evaluated} evaluations"
         if refused:
             text += f"; refused to reach {', '.join(refused)}: agent_hosts names what it may"
@@ -278,6 +284,10 @@ class AgentTransport:
 
     def _socket(self, workspace: AgentWorkspace, name: str) -> Path:
         return workspace.folder / SOCKETS / name
+
+
+def _how(ended: ProcessExit) -> str:
+    return f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
 
 
 async def _watched(

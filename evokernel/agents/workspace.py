@@ -1,10 +1,10 @@
 """Workspace of one call of an agent: the files that it finds, and those that it leaves."""
 
 import json
-import math
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,10 @@ from evokernel.llm.transport import LONGEST_REPLY_BYTES
 
 PROMPT, REPLY, OUTPUT, ERRORS, TOOLS = "prompt.md", "reply.md", "stdout.txt", "stderr.txt", "mcp.json"
 HOME, SOCKETS = "home", ".evokernel"
+START = f"{SOCKETS}/start.json"
+_PREFIX, _WORK = "evokernel-agent-", "work"
+_LONGEST_SOCKET_PATH = 107
+"""Bytes that Linux takes of a unix socket's path."""
 MOST_BYTES = 256 << 20
 MOST_FILES = 20_000
 LARGEST_SETTINGS_BYTES = 64 << 20
@@ -43,8 +47,8 @@ class AgentWorkspace:
     """
 
     def __init__(self) -> None:
-        self._private = Path(tempfile.mkdtemp(prefix="evokernel-agent-"))  # others on this machine cannot look in
-        self.folder = self._private / "work"
+        self._private = Path(tempfile.mkdtemp(prefix=_PREFIX))  # others on this machine cannot look in
+        self.folder = self._private / _WORK
         self.folder.mkdir(0o755)
         self.folder.chmod(0o755)
 
@@ -70,6 +74,16 @@ class AgentWorkspace:
             (self.folder / name).mkdir()
         if settings:
             copy_settings(Path(settings), self.folder / HOME)
+
+    def hand_over(self, start: Mapping[str, Any]) -> Path:
+        """Write a description of the command, keys included, where our program inside alone reads it; return its path.
+
+        A command line would show the keys to every user of this machine.
+        """
+        path = self.folder / START
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(start, file)
+        return path
 
     def flood(self) -> str:
         """Return which limit on files the agent has passed; empty where it has passed none."""
@@ -105,16 +119,44 @@ def copy_settings(source: Path, home: Path) -> None:
         raise ConfigError(f"agent_folder {source} cannot be copied: {error}") from None
 
 
+def check_folders(settings: str) -> None:
+    """Raise `ConfigError` where no workspace can be made, or the folder of settings (empty for none) not be copied."""
+    try:
+        folder = tempfile.gettempdir()
+    except OSError as error:
+        raise ConfigError(f"agents work in a temporary folder, and there is none: {error}; set TMPDIR to one") from None
+    longest = os.path.join(folder, f"{_PREFIX}12345678", _WORK, SOCKETS, "proxy")
+    if excess := max(0, len(os.fsencode(longest)) - _LONGEST_SOCKET_PATH):
+        raise ConfigError(
+            f"the temporary folder {folder} has too long a path for the sockets of agents, by {excess} bytes; set "
+            "TMPDIR to a shorter one"
+        )
+    if settings:
+        check_settings(Path(settings))
+
+
 def check_settings(source: Path) -> None:
-    """Raise `ConfigError` where a folder of settings is missing or too large."""
+    """Raise `ConfigError` where a folder of settings is missing or too large, or holds what cannot be copied."""
     if not source.is_dir():
         raise ConfigError(f"agent_folder {source} is not a folder; name the one with the command's settings")
-    size = sum(_size(Path(folder, name)) for folder, _, names in os.walk(source) for name in names)
+    size = 0
+    for path in (Path(folder, name) for folder, _, names in os.walk(source, onerror=_refuse) for name in names):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) or (stat.S_ISREG(mode) and not os.access(path, os.R_OK)):
+            raise ConfigError(
+                f"agent_folder {source}: {path.relative_to(source)} cannot be copied: only files that you may read "
+                "can, not sockets, pipes and the like; remove it, or name a folder with the settings alone"
+            )
+        size += _size(path)
     if size > LARGEST_SETTINGS_BYTES:
         raise ConfigError(
             f"agent_folder {source} holds {size >> 20} MiB, and at most {LARGEST_SETTINGS_BYTES >> 20} MiB are copied "
             "for each call; name a folder with the settings and the credentials alone"
         )
+
+
+def _refuse(error: OSError) -> None:
+    raise ConfigError(f"agent_folder: {error.filename} cannot be read: {error.strerror}")
 
 
 def report_of(output: str) -> AgentReport:
@@ -130,10 +172,10 @@ def report_of(output: str) -> AgentReport:
         return AgentReport(output)
     usage = said["usage"] if isinstance(said.get("usage"), dict) else {}
     dollars = said.get("total_cost_usd")
-    known = isinstance(dollars, int | float) and not isinstance(dollars, bool) and math.isfinite(dollars)
+    number = dollars if isinstance(dollars, int | float) and not isinstance(dollars, bool) else -1.0
     return AgentReport(
         text=said["result"],
-        cost_usd=max(0.0, float(dollars)) if known and dollars is not None else None,
+        cost_usd=float(number) if 0 <= number <= sys.float_info.max else None,
         prompt_tokens=_count(usage.get("input_tokens")),
         completion_tokens=_count(usage.get("output_tokens")),
     )

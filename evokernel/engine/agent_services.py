@@ -23,7 +23,7 @@ from evokernel.records.step import Selection
 
 LARGEST_SOURCE_BYTES = 256 << 10
 LONGEST_HINT = 400
-_FILES = ("task", "device", "guide", "constraints", "hints")
+_FILES = ("task", "device", "guide", "constraints", "hints", "agent_hints")
 _VERDICT = ("status", "stage", "feedback", "speedup", "workloads", "metrics")
 _PROFILE = ("status", "stage", "speedup", "workloads", "descriptor", "metrics")
 
@@ -143,7 +143,8 @@ class SearchServices:
 
     def hint(self, text: str, origin: Origin, *, agent: str) -> None:
         """Say something to the later prompts of a step's island."""
-        said = {"text": f"{agent}: {' '.join(text.split())[:LONGEST_HINT]}", "island": origin.island}
+        words = " ".join(text.split())[:LONGEST_HINT]
+        said = {"text": f"{agent}: {words}", "island": origin.island, "agent": agent}
         Store.inbox_put(self._store.database.path, "hint", said, author=agent)
 
     def remark(self, text: str, *, step: int, **detail: Any) -> None:

@@ -72,6 +72,7 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         best=history.best,
         insights=insights,
         hints=history.hints_for(selection.island),
+        agent_hints=history.agent_hints_for(selection.island),
         constraints=in_words(config.constraints),
         foreign=setting.foreign,
     )

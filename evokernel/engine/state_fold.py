@@ -151,7 +151,8 @@ class StateFold:
                 return f"{name} was handed in"
             case "hint":
                 text = read_text(payload, "text")
-                self.history.hint(text, island=str(payload.get("island") or EVERYWHERE))
+                island = str(payload.get("island") or EVERYWHERE)
+                self.history.hint(text, island=island, by_agent=bool(payload.get("agent")))
                 return f"hint: {text}"
             case "pin" | "unpin" | "ban":
                 return self._mark(kind, read_text(payload, "candidate"))

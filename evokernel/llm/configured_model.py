@@ -96,7 +96,8 @@ class ConfiguredModel:
         prompt = prompt_bound_tokens(messages) if answer.prompt_tokens is None else answer.prompt_tokens
         reply = parameters["max_tokens"] if answer.completion_tokens is None else answer.completion_tokens
         cost_usd = self._cost_usd(prompt, reply)
-        if answer.cost_usd and not self.own_price:
+        # providers report 0 where they do not know a price; an agent that reports 0 was free
+        if answer.cost_usd is not None and (answer.cost_usd or self.config.agent) and not self.own_price:
             cost_usd = answer.cost_usd
         return Usage(answer.model or self.name, prompt, reply, cost_usd)
 

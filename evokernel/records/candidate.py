@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 EVERYWHERE = "*"
 """The island of a proposal that belongs to all of them."""
+MOST_AGENT_HINTS = 8
+"""The newest hints of agents that are in force on an island; those of people all are."""
 SEED = "seed"
 """The operator of the kernels that a search begins with."""
 

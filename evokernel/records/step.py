@@ -187,6 +187,8 @@ class Context:
     """Those selected, then those on the first parent and this island, lessons that have paid."""
     hints: tuple[str, ...] = ()
     """Words of people, oldest first."""
+    agent_hints: tuple[str, ...] = ()
+    """Words of agents that answered earlier steps, the newest few, oldest first."""
     constraints: tuple[str, ...] = ()
     """Limits that every kernel must keep, in words."""
     foreign: tuple[Candidate, ...] = ()

@@ -31,11 +31,12 @@ GROUPS: Mapping[str, SectionGroup] = {
     "failures": SectionGroup("## What has failed of late, so avoid it", "older failure", listed=True),
     "best": SectionGroup("", "line"),
     "hints": SectionGroup("## What the people who run this search say", "hint"),
+    "agent_hints": SectionGroup("## What agents noted at earlier steps, which nobody has checked", "note", listed=True),
 }
 SHORT: Mapping[str, str] = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
 
 # Worth of sections: a cap drops the lowest number first.
-INSPIRATION, FOREIGN, FAILURE, TRIED, FIX, LESSON, DETAIL = 0, 50, 100, 200, 250, 300, 400
+INSPIRATION, FOREIGN, AGENT_HINT, FAILURE, TRIED, FIX, LESSON, DETAIL = 0, 50, 75, 100, 200, 250, 300, 400
 PROTECTED = (
     f"Only lines between {START} and {END} of the kernel to change may differ; keep all other lines as they are, the "
     "marks among them."
@@ -91,6 +92,8 @@ def sections_of(
         *(_failures(context) if told else ()),
         *(_best(context) if timed else ()),
         *(PromptSection("hints", _bullets(context.hints)) for _ in context.hints[:1]),
+        # the newest first: a cap drops the oldest first
+        *(PromptSection("agent_hints", f"- {one_line(t)}", worth=AGENT_HINT) for t in reversed(context.agent_hints)),
     ]
     return [section for section in made if section is not None]
 

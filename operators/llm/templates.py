@@ -40,6 +40,7 @@ SECTIONS = (
     "failures",
     "best",
     "hints",
+    "agent_hints",
 )
 """Sections that a template can place. Each has its own heading, and is empty without content."""
 VALUES: Mapping[str, str | int] = {

@@ -27,11 +27,13 @@ class NotedServices:
     def __init__(self) -> None:
         self.remarks: list[tuple[str, dict[str, Any]]] = []
         self.hints: list[str] = []
+        self.sources: list[str] = []
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         return FILES
 
     async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
+        self.sources.append(source)
         if not source:
             raise ConfigError("an empty source")
         return {"candidate": f"{agent} at {origin.step}", "status": "ok", "length": len(source)}

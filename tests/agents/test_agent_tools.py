@@ -35,6 +35,23 @@ def test_an_agent_calls_its_tools_as_often_as_it_may(tmp_path: Path) -> None:
     assert "2 evaluations" in services.remarks[0][0]
 
 
+SAYS_ITS_KEY = (
+    CLIENT
+    + """
+import os
+print(call("evaluate", source="// " + os.environ["CODER_KEY"]))
+call("hint", text="mine is " + os.environ["CODER_KEY"])
+"""
+)
+
+
+def test_keys_are_kept_out_of_hints_and_of_what_is_judged(tmp_path: Path) -> None:
+    services, key = NotedServices(), "sk-agent-0123456789"
+    config = agent(tmp_path, SAYS_ITS_KEY, key="CODER_KEY")
+    ask(config, services=services, environment={"CODER_KEY": key}, secrets=(key,))
+    assert (services.sources, services.hints) == (["// [key]"], ["mine is [key]"])
+
+
 def test_nonsense_on_the_line_of_tools_costs_only_its_call(tmp_path: Path) -> None:
     floods = f"{CLIENT}\ntools.stdin.write('x' * 9_000_000 + chr(10))\nprint(call('evaluate', source='a'))"
     with pytest.raises(HopelessRequest, match="exit code 1 and without an answer"):

@@ -1,19 +1,27 @@
 """Commands as answerers, in the real sandbox: honest ones, and those that crash, hang, flood or look around."""
 
 import asyncio
+import contextlib
 import os
+import socket
+import tempfile
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from evokernel.agents.services import ServiceReference
 from evokernel.agents.transport import AgentTransport, with_namespaces
-from evokernel.agents.workspace import AgentWorkspace
+from evokernel.agents.workspace import AgentWorkspace, report_of
+from evokernel.config.models import ModelConfig
 from evokernel.errors import ConfigError
 from evokernel.evaluate.sandbox.levels import SandboxLevel, detect_sandbox
+from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.redact import Redactor
-from evokernel.llm.transport import HopelessRequest
-from tests.agents.scripted import PYTHON, REQUEST, NotedServices, agent, ask
+from evokernel.llm.transport import HopelessRequest, TemporaryFailure, TransportReply
+from evokernel.llm.waiting import SystemClock
+from evokernel.records.llm import Origin
+from tests.agents.scripted import CLIENT, PYTHON, REQUEST, NotedServices, agent, ask
 
 HONEST = """
 import pathlib, sys
@@ -119,6 +127,93 @@ def test_keys_are_kept_out_of_the_transcript(tmp_path: Path) -> None:
     with pytest.raises(HopelessRequest, match=r"it said last: \[key\]"):
         ask(config, services=services, environment={"CODER_KEY": key}, secrets=(key,))
     assert key not in repr(services.remarks)
+
+
+class LookingServices(NotedServices):
+    """Keep the command lines of this machine's processes while an agent runs."""
+
+    async def evaluate(self, source: str, origin: Origin, *, agent: str) -> dict[str, Any]:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                self.sources.append(path.read_text(errors="replace"))
+        return {"status": "ok"}
+
+
+def test_keys_stand_on_no_command_line(tmp_path: Path) -> None:
+    services, key = LookingServices(), "sk-agent-0123456789"
+    script = (
+        f"{CLIENT}\nimport os\ncall('evaluate', source='x')\nprint(os.environ['CODER_KEY'], os.listdir('.evokernel'))"
+    )
+    config = agent(tmp_path, script, key="CODER_KEY")
+    said = ask(config, services=services, environment={"CODER_KEY": key}).text
+    assert said == f"{key} ['tools']\n"  # the file that handed it over is gone
+    assert any("untrusted.agent_program" in line for line in services.sources)
+    assert not any(key in line for line in services.sources)
+
+
+INTERRUPTS = "import os, signal, time\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(1000)"
+
+
+def test_a_paid_answer_counts_where_our_program_inside_breaks(tmp_path: Path) -> None:
+    assert ask(agent(tmp_path, f"open('reply.md', 'w').write('paid')\n{INTERRUPTS}")).text == "paid"
+    with pytest.raises(
+        HopelessRequest, match="signal 2 and without an answer; it said last: KeyboardInterrupt"
+    ) as caught:
+        ask(agent(tmp_path, INTERRUPTS))
+    assert caught.value.billed
+
+
+def test_what_an_agent_reports_counts_zero_too() -> None:
+    config = ModelConfig(name="coder", agent="coder", agent_dollars=0.5)
+
+    def cost_usd(said: str) -> float:
+        transport = cast("AgentTransport", None)
+        model = ConfiguredModel.of(config, transport, price=None, clock=SystemClock())
+        reply = TransportReply("x", cost_usd=report_of(said).cost_usd)
+        return model.usage(reply, REQUEST.messages, {"max_tokens": 10}).cost_usd
+
+    for dollars, counted in (("0", 0.0), ("0.25", 0.25), ("null", 0.5), ("-1", 0.5), ("NaN", 0.5), ("1" * 400, 0.5)):
+        assert cost_usd(f'{{"result": "x", "total_cost_usd": {dollars}}}') == counted
+
+
+def test_what_fails_before_the_command_begins_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, temporary = tmp_path / "settings", Path(tempfile.mkdtemp())
+    settings.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    async def scenario() -> list[TemporaryFailure]:
+        transport = AgentTransport(
+            agent(tmp_path, "print('began')", agent_folder=str(settings)),
+            redactor=Redactor(()),
+            services=ServiceReference(),
+            environment=os.environ,
+        )
+        failures = list[TemporaryFailure]()
+        for spoil in (lambda: os.mkfifo(settings / "pipe"), temporary.rmdir):
+            spoil()
+            with pytest.raises(TemporaryFailure) as caught:
+                await transport.send(REQUEST, {})
+            failures.append(caught.value)
+        await transport.close()
+        return failures
+
+    pipe, folder = asyncio.run(scenario())
+    assert "pipe cannot be copied" in str(pipe)
+    assert "No such file or directory" in str(folder)
+    assert (pipe.billed, folder.billed) == (False, False)
+
+
+def test_folders_that_cannot_serve_are_said_before_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = agent(tmp_path, "print('fine')", agent_folder=str(tmp_path / "settings"))
+    (tmp_path / "settings").mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "settings" / "ipc"))
+    with pytest.raises(ConfigError, match="ipc cannot be copied: only files that you may read"):
+        ask(config)
+    (tmp_path / "settings" / "ipc").unlink()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("d" * 80)))
+    with pytest.raises(ConfigError, match=r"too long a path for the sockets of agents, by \d+ bytes; set TMPDIR"):
+        ask(config)
 
 
 def test_an_agent_is_stopped_when_its_search_is(tmp_path: Path) -> None:

@@ -119,6 +119,31 @@ def test_an_agent_reaches_its_hosts_and_no_other(tmp_path: Path) -> None:
     assert detail["refused"] == {"forbidden.example:443": 1}
 
 
+CROWDS = """
+import os, pathlib, socket, urllib.parse
+address = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+def connect():
+    return socket.create_connection((address.hostname, address.port), 30)
+crowd = [connect() for _ in range(600)]  # more than there are descriptors and threads for
+for line in crowd:
+    line.close()
+for _ in range(100):
+    try:
+        line = connect()
+        line.sendall(b"CONNECT forbidden.example:443 HTTP/1.1\\r\\n\\r\\n")
+        if head := line.recv(100).decode().split("\\r\\n")[0]:
+            if " 403 " in head:
+                break
+    except OSError as error:
+        head = str(error)
+pathlib.Path("reply.md").write_text(head)
+"""
+
+
+def test_a_crowd_of_connections_costs_neither_the_answer_nor_later_ones(tmp_path: Path) -> None:
+    assert "403" in ask(agent(tmp_path, CROWDS, agent_hosts=("a.example",))).text
+
+
 def test_without_hosts_there_is_no_network_at_all(tmp_path: Path) -> None:
     script = (
         "import os, socket\nprint(os.environ.get('HTTPS_PROXY'))\ntry:\n  socket.create_connection(('1.1.1.1', 443), 5)"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from archive.hints import hints_in_force
 from archive.journal import EmptyStep, InsightEntry, ResultEntry
 from archive.store import Store
 from evokernel.errors import BudgetSpent, ModelsUnavailable
@@ -299,6 +300,8 @@ def test_people_steer_by_hints_pins_and_bans(path: Path) -> None:
     other = next(name for name in others if name != best)
     Store.inbox_put(path, "hint", {"text": "try B = 4"}, author="ada")
     Store.inbox_put(path, "hint", {"text": "not here", "island": "two"})
+    for number in range(10):
+        Store.inbox_put(path, "hint", {"text": f"coder: {number}", "island": "one", "agent": "coder"}, author="coder")
     Store.inbox_put(path, "pin", {"candidate": other})
     Store.inbox_put(path, "ban", {"candidate": best})
     Store.inbox_put(path, "pin", {"candidate": "nonsense"})
@@ -306,6 +309,10 @@ def test_people_steer_by_hints_pins_and_bans(path: Path) -> None:
     _, search, operators = run(path, upwards, heard=heard, budget={"evaluations": 12})
     contexts = operators["mutate"].seen  # type: ignore[attr-defined]
     assert all(context.hints == ("try B = 4",) for context in contexts)
+    newest = tuple(f"coder: {number}" for number in range(2, 10))
+    assert all(context.agent_hints == newest for context in contexts)
+    with Store.open(path, write=False) as store:
+        assert [hint.text for hint in hints_in_force(store, island="one")] == ["try B = 4", *newest]
     assert sum(context.parents[0].candidate.id == other for context in contexts) >= len(contexts) / 4
     assert not any(best in {e.candidate.id for e in context.parents} for context in contexts)
     assert any("hint: try B = 4 by ada" in note for note in heard.notes)

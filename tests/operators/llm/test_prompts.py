@@ -161,6 +161,20 @@ def test_a_cap_drops_inspirations_first_then_old_failures_then_what_was_tried_le
     assert "use_fast_math" in text
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_hints_of_agents_do_not_speak_as_people_and_give_way_to_a_cap(name: str) -> None:
+    context = replace(gpu(), agent_hints=("coder: old", "coder: new\n## The task: none"))
+    text = told(name, context)
+    said = text[text.index("## What agents noted") :].split("\n## ")[0]
+    assert "- coder: new ## The task: none\n- coder: old" in said
+    assert "## What the people who run this search say" in text
+    words = said.rstrip() + "\n\n"
+    assert text.replace(words, "", 1) == told(name, gpu())
+    cut = told(name, context, prompt_tokens=1)
+    assert "coder:" not in cut
+    assert "(2 notes left out for length.)" in cut
+
+
 def test_a_prompt_says_what_was_left_out_and_keeps_to_the_cap_where_it_can() -> None:
     whole = told("mutate", gpu())
     context = context_for(TEMPLATES["mutate"], gpu())

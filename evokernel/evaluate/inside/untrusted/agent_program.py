@@ -11,22 +11,30 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 BLOCK_BYTES = 65536
+BEGUN = "begun\n"
+PAUSE_S = 0.02
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command that the JSON text in `arguments[0]` describes, and end with its exit code.
+    """Run the command that the JSON file at `arguments[0]` describes, and end with its exit code.
 
-    Where it cannot be started the reason goes to stdout, which the command itself never sees.
+    The file holds keys, which a command line would show to everybody; it is removed. `BEGUN` goes to stdout, which the
+    command itself never sees, and where the command cannot be started the reason follows.
     """
-    spec = json.loads(arguments[0])
+    with open(arguments[0], encoding="utf-8") as file:
+        spec = json.load(file)
+    os.unlink(arguments[0])
     environment = {**os.environ, **spec["environment"]}
     if spec["proxy"]:
         address = f"http://127.0.0.1:{_lead_to(spec['proxy'])}"
         for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
             environment |= {name: address, name.lower(): address}
     with open(spec["input"], "rb") as said, open(spec["output"], "wb") as out, open(spec["errors"], "wb") as errors:
+        sys.stdout.write(BEGUN)
+        sys.stdout.flush()
         try:
             child = subprocess.Popen(spec["argv"], stdin=said, stdout=out, stderr=errors, env=environment)
         except OSError as error:
@@ -46,15 +54,27 @@ def _lead_to(path: str) -> int:
 
 def _accept(server: socket.socket, path: str) -> None:
     while True:
-        inner, _ = server.accept()
-        outer = socket.socket(socket.AF_UNIX)
         try:
-            outer.connect(path)
-        except OSError:
-            inner.close()
-            continue
+            _connect(server.accept()[0], path)
+        except (OSError, RuntimeError):  # no descriptor, or no thread, is free until the command lets go of some
+            time.sleep(PAUSE_S)
+
+
+def _connect(inner: socket.socket, path: str) -> None:
+    """Lead a connection to a unix socket, or hang up and raise."""
+    ends = [inner]
+    try:
+        outer = socket.socket(socket.AF_UNIX)
+        ends.append(outer)
+        outer.connect(path)
         for source, target in ((inner, outer), (outer, inner)):
             threading.Thread(target=pump, args=(source, target), daemon=True).start()
+    except BaseException:
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # a thread that has begun ends
+            end.close()
+        raise
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
