@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
+from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS, failed_tries
 from archive.store import Store
 from archive.timed_programs import timed_programs
 from evokernel.records.llm import CallStatus
@@ -72,7 +72,7 @@ class PairEffort:
     model: str
     """Name of the model that answered; empty for a rule."""
     tries: int = 0
-    """Steps that ended."""
+    """Steps that ended, those among them that the model was asked for in vain."""
     correct: int = 0
     """Right candidates among them."""
     gain: float = 0.0
@@ -98,7 +98,8 @@ class PairEffort:
 def efforts_by_pair(store: Store) -> list[PairEffort]:
     """Return the effort of each operator with each model in this run, the most tried first.
 
-    Steps that a fork copied are left out. The gain of a repair is over the parent of the failed candidate.
+    Steps that a fork copied are left out. A model that was called without a reply has a try of its own, at its cost,
+    beside the model that answered in its place. The gain of a repair is over the parent of the failed candidate.
     """
     timed, values = timed_programs(store)
     rows = store.database.rows(
@@ -116,6 +117,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
     made = {row["candidate"]: parents.get(row["step"], []) for row in rows if row["candidate"]}
     speedups = {row["candidate"]: row["speedup"] for row in rows if row["speedup"]}
     costs, found = step_efforts(store), dict[tuple[str, str], PairEffort]()
+    failures = failed_tries(store.database, "TRUE", ())
     for row in rows:
         if row["origin"] or row["operator"] == "seed":
             continue
@@ -123,14 +125,23 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         sources = _right_sources(made.get(row["candidate"], []), made, speedups)
         gain = math.log(row["speedup"] / max(sources)) if row["speedup"] and sources else 0.0
         cost = costs.get(row["step"])
+        elsewhere = [each for each in failures.get(row["step"], ()) if each.model != row["model"]]
+        for failed in elsewhere:
+            tried = found.get((row["operator"], failed.model), PairEffort(row["operator"], failed.model))
+            found[row["operator"], failed.model] = replace(
+                tried,
+                tries=tried.tries + 1,
+                tokens=tried.tokens + failed.prompt_tokens,
+                cost_usd=tried.cost_usd + failed.cost_usd,
+            )
         taken_s = device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) if row["fresh"] else 0.0
         found[row["operator"], row["model"]] = replace(
             before,
             tries=before.tries + 1,
             correct=before.correct + (row["status"] == "ok"),
             gain=before.gain + max(0.0, gain),
-            tokens=before.tokens + (cost.tokens if cost else 0),
-            cost_usd=before.cost_usd + (cost.cost_usd if cost else 0.0),
+            tokens=before.tokens + (cost.tokens - sum(each.prompt_tokens for each in elsewhere) if cost else 0),
+            cost_usd=before.cost_usd + (cost.cost_usd - sum(each.cost_usd for each in elsewhere) if cost else 0.0),
             device_s=before.device_s + taken_s,
         )
     return sorted(found.values(), key=lambda each: (-each.tries, each.operator, each.model))

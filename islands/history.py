@@ -121,7 +121,7 @@ class History:
         else:
             elite = None
             self._fail(proposal, evaluation)
-        self._credit(proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
+        self._credit(outcome, proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
         if elite is not None:
             self._keep(elite)
             self.failures.mended(proposal.parents, elite)
@@ -201,7 +201,7 @@ class History:
         elif outcome.exhausted:
             self.exhausted.add((outcome.operator, *outcome.parents))
         self.failures.count_try(outcome.parents)
-        self._record(outcome.island, outcome.operator, outcome.usage, gain=0.0, device_usd=0.0)
+        self._record(outcome, outcome.usage, gain=0.0, device_usd=0.0)
 
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
@@ -218,18 +218,29 @@ class History:
             return records.get(model, OperatorRecord())
         return sum(records.values(), OperatorRecord())
 
-    def _record(self, island: str, operator: str, usage: Usage, *, gain: float, device_usd: float) -> None:
-        one = OperatorRecord(1, gain, usage.cost_usd + device_usd)
-        records = self.operators.setdefault(island, {})
-        records[operator] = records.get(operator, OperatorRecord()) + one
+    def _record(self, outcome: StepResult, usage: Usage, *, gain: float, device_usd: float) -> None:
+        """Count a step for its operator, and for each model that was called: one without a reply gained nothing."""
+        tries = {usage.model: OperatorRecord(1, gain, usage.cost_usd + device_usd)}
+        for failed in outcome.failed:
+            tries[failed.model] = tries.get(failed.model, OperatorRecord(1)).charged(failed.cost_usd)
+        cost_usd = sum(each.cost_usd for each in tries.values())
+        records, operator = self.operators.setdefault(outcome.island, {}), outcome.operator
+        records[operator] = records.get(operator, OperatorRecord()) + OperatorRecord(1, gain, cost_usd)
         for name, models in self.pairs.items():
             faded = {model: record.faded(FADE) for model, record in models.items()}
             self.pairs[name] = {model: record for model, record in faded.items() if record.count > FORGOTTEN}
         models = self.pairs.setdefault(operator, {})
-        models[usage.model] = models.get(usage.model, OperatorRecord()) + one
+        for model, one in tries.items():
+            models[model] = models.get(model, OperatorRecord()) + one
 
     def _credit(
-        self, proposal: Proposal, elite: Elite | None, evaluation: Evaluation, *, device_usd_per_s: float
+        self,
+        outcome: StepResult,
+        proposal: Proposal,
+        elite: Elite | None,
+        evaluation: Evaluation,
+        *,
+        device_usd_per_s: float,
     ) -> None:
         sources = self._made_from(proposal.parents)
         value = elite.fitness.value if elite is not None else None
@@ -238,8 +249,7 @@ class History:
         if gain is not None or elite is None:
             self.insights.used(proposal.insights, gain)
         seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
-        used = {"gain": max(0.0, over_best), "device_usd": device_usd_per_s * seconds}
-        self._record(proposal.island, proposal.operator, proposal.usage, **used)
+        self._record(outcome, proposal.usage, gain=max(0.0, over_best), device_usd=device_usd_per_s * seconds)
         if not sources:
             return
         if proposal.operator not in CHEAP:

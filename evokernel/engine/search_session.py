@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
+from archive.calls import failed_tries
 from archive.diversity import write_diversity
 from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
@@ -25,6 +27,7 @@ from evokernel.protocols import Evaluator, asks_model
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
+from evokernel.records.llm import Insight
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT, Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
@@ -225,7 +228,7 @@ class SearchSession:
             case InsightReply():
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
                 seq = self._parts.store.record_insight(record, answer.insight)
-                self._notes(self._fold.apply_no_candidate(seq, record, insight=answer.insight))
+                self._apply_no_candidate(seq, record, answer.insight)
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
                 again = asks_model(operator)  # a rule would say the same
@@ -306,7 +309,11 @@ class SearchSession:
 
     def _commit_no_candidate(self, record: NoCandidate) -> None:
         seq = self._parts.store.record_no_candidate(record)
-        self._notes(self._fold.apply_no_candidate(seq, record))
+        self._apply_no_candidate(seq, record)
+
+    def _apply_no_candidate(self, seq: int, record: NoCandidate, insight: Insight | None = None) -> None:
+        failed = failed_tries(self._parts.store.database, "step = ?", (record.step,)).get(record.step, ())
+        self._notes(self._fold.apply_no_candidate(seq, replace(record, failed=failed), insight=insight))
 
     def _fingerprint(self) -> str:
         """Return the seq of the newest fact, the fingerprint of the state, and the key of its snapshots."""

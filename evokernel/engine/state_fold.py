@@ -98,6 +98,7 @@ class StateFold:
             elite=elite_of(
                 proposal.candidate, evaluation, seq=result.seq, program_hash=program, skeleton=result.skeleton
             ),
+            failed=result.failed,
         )
         return change, self.archipelago.tell(outcome, self.state.archipelago)
 
@@ -118,6 +119,7 @@ class StateFold:
             exhausted=no_candidate.exhausted,
             insight=insight,
             usage=no_candidate.usage,
+            failed=no_candidate.failed,
         )
         return self.archipelago.tell(outcome, self.state.archipelago)
 
