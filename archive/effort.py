@@ -82,7 +82,7 @@ class PairEffort:
     cost_usd: float = 0.0
     """Price of its calls, in dollars."""
     device_s: float = 0.0
-    """Time of its candidates on the device, in s."""
+    """Time of its candidates on the device, in s, and of the kernels that an agent had judged before."""
 
     @property
     def gain_per_dollar(self) -> float | None:
@@ -117,7 +117,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
     made = {row["candidate"]: parents.get(row["step"], []) for row in rows if row["candidate"]}
     speedups = {row["candidate"]: row["speedup"] for row in rows if row["speedup"]}
     costs, found = step_efforts(store), dict[tuple[str, str], PairEffort]()
-    failures = failed_tries(store.database, "TRUE", ())
+    failures, looks = failed_tries(store.database, "TRUE", ()), look_seconds(store)
     for row in rows:
         if row["origin"] or row["operator"] == "seed":
             continue
@@ -125,6 +125,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         sources = _right_sources(made.get(row["candidate"], []), made, speedups)
         gain = math.log(row["speedup"] / max(sources)) if row["speedup"] and sources else 0.0
         cost = costs.get(row["step"])
+        looked_s = looks.get(row["step"], {})
         elsewhere = [each for each in failures.get(row["step"], ()) if each.model != row["model"]]
         for failed in elsewhere:
             tried = found.get((row["operator"], failed.model), PairEffort(row["operator"], failed.model))
@@ -133,6 +134,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
                 tries=tried.tries + 1,
                 tokens=tried.tokens + failed.prompt_tokens,
                 cost_usd=tried.cost_usd + failed.cost_usd,
+                device_s=tried.device_s + looked_s.get(failed.model, 0.0),
             )
         taken_s = device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) if row["fresh"] else 0.0
         found[row["operator"], row["model"]] = replace(
@@ -142,7 +144,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
             gain=before.gain + max(0.0, gain),
             tokens=before.tokens + (cost.tokens - sum(each.prompt_tokens for each in elsewhere) if cost else 0),
             cost_usd=before.cost_usd + (cost.cost_usd - sum(each.cost_usd for each in elsewhere) if cost else 0.0),
-            device_s=before.device_s + taken_s,
+            device_s=before.device_s + taken_s + looked_s.get(row["model"], 0.0),
         )
     return sorted(found.values(), key=lambda each: (-each.tries, each.operator, each.model))
 
@@ -280,9 +282,27 @@ def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
 
 
 def device_seconds(store: Store) -> float:
-    """Return how long candidates of this run were on the device, in s; copies of a fork do not count."""
+    """Return how long candidates of this run were on the device, in s; copies of a fork do not count.
+
+    Kernels that agents had judged and did not hand in count.
+    """
     rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
-    return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+    looked_s = sum(sum(agents.values()) for agents in look_seconds(store).values())
+    return looked_s + sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+
+
+def look_seconds(store: Store) -> dict[int, dict[str, float]]:
+    """Return how long kernels that agents did not hand in were on the device, in s, by step and agent."""
+    rows = store.database.rows(
+        "SELECT i.step, author, total(i.device_s) AS seconds FROM (SELECT author, json_extract(payload, '$.step') AS "
+        "step, json_extract(payload, '$.device_s') AS device_s, json_extract(payload, '$.verdict.candidate') AS name "
+        "FROM inbox WHERE kind = 'look') i LEFT JOIN proposals p ON p.step = i.step "
+        "WHERE i.device_s > 0 AND p.candidate IS NOT i.name GROUP BY 1, 2"
+    )
+    found: dict[int, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["step"], {})[row["author"]] = row["seconds"]
+    return found
 
 
 def _numbers(text: str) -> dict[str, float]:

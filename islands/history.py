@@ -74,6 +74,8 @@ class History:
     """Records of each operator, by island and operator."""
     pairs: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
     """Records of each operator with a model, by operator and model, which is empty for a rule; older answers fade."""
+    looks: dict[int, list[tuple[str, str, float]]] = field(default_factory=dict)
+    """Agents, kernels that they had judged and the time of each on the device, in s, by step that has not ended."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes that were measured, by kind: the first word of the rationale."""
     gains: Counter[str] = field(default_factory=Counter)
@@ -104,7 +106,7 @@ class History:
         """
         proposal, evaluation = outcome.proposal, outcome.evaluation
         if proposal is None or evaluation is None:
-            self._learn_without_candidate(outcome)
+            self._learn_without_candidate(outcome, device_usd_per_s=device_usd_per_s)
             return None
         self._remember(proposal)
         self.waiting.pop(proposal.candidate.id, None)
@@ -126,6 +128,11 @@ class History:
             self._keep(elite)
             self.failures.mended(proposal.parents, elite)
         return elite
+
+    def look(self, step: int, *, agent: str, candidate: str, seconds: float) -> None:
+        """Take in that an agent had a kernel judged, for so long, at a step that has not ended."""
+        if seconds > 0:
+            self.looks.setdefault(step, []).append((agent, candidate, seconds))
 
     def hint(self, text: str, *, island: str) -> None:
         """Take in a hint for one island or, named "*", for all."""
@@ -195,13 +202,13 @@ class History:
         if elite.fitness.value > best:
             self.best = elite
 
-    def _learn_without_candidate(self, outcome: StepResult) -> None:
+    def _learn_without_candidate(self, outcome: StepResult, *, device_usd_per_s: float) -> None:
         if outcome.insight is not None:
             self.insights.add(outcome.seq, outcome.insight, island=outcome.island)
         elif outcome.exhausted:
             self.exhausted.add((outcome.operator, *outcome.parents))
         self.failures.count_try(outcome.parents)
-        self._record(outcome, outcome.usage, gain=0.0, device_usd=0.0)
+        self._record(outcome, outcome.usage, gain=0.0, device_s=0.0, device_usd_per_s=device_usd_per_s)
 
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
@@ -218,9 +225,15 @@ class History:
             return records.get(model, OperatorRecord())
         return sum(records.values(), OperatorRecord())
 
-    def _record(self, outcome: StepResult, usage: Usage, *, gain: float, device_usd: float) -> None:
+    def _record(
+        self, outcome: StepResult, usage: Usage, *, gain: float, device_s: float, device_usd_per_s: float
+    ) -> None:
         """Count a step for its operator, and for each model that was called: one without a reply gained nothing."""
-        tries = {usage.model: OperatorRecord(1, gain, usage.cost_usd + device_usd)}
+        tries = {usage.model: OperatorRecord(1, gain, usage.cost_usd + device_usd_per_s * device_s)}
+        handed_in = outcome.proposal.candidate.id if outcome.proposal else ""  # its time is in `device_s`
+        for agent, candidate, seconds in self.looks.pop(outcome.step, ()):
+            if candidate != handed_in:
+                tries[agent] = tries.get(agent, OperatorRecord(1)).charged(device_usd_per_s * seconds)
         for failed in outcome.failed:
             tries[failed.model] = tries.get(failed.model, OperatorRecord(1)).charged(failed.cost_usd)
         cost_usd = sum(each.cost_usd for each in tries.values())
@@ -249,7 +262,8 @@ class History:
         if gain is not None or elite is None:
             self.insights.used(proposal.insights, gain)
         seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
-        self._record(outcome, proposal.usage, gain=max(0.0, over_best), device_usd=device_usd_per_s * seconds)
+        gained = max(0.0, over_best)
+        self._record(outcome, proposal.usage, gain=gained, device_s=seconds, device_usd_per_s=device_usd_per_s)
         if not sources:
             return
         if proposal.operator not in CHEAP:

@@ -130,8 +130,7 @@ class SearchSession:
             replayed=self._parts.replayed,
         )
         while True:
-            for entry in self._parts.store.take_inbox():
-                self._notes(self._fold.apply_inbox(entry))
+            self._take_inbox()
             reason, resting = self._reason(), self._gate.resting
             while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
@@ -143,6 +142,10 @@ class SearchSession:
             if not self._tasks and (reason or not resting):
                 return reason or self._nothing_left()
             await self._wait()
+
+    def _take_inbox(self) -> None:
+        for entry in self._parts.store.take_inbox():
+            self._notes(self._fold.apply_inbox(entry))
 
     def _nothing_left(self) -> str:
         if self._handed_in_only:
@@ -205,8 +208,9 @@ class SearchSession:
             answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
             return  # a later session takes the step up, with what was paid for it
-        if asks_model(operator):  # looked up now: others may have had the same idea
-            known = self._fold.history.proposed
+        if asks_model(operator):
+            self._take_inbox()  # an agent's looks count for the step that they were made in
+            known = self._fold.history.proposed  # looked up now: others may have had the same idea
             answer = self._gate.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
