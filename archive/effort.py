@@ -116,7 +116,8 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         parents.setdefault(step, []).append(parent)
     made = {row["candidate"]: parents.get(row["step"], []) for row in rows if row["candidate"]}
     speedups = {row["candidate"]: row["speedup"] for row in rows if row["speedup"]}
-    costs, found = step_efforts(store), dict[tuple[str, str], PairEffort]()
+    own = f"WHERE NOT (c.status = '{CallStatus.FAILED}' AND c.model IS NOT m.model)"
+    costs, found = _step_efforts(store, own, ()), dict[tuple[str, str], PairEffort]()
     failures, looks = failed_tries(store.database, "TRUE", ()), look_seconds(store)
     for row in rows:
         if row["origin"] or row["operator"] == "seed":
@@ -126,8 +127,9 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         gain = math.log(row["speedup"] / max(sources)) if row["speedup"] and sources else 0.0
         cost = costs.get(row["step"])
         looked_s = looks.get(row["step"], {})
-        elsewhere = [each for each in failures.get(row["step"], ()) if each.model != row["model"]]
-        for failed in elsewhere:
+        for failed in failures.get(row["step"], ()):
+            if failed.model == row["model"]:
+                continue
             tried = found.get((row["operator"], failed.model), PairEffort(row["operator"], failed.model))
             found[row["operator"], failed.model] = replace(
                 tried,
@@ -142,8 +144,8 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
             tries=before.tries + 1,
             correct=before.correct + (row["status"] == "ok"),
             gain=before.gain + max(0.0, gain),
-            tokens=before.tokens + (cost.tokens - sum(each.prompt_tokens for each in elsewhere) if cost else 0),
-            cost_usd=before.cost_usd + (cost.cost_usd - sum(each.cost_usd for each in elsewhere) if cost else 0.0),
+            tokens=before.tokens + (cost.tokens if cost else 0),
+            cost_usd=before.cost_usd + (cost.cost_usd if cost else 0.0),
             device_s=before.device_s + taken_s + looked_s.get(row["model"], 0.0),
         )
     return sorted(found.values(), key=lambda each: (-each.tries, each.operator, each.model))
@@ -267,10 +269,13 @@ def predicted_gains(store: Store) -> ExpectedGain:
 
 def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:
     """Return the effort of models by step, for steps that called them; with `step`, for that one only."""
-    where, values = ("", ()) if step is None else ("WHERE c.step = ? ", (step,))
+    return _step_efforts(store, "", ()) if step is None else _step_efforts(store, "WHERE c.step = ?", (step,))
+
+
+def _step_efforts(store: Store, where: str, values: tuple[object, ...]) -> dict[int, StepEffort]:
     rows = store.database.rows(
         f"SELECT c.step, m.model, count(*) AS calls, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls c "
-        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.step {where}GROUP BY c.step",
+        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.step {where} GROUP BY c.step",
         values,
     )
     return {row["step"]: StepEffort(row["model"] or "", row["calls"], row["tokens"], row["cost"]) for row in rows}
