@@ -1,4 +1,4 @@
-"""Calls of models. A call is not a fact: it has no seq, and a replay never reads it.
+"""Calls of models. A call is not a fact: it has no seq, and a replay reads only what failed ones have cost.
 
 Like a lease it is written before the work begins, so that a kill leaves a trace of what was under way. Unlike a lease
 it stays with its outcome, so that nothing is paid for twice. A call that was open when its engine died stays open for
@@ -32,6 +32,10 @@ WITHOUT_CALLS = (
 MADE_HERE = "json_extract(parameters, '$.answer') IS NULL"
 """Calls that count: replies that were given elsewhere cost nothing here."""
 _PAGE = 200
+_FAILED = (
+    f"SELECT step, model, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls "
+    f"WHERE status = '{CallStatus.FAILED}' AND"
+)
 _STORED = (
     "SELECT c.*, p.body AS prompt_body, r.body AS reply_body FROM calls c "
     "LEFT JOIN texts p ON p.hash = c.prompt LEFT JOIN texts r ON r.hash = c.reply"
@@ -170,6 +174,18 @@ class Calls:
         values = tuple(row[name] for name in _COLUMNS)
         checksums.refuse_changed(self._database, "calls", values, stored=row["checksum"])
         return stored
+
+
+def failed_tries(database: Database, where: str, values: tuple[object, ...]) -> dict[int, tuple[Usage, ...]]:
+    """Return what calls without a reply have cost, by step, one `Usage` for each model, by name.
+
+    Those of a step have ended when its result is committed. Their tokens count as those of prompts.
+    """
+    found: dict[int, tuple[Usage, ...]] = {}
+    for row in database.rows(f"{_FAILED} {where} GROUP BY step, model ORDER BY step, model", values):
+        usage = Usage(row["model"], row["tokens"], cost_usd=row["cost"])
+        found[row["step"]] = (*found.get(row["step"], ()), usage)
+    return found
 
 
 def _read(row: sqlite3.Row) -> StoredCall:

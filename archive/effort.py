@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS
+from archive.calls import COST_USD, TOKENS, USABLE, WITHOUT_CALLS, failed_tries
 from archive.store import Store
 from archive.timed_programs import timed_programs
 from evokernel.records.llm import CallStatus
@@ -72,7 +72,7 @@ class PairEffort:
     model: str
     """Name of the model that answered; empty for a rule."""
     tries: int = 0
-    """Steps that ended."""
+    """Steps that ended, those among them that the model was asked for in vain."""
     correct: int = 0
     """Right candidates among them."""
     gain: float = 0.0
@@ -82,7 +82,7 @@ class PairEffort:
     cost_usd: float = 0.0
     """Price of its calls, in dollars."""
     device_s: float = 0.0
-    """Time of its candidates on the device, in s."""
+    """Time of its candidates on the device, in s, and of the kernels that an agent had judged before."""
 
     @property
     def gain_per_dollar(self) -> float | None:
@@ -98,7 +98,8 @@ class PairEffort:
 def efforts_by_pair(store: Store) -> list[PairEffort]:
     """Return the effort of each operator with each model in this run, the most tried first.
 
-    Steps that a fork copied are left out. The gain of a repair is over the parent of the failed candidate.
+    Steps that a fork copied are left out. A model that was called without a reply has a try of its own, at its cost,
+    beside the model that answered in its place. The gain of a repair is over the parent of the failed candidate.
     """
     timed, values = timed_programs(store)
     rows = store.database.rows(
@@ -115,7 +116,9 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         parents.setdefault(step, []).append(parent)
     made = {row["candidate"]: parents.get(row["step"], []) for row in rows if row["candidate"]}
     speedups = {row["candidate"]: row["speedup"] for row in rows if row["speedup"]}
-    costs, found = step_efforts(store), dict[tuple[str, str], PairEffort]()
+    own = f"WHERE NOT (c.status = '{CallStatus.FAILED}' AND c.model IS NOT m.model)"
+    costs, found = _step_efforts(store, own, ()), dict[tuple[str, str], PairEffort]()
+    failures, looks = failed_tries(store.database, "TRUE", ()), look_seconds(store)
     for row in rows:
         if row["origin"] or row["operator"] == "seed":
             continue
@@ -123,6 +126,18 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
         sources = _right_sources(made.get(row["candidate"], []), made, speedups)
         gain = math.log(row["speedup"] / max(sources)) if row["speedup"] and sources else 0.0
         cost = costs.get(row["step"])
+        looked_s = looks.get(row["step"], {})
+        for failed in failures.get(row["step"], ()):
+            if failed.model == row["model"]:
+                continue
+            tried = found.get((row["operator"], failed.model), PairEffort(row["operator"], failed.model))
+            found[row["operator"], failed.model] = replace(
+                tried,
+                tries=tried.tries + 1,
+                tokens=tried.tokens + failed.prompt_tokens,
+                cost_usd=tried.cost_usd + failed.cost_usd,
+                device_s=tried.device_s + looked_s.get(failed.model, 0.0),
+            )
         taken_s = device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) if row["fresh"] else 0.0
         found[row["operator"], row["model"]] = replace(
             before,
@@ -131,7 +146,7 @@ def efforts_by_pair(store: Store) -> list[PairEffort]:
             gain=before.gain + max(0.0, gain),
             tokens=before.tokens + (cost.tokens if cost else 0),
             cost_usd=before.cost_usd + (cost.cost_usd if cost else 0.0),
-            device_s=before.device_s + taken_s,
+            device_s=before.device_s + taken_s + looked_s.get(row["model"], 0.0),
         )
     return sorted(found.values(), key=lambda each: (-each.tries, each.operator, each.model))
 
@@ -254,10 +269,13 @@ def predicted_gains(store: Store) -> ExpectedGain:
 
 def step_efforts(store: Store, step: int | None = None) -> dict[int, StepEffort]:
     """Return the effort of models by step, for steps that called them; with `step`, for that one only."""
-    where, values = ("", ()) if step is None else ("WHERE c.step = ? ", (step,))
+    return _step_efforts(store, "", ()) if step is None else _step_efforts(store, "WHERE c.step = ?", (step,))
+
+
+def _step_efforts(store: Store, where: str, values: tuple[object, ...]) -> dict[int, StepEffort]:
     rows = store.database.rows(
         f"SELECT c.step, m.model, count(*) AS calls, sum({TOKENS}) AS tokens, sum({COST_USD}) AS cost FROM calls c "
-        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.step {where}GROUP BY c.step",
+        f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.step {where} GROUP BY c.step",
         values,
     )
     return {row["step"]: StepEffort(row["model"] or "", row["calls"], row["tokens"], row["cost"]) for row in rows}
@@ -269,9 +287,27 @@ def device_s(metrics: Mapping[str, float], duration_s: float) -> float:
 
 
 def device_seconds(store: Store) -> float:
-    """Return how long candidates of this run were on the device, in s; copies of a fork do not count."""
+    """Return how long candidates of this run were on the device, in s; copies of a fork do not count.
+
+    Kernels that agents had judged and did not hand in count.
+    """
     rows = store.database.rows("SELECT metrics, duration_s FROM evaluations WHERE origin = ''")
-    return sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+    looked_s = sum(sum(agents.values()) for agents in look_seconds(store).values())
+    return looked_s + sum(device_s(_numbers(row["metrics"]), row["duration_s"] or 0.0) for row in rows)
+
+
+def look_seconds(store: Store) -> dict[int, dict[str, float]]:
+    """Return how long kernels that agents did not hand in were on the device, in s, by step and agent."""
+    rows = store.database.rows(
+        "SELECT i.step, author, total(i.device_s) AS seconds FROM (SELECT author, json_extract(payload, '$.step') AS "
+        "step, json_extract(payload, '$.device_s') AS device_s, json_extract(payload, '$.verdict.candidate') AS name "
+        "FROM inbox WHERE kind = 'look') i LEFT JOIN proposals p ON p.step = i.step "
+        "WHERE i.device_s > 0 AND p.candidate IS NOT i.name GROUP BY 1, 2"
+    )
+    found: dict[int, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["step"], {})[row["author"]] = row["seconds"]
+    return found
 
 
 def _numbers(text: str) -> dict[str, float]:

@@ -3,11 +3,12 @@
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from archive import insights
+from archive.calls import failed_tries
 from archive.database import Database
 from archive.records import (
     EVALUATION_COLUMNS,
@@ -20,7 +21,7 @@ from archive.records import (
     proposal_of,
 )
 from evokernel.errors import StoreCorrupt
-from evokernel.records.candidate import Proposal
+from evokernel.records.candidate import Proposal, Usage
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.fitness import Elite, elite_of
 from evokernel.records.llm import Insight
@@ -67,6 +68,8 @@ class ResultEntry:
     """The fact that brought the evaluation in; not `seq` where a stored one was reused."""
     origin: str
     """Run and step in the store that a fork copied it from; empty for an own result."""
+    failed: tuple[Usage, ...] = ()
+    """Costs of the calls of its step without a reply, by model."""
 
     @property
     def step(self) -> int:
@@ -244,7 +247,8 @@ def _results_where(database: Database, times: _Times, named: str, span: tuple[in
         )
     }
     learned = insights.between(database, min(span), max(span))
-    parents = lineages(database, f"step IN (SELECT step FROM results WHERE seq {named})", span)
+    steps = f"step IN (SELECT step FROM results WHERE seq {named})"
+    parents, failures = lineages(database, steps, span), failed_tries(database, steps, span)
     columns = ", ".join(f"p.{name}" for name in PROPOSAL_COLUMNS.split(", ") if name != "at")
     rows = database.rows(
         f"SELECT r.seq, r.evaluation, {columns}, c.language, c.program_hash, c.skeleton, t.body "
@@ -254,13 +258,15 @@ def _results_where(database: Database, times: _Times, named: str, span: tuple[in
     )
     facts: list[Fact] = []
     for row in rows:
-        seq, lineage = row["seq"], parents.get(row["step"], ((), ()))
+        seq, lineage, failed = row["seq"], parents.get(row["step"], ((), ())), failures.get(row["step"], ())
         if row["evaluation"] is not None:
-            facts.append(_result(row, times[seq], evaluations, lineage))
-        elif seq in learned:
-            facts.append(InsightEntry(seq, times[seq], no_candidate_of(row, lineage=lineage), learned[seq]))
+            facts.append(replace(_result(row, times[seq], evaluations, lineage), failed=failed))
+            continue
+        nothing = no_candidate_of(row, lineage=lineage, failed=failed)
+        if seq in learned:
+            facts.append(InsightEntry(seq, times[seq], nothing, learned[seq]))
         else:
-            facts.append(EmptyStep(seq, times[seq], no_candidate_of(row, lineage=lineage)))
+            facts.append(EmptyStep(seq, times[seq], nothing))
     return facts
 
 

@@ -83,6 +83,8 @@ class NoCandidate:
     """Its cost."""
     exhausted: bool = True
     """True where asking again for these parents is useless; False where a reply was unusable."""
+    failed: tuple[Usage, ...] = ()
+    """Costs of its calls without a reply, by model; read from the calls, not written with the step."""
 
 
 def to_json(value: Any) -> str:
@@ -319,8 +321,8 @@ def no_candidate_row(nothing: NoCandidate, *, at: float) -> tuple[object, ...]:
     )
 
 
-def no_candidate_of(row: sqlite3.Row, *, lineage: Lineage) -> NoCandidate:
-    """Return the step without a candidate in a row of `PROPOSAL_COLUMNS`."""
+def no_candidate_of(row: sqlite3.Row, *, lineage: Lineage, failed: tuple[Usage, ...] = ()) -> NoCandidate:
+    """Return the step without a candidate in a row of `PROPOSAL_COLUMNS`, with the costs of its failed calls."""
     return NoCandidate(
         step=row["step"],
         operator=row["operator"],
@@ -331,6 +333,7 @@ def no_candidate_of(row: sqlite3.Row, *, lineage: Lineage) -> NoCandidate:
         inspirations=lineage[1],
         usage=usage_of(row),
         exhausted=bool(row["exhausted"]),
+        failed=failed,
     )
 
 

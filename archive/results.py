@@ -1,5 +1,6 @@
 """Commit of a result, with the fact that it becomes."""
 
+from archive.calls import failed_tries
 from archive.journal import ResultEntry
 from archive.queries import time_of
 from archive.store import Store
@@ -30,4 +31,5 @@ def commit_result(
         evaluation=evaluation,
         evaluation_seq=reused_from or seq,
         origin="",
+        failed=failed_tries(store.database, "step = ?", (proposal.step,)).get(proposal.step, ()),
     )

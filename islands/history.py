@@ -76,6 +76,8 @@ class History:
     """Records of each operator, by island and operator."""
     pairs: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
     """Records of each operator with a model, by operator and model, which is empty for a rule; older answers fade."""
+    looks: dict[int, list[tuple[str, str, float]]] = field(default_factory=dict)
+    """Agents, kernels that they had judged and the time of each on the device, in s, by step that has not ended."""
     changes: Counter[str] = field(default_factory=Counter)
     """Changes that were measured, by kind: the first word of the rationale."""
     gains: Counter[str] = field(default_factory=Counter)
@@ -106,7 +108,7 @@ class History:
         """
         proposal, evaluation = outcome.proposal, outcome.evaluation
         if proposal is None or evaluation is None:
-            self._learn_without_candidate(outcome)
+            self._learn_without_candidate(outcome, device_usd_per_s=device_usd_per_s)
             return None
         self._remember(proposal)
         self.waiting.pop(proposal.candidate.id, None)
@@ -123,11 +125,16 @@ class History:
         else:
             elite = None
             self._fail(proposal, evaluation)
-        self._credit(proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
+        self._credit(outcome, proposal, elite, evaluation, device_usd_per_s=device_usd_per_s)
         if elite is not None:
             self._keep(elite)
             self.failures.mended(proposal.parents, elite)
         return elite
+
+    def look(self, step: int, *, agent: str, candidate: str, seconds: float) -> None:
+        """Take in that an agent had a kernel judged, for so long, at a step that has not ended."""
+        if seconds > 0:
+            self.looks.setdefault(step, []).append((agent, candidate, seconds))
 
     def hint(self, text: str, *, island: str, by_agent: bool = False) -> None:
         """Take in a hint for one island or, named "*", for all; of agents' hints the newest are kept."""
@@ -207,13 +214,13 @@ class History:
         if elite.fitness.value > best:
             self.best = elite
 
-    def _learn_without_candidate(self, outcome: StepResult) -> None:
+    def _learn_without_candidate(self, outcome: StepResult, *, device_usd_per_s: float) -> None:
         if outcome.insight is not None:
             self.insights.add(outcome.seq, outcome.insight, island=outcome.island)
         elif outcome.exhausted:
             self.exhausted.add((outcome.operator, *outcome.parents))
         self.failures.count_try(outcome.parents)
-        self._record(outcome.island, outcome.operator, outcome.usage, gain=0.0, device_usd=0.0)
+        self._record(outcome, outcome.usage, gain=0.0, device_s=0.0, device_usd_per_s=device_usd_per_s)
 
     def _fail(self, proposal: Proposal, evaluation: Evaluation) -> None:
         candidate, operator, rationale = proposal.candidate, proposal.operator, proposal.rationale
@@ -230,18 +237,35 @@ class History:
             return records.get(model, OperatorRecord())
         return sum(records.values(), OperatorRecord())
 
-    def _record(self, island: str, operator: str, usage: Usage, *, gain: float, device_usd: float) -> None:
-        one = OperatorRecord(1, gain, usage.cost_usd + device_usd)
-        records = self.operators.setdefault(island, {})
-        records[operator] = records.get(operator, OperatorRecord()) + one
+    def _record(
+        self, outcome: StepResult, usage: Usage, *, gain: float, device_s: float, device_usd_per_s: float
+    ) -> None:
+        """Count a step for its operator, and for each model that was called: one without a reply gained nothing."""
+        tries = {usage.model: OperatorRecord(1, gain, usage.cost_usd + device_usd_per_s * device_s)}
+        handed_in = outcome.proposal.candidate.id if outcome.proposal else ""  # its time is in `device_s`
+        for agent, candidate, seconds in self.looks.pop(outcome.step, ()):
+            if candidate != handed_in:
+                tries[agent] = tries.get(agent, OperatorRecord(1)).charged(device_usd_per_s * seconds)
+        for failed in outcome.failed:
+            tries[failed.model] = tries.get(failed.model, OperatorRecord(1)).charged(failed.cost_usd)
+        cost_usd = sum(each.cost_usd for each in tries.values())
+        records, operator = self.operators.setdefault(outcome.island, {}), outcome.operator
+        records[operator] = records.get(operator, OperatorRecord()) + OperatorRecord(1, gain, cost_usd)
         for name, models in self.pairs.items():
             faded = {model: record.faded(FADE) for model, record in models.items()}
             self.pairs[name] = {model: record for model, record in faded.items() if record.count > FORGOTTEN}
         models = self.pairs.setdefault(operator, {})
-        models[usage.model] = models.get(usage.model, OperatorRecord()) + one
+        for model, one in tries.items():
+            models[model] = models.get(model, OperatorRecord()) + one
 
     def _credit(
-        self, proposal: Proposal, elite: Elite | None, evaluation: Evaluation, *, device_usd_per_s: float
+        self,
+        outcome: StepResult,
+        proposal: Proposal,
+        elite: Elite | None,
+        evaluation: Evaluation,
+        *,
+        device_usd_per_s: float,
     ) -> None:
         sources = self._made_from(proposal.parents)
         value = elite.fitness.value if elite is not None else None
@@ -250,8 +274,8 @@ class History:
         if gain is not None or elite is None:
             self.insights.used(proposal.insights, gain)
         seconds = sum(evaluation.metrics.get(name, 0.0) for name in ("check_s", "time_s")) or evaluation.duration_s
-        used = {"gain": max(0.0, over_best), "device_usd": device_usd_per_s * seconds}
-        self._record(proposal.island, proposal.operator, proposal.usage, **used)
+        gained = max(0.0, over_best)
+        self._record(outcome, proposal.usage, gain=gained, device_s=seconds, device_usd_per_s=device_usd_per_s)
         if not sources:
             return
         if proposal.operator not in CHEAP:

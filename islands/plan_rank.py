@@ -8,7 +8,7 @@ from evokernel.records.llm import KnownInsight
 PRIOR = 0.4
 """Weight of the belief that predictions hold, as a natural logarithm of predicted speed-up."""
 ERROR = 0.5
-"""Error of a gain, as a share of the predicted one, that counts like one measured gain."""
+"""Error of a gain, as a share of the predicted one, before any is measured; it weighs like a prediction of `PRIOR`."""
 
 
 def predicted_gain(known: KnownInsight) -> float:
@@ -43,10 +43,14 @@ def expected_gain(known: KnownInsight, strategies: Sequence[KnownInsight]) -> fl
 
 
 def _floor(known: KnownInsight, strategies: Sequence[KnownInsight]) -> float:
-    """Return the expected gain less one standard error, which grows with the prediction."""
+    """Return the expected gain less one standard error, which grows with the prediction.
+
+    The error is that of a ratio estimate: measured gains count by what was predicted for them.
+    """
     uses, share = _uses(strategies), kept_share(strategies)
-    squares = [ERROR**2, *((gain / predicted - share) ** 2 for predicted, gain in uses)]
-    error = math.sqrt(sum(squares) / len(squares)) * predicted_gain(known) / math.sqrt(1 + len(known.gains))
+    misses = (PRIOR * ERROR) ** 2 + sum((gain - share * predicted) ** 2 for predicted, gain in uses)
+    weight = PRIOR**2 + sum(predicted**2 for predicted, _ in uses)
+    error = math.sqrt(misses / weight) * predicted_gain(known) / math.sqrt(1 + len(known.gains))
     return expected_gain(known, strategies) - error
 
 

@@ -59,7 +59,7 @@ class SearchServices:
         self._verdicts = verdicts
         self._promotion = promotion
         self._notify = notify
-        self._looks: set[asyncio.Task[Evaluation]] = set()
+        self._looks: set[asyncio.Task[tuple[Evaluation, float]]] = set()
 
     def files(self, origin: Origin) -> Mapping[str, str]:
         """Return the contract, the device, the guide, constraints and hints, and the source of each parent."""
@@ -92,9 +92,15 @@ class SearchServices:
         self._looks.add(look)
         look.add_done_callback(self._ended)
         # an agent that is stopped must not break off a judge's work
-        evaluation = await asyncio.shield(look)
+        evaluation, taken_s = await asyncio.shield(look)
         verdict = {"candidate": candidate.id, **evaluation_document(evaluation, *_VERDICT)}
-        kept = {"step": origin.step, "island": origin.island, "source": candidate.source, "verdict": verdict}
+        kept = {
+            "step": origin.step,
+            "island": origin.island,
+            "source": candidate.source,
+            "verdict": verdict,
+            "device_s": taken_s,
+        }
         Store.inbox_put(self._store.database.path, LOOK, kept, author=agent)
         return verdict
 
@@ -104,12 +110,12 @@ class SearchServices:
             look.cancel()
         await asyncio.gather(*self._looks, return_exceptions=True)
 
-    async def _look(self, candidate: Candidate) -> Evaluation:
+    async def _look(self, candidate: Candidate) -> tuple[Evaluation, float]:
         program = self._language.program_hash(candidate.source)
         with await self._promotion.alone(program):
             return await self._verdicts.look(EvaluationRequest(candidate, program, Fidelity.QUICK))
 
-    def _ended(self, look: "asyncio.Task[Evaluation]") -> None:
+    def _ended(self, look: "asyncio.Task[tuple[Evaluation, float]]") -> None:
         self._looks.discard(look)
         if not look.cancelled():
             look.exception()  # nobody may wait for it any more

@@ -1,5 +1,6 @@
 """Inbox entries of people and other programs for a running search, checked."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,6 +125,20 @@ def read_insight(payload: Mapping[str, Any]) -> tuple[Insight, str]:
         sources=_seqs(payload, "sources"),
     )
     return insight, _word(payload, "island", EVERYWHERE)
+
+
+def read_look(payload: Mapping[str, Any]) -> tuple[int, str, float]:
+    """Return step, id of the kernel, and time on the device in s of a look; 0 s where an earlier release wrote it.
+
+    Raises:
+        ValueError: it names no step.
+    """
+    step, taken_s, verdict = payload.get("step"), payload.get("device_s", 0.0), payload.get("verdict")
+    if type(step) is not int:
+        raise ValueError("a look names its step")
+    name = verdict.get("candidate") if isinstance(verdict, dict) else None
+    seconds = float(taken_s) if isinstance(taken_s, int | float) and math.isfinite(taken_s) else 0.0
+    return step, str(name or ""), max(0.0, seconds)
 
 
 def read_text(payload: Mapping[str, Any], name: str) -> str:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.account import RunAccount
+from archive.calls import failed_tries
 from archive.diversity import write_diversity
 from archive.follower import LeadingEvaluation
 from archive.queries import last_failure
@@ -25,6 +27,7 @@ from evokernel.protocols import Evaluator, asks_model
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
+from evokernel.records.llm import Insight
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT, Progress
 from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
@@ -127,8 +130,7 @@ class SearchSession:
             replayed=self._parts.replayed,
         )
         while True:
-            for entry in self._parts.store.take_inbox():
-                self._notes(self._fold.apply_inbox(entry))
+            self._take_inbox()
             reason, resting = self._reason(), self._gate.resting
             while not reason and len(self._tasks) - self._gate.count < self._in_flight:
                 if leases:
@@ -140,6 +142,10 @@ class SearchSession:
             if not self._tasks and (reason or not resting):
                 return reason or self._nothing_left()
             await self._wait()
+
+    def _take_inbox(self) -> None:
+        for entry in self._parts.store.take_inbox():
+            self._notes(self._fold.apply_inbox(entry))
 
     def _nothing_left(self) -> str:
         if self._handed_in_only:
@@ -202,8 +208,9 @@ class SearchSession:
             answer = await self._gate.answer(operator, context)
         except (BudgetSpent, ModelsUnavailable):
             return  # a later session takes the step up, with what was paid for it
-        if asks_model(operator):  # looked up now: others may have had the same idea
-            known = self._fold.history.proposed
+        if asks_model(operator):
+            self._take_inbox()  # an agent's looks count for the step that they were made in
+            known = self._fold.history.proposed  # looked up now: others may have had the same idea
             answer = self._gate.checked(answer, known, language=self._parts.language.name)
         match answer:
             case Draft():
@@ -225,7 +232,7 @@ class SearchSession:
             case InsightReply():
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
                 seq = self._parts.store.record_insight(record, answer.insight)
-                self._notes(self._fold.apply_no_candidate(seq, record, insight=answer.insight))
+                self._apply_no_candidate(seq, record, answer.insight)
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
                 again = asks_model(operator)  # a rule would say the same
@@ -306,7 +313,11 @@ class SearchSession:
 
     def _commit_no_candidate(self, record: NoCandidate) -> None:
         seq = self._parts.store.record_no_candidate(record)
-        self._notes(self._fold.apply_no_candidate(seq, record))
+        self._apply_no_candidate(seq, record)
+
+    def _apply_no_candidate(self, seq: int, record: NoCandidate, insight: Insight | None = None) -> None:
+        failed = failed_tries(self._parts.store.database, "step = ?", (record.step,)).get(record.step, ())
+        self._notes(self._fold.apply_no_candidate(seq, replace(record, failed=failed), insight=insight))
 
     def _fingerprint(self) -> str:
         """Return the seq of the newest fact, the fingerprint of the state, and the key of its snapshots."""

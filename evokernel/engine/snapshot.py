@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 SHAPING = (
     "archive/account",
+    "archive/calls",
     "archive/grid",
     "archive/verdict_filter",
     "evokernel/engine/state_fold",

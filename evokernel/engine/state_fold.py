@@ -9,7 +9,7 @@ from archive.grid import GridArchive
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
 from archive.verdict_filter import VerdictFilter
-from evokernel.engine.inbox import LOOK, Submission, read_answer, read_insight, read_source, read_text
+from evokernel.engine.inbox import LOOK, Submission, read_answer, read_insight, read_look, read_source, read_text
 from evokernel.engine.state import SearchState
 from evokernel.protocols import Language
 from evokernel.records.candidate import Proposal
@@ -98,6 +98,7 @@ class StateFold:
             elite=elite_of(
                 proposal.candidate, evaluation, seq=result.seq, program_hash=program, skeleton=result.skeleton
             ),
+            failed=result.failed,
         )
         return change, self.archipelago.tell(outcome, self.state.archipelago)
 
@@ -118,6 +119,7 @@ class StateFold:
             exhausted=no_candidate.exhausted,
             insight=insight,
             usage=no_candidate.usage,
+            failed=no_candidate.failed,
         )
         return self.archipelago.tell(outcome, self.state.archipelago)
 
@@ -132,7 +134,9 @@ class StateFold:
         payload = entry.payload if isinstance(entry.payload, dict) else {}
         try:
             if entry.kind == LOOK:
-                return []  # an agent had a kernel judged that it has not handed in
+                step, name, seconds = read_look(payload)  # an agent had a kernel judged that it has not handed in
+                self.history.look(step, agent=entry.author, candidate=name, seconds=seconds)
+                return []
             if entry.kind == "answer":
                 self.state.answers[entry.id] = read_answer(entry.id, payload)
                 return []

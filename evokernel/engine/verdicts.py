@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from archive.effort import device_s
 from archive.records import StoredEvaluation
 from archive.store import Store
 from evokernel.protocols import Evaluator
@@ -57,21 +58,24 @@ class Verdicts:
         before()
         return await self._evaluator.evaluate(request), None
 
-    async def look(self, request: EvaluationRequest) -> Evaluation:
+    async def look(self, request: EvaluationRequest) -> tuple[Evaluation, float]:
         """Return the evaluation of a kernel that is not proposed; `verdict` returns it once, if it ever is.
+
+        With it comes the time that it took the device now, in s: 0 where it was known.
 
         Raises:
             HarnessError: our own machinery failed.
         """
         stored = self.stored(request.candidate.id, request.program_hash, request.budget)
         if stored is not None:
-            return stored.evaluation
+            return stored.evaluation, 0.0
         place = (request.candidate.id, request.budget)
-        if place not in self._looked:
-            self._looked[place] = await self._evaluator.evaluate(request)
-            for oldest in list(self._looked)[:-KEPT_LOOKS]:
-                del self._looked[oldest]
-        return self._looked[place]
+        if (known := self._looked.get(place)) is not None:
+            return known, 0.0
+        evaluation = self._looked[place] = await self._evaluator.evaluate(request)
+        for oldest in list(self._looked)[:-KEPT_LOOKS]:
+            del self._looked[oldest]
+        return evaluation, device_s(evaluation.metrics, evaluation.duration_s)
 
     def keep(self, evaluation: Evaluation) -> int:
         """Write down an evaluation outside any result of a step, and return its seq."""

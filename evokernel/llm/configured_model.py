@@ -41,6 +41,8 @@ class ConfiguredModel:
     """The reason that it is never asked again; empty while it may be."""
     _rest_until_s: float = field(default=float("-inf"))
     _rests: int = 0
+    _fault: str = ""
+    _alike: int = 0
 
     def __post_init__(self) -> None:
         taken = sorted(_OURS & set(self.config.parameters))
@@ -75,7 +77,12 @@ class ConfiguredModel:
 
     def answered(self) -> None:
         """Note that the model answered."""
-        self._rests = 0
+        self._rests, self._fault, self._alike = 0, "", 0
+
+    def refused(self, fault: str) -> int:
+        """Note that it cannot answer a request, and return how many in a row ended with this fault."""
+        self._fault, self._alike = fault, self._alike + 1 if fault == self._fault else 1
+        return self._alike
 
     def parameters(self, request: ModelRequest) -> dict[str, Any]:
         """Return the parameters of a call. A request cannot ask for more tokens than the model's setting."""

@@ -27,6 +27,8 @@ from evokernel.rng import stream
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 LONGEST_ERROR_CHARACTERS = 600
+ALIKE = 10
+"""Requests in a row that a model refused with one and the same fault after which it is asked no more."""
 
 
 class EarlierReplies(Protocol):
@@ -191,6 +193,8 @@ class ModelEnsemble:
                 pending.models.remove(model)
                 raise _TryAnother from None
             except HopelessRequest as error:
+                if model.refused(str(error)) >= ALIKE:
+                    self._lose(model, f"{ALIKE} requests in a row ended with the same fault, {error}")
                 pending.refusals.append(f"{model.name}: {error}")
                 pending.models.remove(model)
                 raise _TryAnother from None

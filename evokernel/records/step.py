@@ -81,6 +81,8 @@ class StepResult:
     """The insight that came in place of a candidate, or None."""
     usage: Usage = field(default_factory=Usage)
     """The cost of a step without a candidate."""
+    failed: tuple[Usage, ...] = ()
+    """Costs of its calls of models without a reply, by model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,10 @@ class OperatorRecord:
     def __add__(self, other: "OperatorRecord") -> "OperatorRecord":
         """Return both records as one."""
         return OperatorRecord(self.count + other.count, self.gain + other.gain, self.cost_usd + other.cost_usd)
+
+    def charged(self, cost_usd: float) -> "OperatorRecord":
+        """Return the record with a further cost, in dollars, for the same answers."""
+        return OperatorRecord(self.count, self.gain, self.cost_usd + cost_usd)
 
     def faded(self, weight: float) -> "OperatorRecord":
         """Return the record with a weight, 0 to 1."""

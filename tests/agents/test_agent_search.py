@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from archive.effort import device_seconds, efforts_by_pair
 from archive.journal import EmptyStep, InboxEntry, ResultEntry
 from archive.store import Store
 from evokernel.agents.services import ServiceReference
@@ -108,6 +110,33 @@ def test_an_agent_tries_kernels_and_hands_in_its_best(tmp_path: Path) -> None:
     assert all("IDEA: eight at once" in call.result.text for call in calls if call.result)
     operators = make_operators(config)
     assert replayed(path, config, operators).fingerprint() == engine.state.fingerprint()
+
+
+class TimedEvaluator(CountingEvaluator):
+    """Every evaluation takes the device 2 s."""
+
+    async def evaluate(self, request: EvaluationRequest) -> Evaluation:
+        return replace(await super().evaluate(request), metrics={"check_s": 0.5, "time_s": 1.5})
+
+
+@pytest.mark.parametrize(
+    "ends", ["", "pathlib.Path('reply.md').unlink(); raise SystemExit('left')"], ids=["answers", "leaves"]
+)
+def test_the_device_time_of_what_an_agent_tries_counts(tmp_path: Path, ends: str) -> None:
+    path, config = tmp_path / "toy.db", config_of(agent(tmp_path, WORKS + ends), calls=2)
+    _, engine, evaluator = search(path, config, TimedEvaluator())
+    with Store.open(path, write=False) as store:
+        assert device_seconds(store) == 2.0 * len(evaluator.judged)
+        efforts = {(each.operator, each.model): each for each in efforts_by_pair(store)}
+        looks = [fact.payload for fact in store.facts() if isinstance(fact, InboxEntry) and fact.kind == "look"]
+        handed_in = {fact.proposal.candidate.id for fact in store.facts() if isinstance(fact, ResultEntry)}
+    unused = [look for look in looks if look["device_s"] and look["verdict"]["candidate"] not in handed_in]
+    pair, record = efforts["mutate", "coder"], engine.fold.history.pair("mutate", "coder")
+    assert len(unused) >= 2
+    assert pair.device_s == 2.0 * (len(unused) + len(handed_in) - 1)  # the seed is nobody's
+    assert record.cost_usd > 0
+    assert not engine.fold.history.looks
+    assert replayed(path, config, make_operators(config)).fingerprint() == engine.state.fingerprint()
 
 
 LEAVES = (

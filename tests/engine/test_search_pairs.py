@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from archive.effort import efforts_by_pair
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.config.models import ModelConfig
+from evokernel.engine.model_gate import PATIENCE
 from evokernel.engine.search import Search
-from evokernel.llm.transport import HopelessModel, TransportReply
+from evokernel.llm.transport import HopelessModel, HopelessRequest, Price, TransportReply
 from evokernel.protocols import LanguageModel, Operator
 from evokernel.records.llm import Message, ModelRequest
 from evokernel.records.step import Answer, Context, Draft, Prompt, UnusableReply
@@ -65,13 +67,15 @@ class Climb(ToyModelOperator):
 class Oracle:
     """A model whose gains are known: one reply of two is a better kernel, whatever it costs."""
 
-    def __init__(self, name: str, gains: Mapping[Pair, int], *, lost: bool = False) -> None:
-        self.name, self.gains, self.lost = name, gains, lost
+    def __init__(self, name: str, gains: Mapping[Pair, int], *, lost: bool = False, fails: bool = False) -> None:
+        self.name, self.gains, self.lost, self.fails = name, gains, lost, fails
 
     async def send(self, request: ModelRequest, parameters: Mapping[str, Any]) -> TransportReply:
         if self.lost:
             raise HopelessModel("no such model")
         operator, level, step = request.messages[-1].text.split()
+        if self.fails:
+            raise HopelessRequest(f"no reply at step {step}", billed=True)
         added = self.gains[operator, self.name] if zlib.crc32(step.encode()) % 2 else 0
         text = str(int(level) + added) if added else str(int(level) - 3)
         return TransportReply(text, prompt_tokens=200, completion_tokens=100, cost_usd=PRICES[self.name])
@@ -98,12 +102,13 @@ def operators_of(model: LanguageModel) -> dict[str, Operator]:
     return {name: Climb(name, model) for name in ("mutate", "refine")}
 
 
-def search_with(path: Path, choose: str, gains: Mapping[Pair, int], *, lost: str = "") -> Search:
+def search_with(path: Path, choose: str, gains: Mapping[Pair, int], *, lost: str = "", fails: str = "") -> Search:
     with Store.open(path, write=True) as store:
         seats = [
-            (ModelConfig(name=name, model="openai/stub"), Oracle(name, gains, lost=name == lost)) for name in PRICES
+            (ModelConfig(name=name, model="openai/stub"), Oracle(name, gains, lost=name == lost, fails=name == fails))
+            for name in PRICES
         ]
-        model = Ensemble(*seats, log=store.calls).models  # type: ignore[arg-type]
+        model = Ensemble(*seats, log=store.calls, price=Price(0.0, 2e-6)).models  # type: ignore[arg-type]
         made = toy_search(
             *(store, config_for(choose), InstantEvaluator(speed)),
             source=SEED,
@@ -151,3 +156,37 @@ def test_a_model_that_is_lost_is_left_out_and_the_other_one_answers(tmp_path: Pa
     chosen = Counter(choices(tmp_path / "lost.db"))
     assert {model for _, model in chosen} == {"strong"}
     assert chosen["mutate", "strong"] > chosen["refine", "strong"]
+
+
+def test_a_model_that_fails_counts_as_tried_at_its_own_cost_though_another_one_answers(tmp_path: Path) -> None:
+    path = tmp_path / "fails.db"
+    search = search_with(path, "pairs", CHEAP_BEST, fails="cheap")
+    assert {model for _, model in choices(path)} == {"strong"}
+    with Store.open(path, write=False) as store:
+        efforts = {(each.operator, each.model): each for each in efforts_by_pair(store)}
+        failed = Counter(each.call.origin.operator for each in store.calls.all() if each.call.model == "cheap")
+        paid = store.paid().cost_usd
+    for operator in ("mutate", "refine"):
+        record, effort = search.fold.history.pair(operator, "cheap"), efforts[operator, "cheap"]
+        assert effort.tries == failed[operator] > 0
+        assert record.gain == effort.gain == 0
+        assert min(record.count, record.cost_usd, effort.cost_usd) > 0
+    assert sum(each.cost_usd for each in efforts.values()) == pytest.approx(paid)
+    answered = search.fold.history.operators["one"]
+    assert sum(record.count for record in answered.values()) == len(choices(path))  # a step is one answer
+    again = replayed(path, config_for("pairs"), search.fold.archipelago.operators)
+    assert again.fingerprint() == search.state.fingerprint()
+
+
+def test_failures_of_the_only_model_are_not_free(tmp_path: Path) -> None:
+    path = tmp_path / "alone.db"
+    search = search_with(path, "pairs", CHEAP_BEST, fails="cheap", lost="strong")
+    assert search.gate.lost_reason == f"none of the last {PATIENCE} replies of models gave a new kernel"
+    with Store.open(path, write=False) as store:
+        paid = store.paid().cost_usd
+    answered = search.fold.history.operators["one"]
+    assert sum(record.count for record in answered.values()) == PATIENCE
+    assert sum(record.cost_usd for record in answered.values()) == pytest.approx(paid)
+    assert paid > 0
+    again = replayed(path, config_for("pairs"), search.fold.archipelago.operators)
+    assert again.fingerprint() == search.state.fingerprint()

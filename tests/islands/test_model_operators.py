@@ -99,10 +99,11 @@ def told(insights: Insights, seq: int, kind: InsightKind, *, candidate: str = ""
     insights.add(seq, Insight(kind, f"title {seq}", "text", candidate), island=island)
 
 
-def test_the_next_plan_is_picked_by_a_rule_that_measured_gains_have_calibrated() -> None:
-    def plan(seq: int, predicted: float, text: str, *gains: float | None) -> KnownInsight:
-        return KnownInsight(seq, "one", Insight(InsightKind.STRATEGY, text, text, "k", predicted), gains)
+def plan(seq: int, predicted: float, text: str, *gains: float | None) -> KnownInsight:
+    return KnownInsight(seq, "one", Insight(InsightKind.STRATEGY, text, text, "k", predicted), gains)
 
+
+def test_the_next_plan_is_picked_by_a_rule_that_measured_gains_have_calibrated() -> None:
     bold, safe, other = plan(1, 4.0, "use wide loads"), plan(2, 1.2, "use wide stores"), plan(3, 1.1, "split the sum")
     waiting = [other, safe, bold]
     assert kept_share(waiting) == 1
@@ -110,6 +111,14 @@ def test_the_next_plan_is_picked_by_a_rule_that_measured_gains_have_calibrated()
     known = [*waiting, plan(4, 3.0, "use wide loads now", None, -0.1, 0.05, 1.0, None)]
     assert 0.15 < kept_share(known) < 0.35
     assert [ranked_plans(waiting, known, rule=rule)[0] for rule in ("mean", "floor", "novel")] == [bold, other, other]
+
+
+def test_a_surprise_after_a_tiny_prediction_does_not_turn_the_order_by_floor() -> None:
+    waiting = [plan(1, 2.0, "use wide loads"), plan(2, 1.02, "split the sum")]
+    known = [*waiting, plan(3, 1.01, "unroll the loop", 0.3)]
+    assert ranked_plans(waiting, known, rule="floor") == waiting
+    lost = [*known, plan(4, 2.5, "use wide stores", None, None, None)]
+    assert ranked_plans(waiting, lost, rule="floor") == waiting[::-1]
 
 
 @pytest.mark.parametrize(("plans", "chosen"), [("newest", 2), ("mean", 1), ("novel", 2)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evokernel.errors import BudgetSpent, ConfigError, ModelError, ModelsUnavailable
-from evokernel.llm.ensemble import EnsembleSettings
+from evokernel.llm.ensemble import ALIKE, EnsembleSettings
 from evokernel.llm.ledger import SpendingLimits
 from evokernel.llm.transport import (
     HopelessModel,
@@ -176,6 +176,18 @@ def test_a_request_that_a_model_cannot_answer_goes_to_another_and_the_model_stay
     ensemble = Ensemble((model("narrow", weight=1000), narrow), (model("wide", weight=0.001), wide))
     replies = ask(ensemble, request(1), request(2))
     assert [reply.usage.model for reply in replies] == ["wide", "narrow"]
+
+
+@pytest.mark.parametrize(("others", "refused"), [(0, ALIKE), (1, 15)])
+def test_a_model_with_the_same_fault_ten_times_in_a_row_is_asked_no_more(others: int, refused: int) -> None:
+    faults = [HopelessRequest("exit code 1")] * (ALIKE - 1) + [HopelessRequest("exit code 2")] * others
+    broken = Actor(*faults, HopelessRequest("exit code 1"))
+    ensemble = Ensemble((model("broken"), broken), (model("sound"), Actor(YES)))
+    replies = ask(ensemble, *(replace(request(step), model="broken") for step in range(15)))
+    assert [reply.model for reply in replies] == ["sound"] * 15
+    assert len(broken.sent) == refused
+    said = f"model broken is not asked any more: {ALIKE} requests in a row ended with the same fault, exit code 1"
+    assert ensemble.told == [said] * (not others)
 
 
 def test_a_request_that_nobody_can_answer_fails_and_nothing_else_does() -> None:
