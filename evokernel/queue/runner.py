@@ -211,13 +211,13 @@ class QueueRunner:
         if not asks_models(config, before):
             limits = replace(limits, dollars=None)
         if limits.dollars is None:
-            return before, limits, session_limits(config, before, limits)
+            return before, limits, session_limits(before, limits)
         if limits.dollars < CENT and config.budget.when_spent == "end":
             reason = f"the ${night.budget.dollars:g} of its night are used"
             self._note(replace(entry, state=EntryState.DONE, reason=reason), "done")
             return None
         left = (night.budget.dollars or 0.0) - self._queue.use(night.id).dollars
-        return before, limits, replace(session_limits(config, before, limits), all_dollars=limits.dollars >= left)
+        return before, limits, replace(session_limits(before, limits), all_dollars=limits.dollars >= left)
 
     def _gpus_for(self, config: RunConfig, before: StoreFacts) -> int | None:
         """Return how many GPUs a session would use: 0 on a processor, None where it needs one and there is none."""
