@@ -33,9 +33,35 @@ def asks_models(config: RunConfig, before: StoreFacts) -> bool:
     return bool(config.models) or before.models or of_environment
 
 
-def session_limits(before: StoreFacts, limits: SliceLimits) -> SessionLimits:
-    """Return the limits of a session's command."""
-    seconds = limits.seconds - min(CLOSING_S, 0.4 * limits.seconds)
+def rules_go_on(config: RunConfig, before: StoreFacts) -> bool:
+    """Say whether a session goes on by rules once no money is left, as `chosen_models` settles it."""
+    if config.models or "models" in config.model_fields_set:
+        return config.budget.when_spent == "rules"
+    return before.when_spent == "rules" if before.models else True
+
+
+def agent_s(config: RunConfig) -> float:
+    """Return the longest that a call of an agent may take, in s; 0 without agents."""
+    return max((model.timeout_s for model in config.models if model.agent), default=0.0)
+
+
+def least_seconds(call_s: float) -> float:
+    """Return the shortest slice in which calls of an agent can end, in s: one call, and another that began at its end.
+
+    `call_s` is the longest call, as `agent_s` returns it; 0 gives 0.
+    """
+    return 2 * call_s + CLOSING_S if call_s else 0.0
+
+
+def session_limits(before: StoreFacts, limits: SliceLimits, *, call_s: float = 0.0) -> SessionLimits:
+    """Return the limits of a session's command.
+
+    No call begins in the time that is kept for the end, so that a call of an agent, which takes at most `call_s`, has
+    that much more to end.
+    """
+    closing = CLOSING_S + call_s
+    share = closing / least_seconds(call_s) if call_s else 0.4
+    seconds = limits.seconds - min(closing, share * limits.seconds)
     hours = float(f"{(before.seconds + seconds) / 3600:.6f}")
     if limits.dollars is None:
         return SessionLimits(hours)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config.run import BudgetConfig
+from evokernel.config.run import BudgetConfig, parse_config
 from evokernel.config.session_budget import session_budget
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import (
@@ -17,7 +17,7 @@ from evokernel.errors import (
     StoreLocked,
     may_pass,
 )
-from evokernel.queue.command import SessionLimits, command_of, session_limits
+from evokernel.queue.command import SessionLimits, command_of, rules_go_on, session_limits
 from evokernel.queue.outcome import SliceExit, entry_after
 from evokernel.queue.records import EntryState, QueueEntry, SliceLimits, StoreFacts
 from evokernel.records.run import Progress
@@ -85,6 +85,17 @@ def test_the_command_has_the_limits_of_its_slice() -> None:
         *("--session-hours", f"{4420 / 3600:.6f}"),
         *("--session-dollars", "6.0"),
     ]
+
+
+def test_rules_go_on_as_the_session_would_have_it() -> None:
+    islands = [{"name": "one", "operators": {"tune": 1}}]
+    raw = {"task": "gemm", "budget": {"hours": 9}, "islands": islands}
+    plain = parse_config(raw, "test")
+    asking = parse_config({**raw, "models": [{"name": "m", "model": "openai/x"}]}, "test")
+    assert not rules_go_on(asking, StoreFacts(models=True, when_spent="rules"))
+    assert rules_go_on(plain, StoreFacts(models=True, when_spent="rules"))  # models of --model, in the store
+    assert not rules_go_on(plain, StoreFacts(models=True, when_spent="end"))
+    assert rules_go_on(plain, StoreFacts())  # models of the environment
 
 
 def test_a_session_ends_by_the_smaller_limits_and_says_whose_they_are() -> None:
