@@ -54,8 +54,14 @@ class _TryAgain(Refused):
     help="The store to write, in place of the config's.",
 )
 @click.option("--on-end", metavar="CMD", help="Run this at the end, 15 s at most; it gets a message as JSON.")
-@click.option("--session-hours", type=click.FloatRange(min=0, min_open=True), hidden=True)
-@click.option("--session-dollars", type=click.FloatRange(min=0, min_open=True), hidden=True)
+@click.option(
+    "--session-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="End this session at so many hours of all sessions; the budget stays as it is. So a queue ends a slice.",
+)
+@click.option(
+    "--session-dollars", type=click.FloatRange(min=0, min_open=True), help="The same by dollars of all sessions."
+)
 @model_options
 @click.pass_context
 def command(
