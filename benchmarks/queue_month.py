@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from archive.store import Store
 from benchmarks.loop import resident_mb
-from evokernel.engine.stoppers import LIMITS
+from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.errors import StoreError
 from evokernel.queue.file import QueueFile
 from evokernel.queue.records import EntryState, QueueNight, SharedBudget
@@ -149,8 +149,9 @@ class StandIn:
         self.process = mark
         words = list(command)
         self._world, self._path = world, Path(words[words.index("--store") + 1])
-        hours = [float(word.partition("=")[2]) for word in words if word.startswith("budget.hours=")]
-        self._dollars = float(words[words.index("--dollars") + 1]) if "--dollars" in words else None
+        self._hours = float(words[words.index("--session-hours") + 1])
+        paid = "--session-dollars"
+        self._dollars = float(words[words.index(paid) + 1]) if paid in words else None
         self._config = Path(words[words.index("evolve") + 1])
         self._began, self._said = world.t, ""
         self._code: int | None = None
@@ -165,11 +166,10 @@ class StandIn:
             self._ends = world.t + 5
             self._plan = (75, f"Error: {error}")
             return
-        self._hours = hours[0]
         self._builder = builder
         builder.store.set_meta("config", self._config.read_text())
         begins = world.rng.uniform(5, 30)
-        left = max(0.0, hours[0] * HOUR - builder.store.seconds_before())
+        left = max(0.0, self._hours * HOUR - builder.store.seconds_before())
         self._ends = self._began + begins + left + world.rng.uniform(0, 60)
         self._plan = (0, "")
         early = self._began + world.rng.uniform(0, left)
@@ -225,7 +225,7 @@ class StandIn:
             length = world.t - self._began
             self._find(builder, length)
             if code == 0:
-                stop = LIMITS["hours"].reason.format(limit=self._hours)
+                stop = f"{SESSION_LIMIT} of {self._hours:g} h used"
                 builder.store.session_end(stop, seconds=length)
             elif code == 143:
                 builder.store.session_end("stopped by SIGTERM", seconds=length)

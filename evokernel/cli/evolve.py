@@ -23,6 +23,7 @@ from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_s
 from evokernel.config.model_choice import ModelChoice
 from evokernel.config.notify import NotifyConfig
 from evokernel.config.run import RunConfig, load_config
+from evokernel.config.session_budget import SESSION_LIMIT, SessionBudget, session_budget
 from evokernel.errors import TRY_AGAIN_EXIT, ConfigError, EvokernelError, may_pass
 from evokernel.records.events import Notice
 from evokernel.records.run import NOTHING_LEFT
@@ -53,10 +54,19 @@ class _TryAgain(Refused):
     help="The store to write, in place of the config's.",
 )
 @click.option("--on-end", metavar="CMD", help="Run this at the end, 15 s at most; it gets a message as JSON.")
+@click.option(
+    "--session-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="End this session at so many hours of all sessions; the budget stays as it is. So a queue ends a slice.",
+)
+@click.option(
+    "--session-dollars", type=click.FloatRange(min=0, min_open=True), help="The same by dollars of all sessions."
+)
 @model_options
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     config: Path,
     overrides: tuple[str, ...],
     budget: str | None,
@@ -64,6 +74,7 @@ def command(
     store: Path | None,
     on_end: str | None,
     choice: ModelChoice,
+    **of_session: float | None,
 ) -> None:
     """Search for faster kernels as CONFIG says; the same command goes on where it stopped.
 
@@ -82,8 +93,10 @@ def command(
     try:
         if fresh and (moved := set_aside(path)) is not None:
             click.echo(f"the old store is now {moved}")
-        settings = with_models(settings, choice, stored=_stored_config(path))
-        ended = asyncio.run(_evolve(settings, path, deliveries))
+        cap, dollars = choice.dollars or settings.budget.dollars, of_session["session_dollars"]
+        settings = with_models(settings, choice, stored=_stored_config(path), session_dollars=dollars)
+        session = session_budget(settings.budget, hours=of_session["session_hours"], dollars=dollars, cap=cap)
+        ended = asyncio.run(_evolve(settings, path, deliveries, session=session))
     except KeyboardInterrupt:  # before the session listens to signals itself
         ctx.exit(SIGNAL_EXIT + signal.SIGINT)
     except EvokernelError as error:
@@ -130,7 +143,9 @@ def _words(command: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-async def _evolve(settings: RunConfig, path: Path, deliveries: Sequence[Delivery]) -> SessionEnd:
+async def _evolve(
+    settings: RunConfig, path: Path, deliveries: Sequence[Delivery], *, session: SessionBudget
+) -> SessionEnd:
     view = make_view(stdout(), title=f"{settings.task}, {path}")
     with Store.open(path, write=True) as store:
         with view:
@@ -141,7 +156,7 @@ async def _evolve(settings: RunConfig, path: Path, deliveries: Sequence[Delivery
             with notifier.until_the_end():
                 from evokernel.engine.assemble import assemble  # takes a second, which the view explains
 
-                engine = assemble(settings, store, listeners=(view, notifier))
+                engine = assemble(settings, store, listeners=(view, notifier), session=session)
                 watch = SnapshotTaker(engine, store)
                 notifier.watch(watch.snapshot)
                 ended = await run_session(engine, view, watch.snapshot)
@@ -158,7 +173,7 @@ async def _evolve(settings: RunConfig, path: Path, deliveries: Sequence[Delivery
 
 def how_to_go_on(settings: RunConfig, ended: SessionEnd) -> str:
     """Say how the search goes on."""
-    if ended.signal:
+    if ended.signal or ended.reason.startswith(SESSION_LIMIT):
         return "the same command again"
     if ended.reason != NOTHING_LEFT:
         return "the same command again and a larger budget, e.g. --budget evaluations=1000"

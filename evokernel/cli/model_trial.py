@@ -49,16 +49,20 @@ def model_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_choice
 
 
-def with_models(config: RunConfig, choice: ModelChoice, *, stored: str | None) -> RunConfig:
+def with_models(
+    config: RunConfig, choice: ModelChoice, *, stored: str | None, session_dollars: float | None = None
+) -> RunConfig:
     """Return the config with the models of the command, after each has answered a tiny call.
 
     Args:
         config: the checked config.
         choice: the options of the command.
         stored: the config in the store, as YAML; None in a new one.
+        session_dollars: a limit of this session, which takes the place of a cap by default.
 
     Raises:
         ConfigError: a model will never answer, or an option cannot be used.
+        ModelsUnavailable: nobody is at the address of one, which may pass.
     """
     own = bool(config.models)
     config, note = chosen_models(config, choice, variable=os.environ.get(VARIABLE, ""), stored=stored)
@@ -74,8 +78,12 @@ def with_models(config: RunConfig, choice: ModelChoice, *, stored: str | None) -
         click.echo(f"  {trial.price_line}")
     if own:
         return config
+    asked = f"asked by {', '.join(ASKING_SHARES)}, beside the rules"
+    if session_dollars is not None:
+        click.echo(f"{asked}; at most {dollars(session_dollars)} at the end of this session")
+        return config
     config = with_default_cap(config, priced=all(trial.price for trial in trials))
-    click.echo(f"asked by {', '.join(ASKING_SHARES)}, beside the rules; {_cap(config, trials)}")
+    click.echo(f"{asked}; {_cap(config, trials)}")
     return config
 
 

@@ -11,6 +11,7 @@ from evokernel.cli.display.text import one_line, times
 from evokernel.cli.display.watch_json import best_document
 from evokernel.config.notify import MessageKind
 from evokernel.config.run import BudgetConfig
+from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.engine.stoppers import LIMITS
 from evokernel.errors import EvokernelError
 from evokernel.protocols import Listener
@@ -74,7 +75,7 @@ class Notifier:
     def until_the_end(self) -> Iterator[None]:
         """Tell of the end of a session, whose `reason` or error is known by then, and wait until all is sent.
 
-        Nothing is told, nor waited for, where it is `cut_off`.
+        Nothing is told, nor waited for, where it is `cut_off`; nor is the end by a limit of this session alone told.
         """
         try:
             yield
@@ -84,7 +85,7 @@ class Notifier:
         self._end(self.reason)
 
     def _end(self, reason: str) -> None:
-        if not self.cut_off:
+        if not self.cut_off and not reason.startswith(SESSION_LIMIT):  # the run goes on with the next slice
             leader = self._safe_snapshot()
             leads = f"; the best kernel is at {times(leader.progress.best_speedup)}" if leader.best else ""
             self._tell("end", f"{reason}{leads}")

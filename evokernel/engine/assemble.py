@@ -16,6 +16,7 @@ from evokernel.config.islands import IslandConfig
 from evokernel.config.models import ModelConfig
 from evokernel.config.registry import resolve
 from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter
 from evokernel.engine.remark_listener import RemarkListener
@@ -27,7 +28,7 @@ from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
 from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
-from evokernel.evaluate.device.device_class import Machine, Resolved, gpus_note, resolve_device, this_machine
+from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator, asks_model
@@ -63,8 +64,8 @@ def assemble(
     evaluator: AbstractAsyncContextManager[Evaluator] | None = None,
     language: Language | None = None,
     model: LanguageModel | None = None,
-    machine: Machine | None = None,
     handed_in_only: bool = False,
+    session: SessionBudget | None = None,
 ) -> Search:
     """Return a search on an open store.
 
@@ -75,15 +76,15 @@ def assemble(
         evaluator: another implementation than the local processes, for remote machines and for tests.
         language: another implementation than the built-in one of the config's name.
         model: another implementation than the config's models, for recordings and for tests.
-        machine: what the device class is chosen for; this machine if left out.
         handed_in_only: judge what others have handed in, and end.
+        session: limits of this session in place of the config's, which alone are stored.
 
     Raises:
         ConfigError, TaskError, LanguageError: something the config names cannot be used.
         RunMismatch: the store holds a search on another class of devices.
     """
     task = load_task(config.task)
-    machine = machine or this_machine()
+    machine = this_machine()
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
@@ -95,14 +96,14 @@ def assemble(
             listener.hear(note)
     language = make_language_of(config, language, limits=machine.limits(resolved.device))
     foreign = foreign_kernels(config, task)
-    agents = ServiceReference()
+    agents, budget = ServiceReference(), session or config.budget
     if model is None and config.models and not handed_in_only:
         from evokernel.llm.assemble import make_models
 
         older = ExitStack()
         stores = [older.enter_context(Store.open(path, write=False)) for path in config.replies_from]
         model = make_models(
-            config,
+            config.model_copy(update={"budget": budget}),
             log=store.calls,
             notify=lambda text: notify(listeners, Notice(text, warning=True)),
             notify_of_rests=lambda text: notify(listeners, Notice(text, warning=True, kind=RemarkKind.MODEL_REST)),
@@ -138,7 +139,7 @@ def assemble(
                 deterministic=config.constraints.deterministic,
                 profiled=any(map(asks_model, operators.values())),  # rules do not read profiles, which take seconds
             ),
-            stopper=stopper_from(config.budget),
+            stopper=stopper_from(budget),
             listeners=listeners,
         ),
         config=config,

@@ -117,7 +117,7 @@ class Search:
         Raises:
             ConfigError: no seed is a correct kernel.
             RunMismatch: the store belongs to another search.
-            HarnessError: our own machinery failed again and again.
+            HarnessError: our own machinery failed again and again, or on the seed.
         """
         try:
             self.notify(Notice("starting the evaluator: admission of the task, device, baselines"))

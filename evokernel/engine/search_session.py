@@ -25,6 +25,7 @@ from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, asks_model
 from evokernel.records.candidate import Candidate, Proposal
+from evokernel.records.evaluation import Status
 from evokernel.records.events import Notice, ProposalCommitted, ResultCommitted
 from evokernel.records.fitness import Elite
 from evokernel.records.llm import Insight
@@ -269,7 +270,9 @@ class SearchSession:
         if self.account.lead is None and not self._can_draft():
             failure = last_failure(store.database)
             reason = f"{failure.status}: {failure.feedback}" if failure else "no seed given"
-            raise ConfigError(f"no seed of this search is a correct kernel. The last one failed with {reason}")
+            wrong = failure is None or failure.status is not Status.HARNESS_ERROR  # otherwise another try may do
+            error = ConfigError if wrong else HarnessError
+            raise error(f"no seed of this search is a correct kernel. The last one failed with {reason}")
 
     def _can_draft(self) -> bool:
         """Say whether some operator makes a kernel without a parent."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evokernel.config.registry import resolve
 from evokernel.config.run import BudgetConfig
+from evokernel.config.session_budget import RUN_LIMIT, word_for
 from evokernel.protocols import Stopper
 from evokernel.records.run import Progress
 
@@ -46,13 +47,15 @@ class AtLimit:
     """The limit."""
     limit: float
     """Its setting."""
+    word: str = RUN_LIMIT
+    """The word for it in the reason."""
 
     def reason(self, progress: Progress) -> str | None:
         """Say so when it is reached."""
         used = self.rule.used(progress)
         if used is None or used < self.limit:
             return None
-        return self.rule.reason.format(limit=self.limit, used=used)
+        return self.rule.reason.format(limit=self.limit, used=used).replace(RUN_LIMIT, self.word, 1)
 
     def remaining(self, progress: Progress) -> float | None:
         """Return the share left; None where it is not used up evenly."""
@@ -79,7 +82,9 @@ class FirstOf:
 def stopper_from(budget: BudgetConfig) -> FirstOf:
     """Return the rules a budget asks for. Raises `ConfigError` for one that cannot be imported."""
     left_out = ASKING if budget.when_spent == "rules" else ()
-    settings = ((rule, getattr(budget, name)) for name, rule in LIMITS.items() if name not in left_out)
-    rules: list[Stopper] = [AtLimit(rule, limit) for rule, limit in settings if limit is not None]
+    settings = ((name, rule, getattr(budget, name)) for name, rule in LIMITS.items() if name not in left_out)
+    rules: list[Stopper] = [
+        AtLimit(rule, limit, word_for(budget, name)) for name, rule, limit in settings if limit is not None
+    ]
     rules += [resolve(name, {}, "stopper")() for name in budget.stoppers]
     return FirstOf(tuple(rules))

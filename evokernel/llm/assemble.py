@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evokernel.config.models import ModelConfig
 from evokernel.config.run import RunConfig
+from evokernel.config.session_budget import word_for
 from evokernel.errors import ConfigError
 from evokernel.llm.configured_model import ConfiguredModel
 from evokernel.llm.ensemble import EarlierReplies, EnsembleSettings, ModelEnsemble
@@ -61,7 +62,7 @@ def make_models(
 
     settings = EnsembleSettings(
         seed=config.seed,
-        limits=SpendingLimits(dollars=budget.dollars, tokens=budget.tokens, calls=budget.calls),
+        limits=SpendingLimits(budget.dollars, budget.tokens, budget.calls, word_for(budget, "dollars")),
         islands={island.name: island.models for island in config.islands},
     )
     return ModelEnsemble(

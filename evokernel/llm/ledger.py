@@ -4,6 +4,7 @@ import asyncio
 import math
 from dataclasses import dataclass
 
+from evokernel.config.session_budget import RUN_LIMIT
 from evokernel.errors import BudgetSpent
 from evokernel.protocols import CallLog
 from evokernel.records.llm import ModelCall, ModelCallResult
@@ -16,6 +17,8 @@ class SpendingLimits:
     dollars: float | None = None
     tokens: int | None = None
     calls: int | None = None
+    dollars_of: str = RUN_LIMIT
+    """The word for the limit of dollars in a reason to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Ledger:
             left = limits.dollars - spent.cost_usd
             if worst.usd > left + open_usd:
                 raise BudgetSpent(
-                    f"budget of ${limits.dollars:g} used: ${spent.cost_usd - open_usd:.2f} spent, "
+                    f"{limits.dollars_of} of ${limits.dollars:g} used: ${spent.cost_usd - open_usd:.2f} spent, "
                     f"the next call could cost ${worst.usd:.2f}"
                 )
             if worst.usd > left:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evokernel.config.models import ModelConfig
-from evokernel.errors import ConfigError, ModelError
+from evokernel.errors import ConfigError, ModelError, ModelsUnavailable
 from evokernel.llm.litellm_transport import LitellmTransport, missing_keys, price_of
 from evokernel.llm.transport import Price, RateLimited, TemporaryFailure, TransportReply
 from evokernel.records.llm import Message, ModelRequest, Origin
@@ -67,13 +67,18 @@ async def try_models(models: Sequence[ModelConfig]) -> list[TrialCall]:
 
     Raises:
         ConfigError: a model will never answer; the message says what to set.
+        ModelsUnavailable: nobody is at the address of one, which may pass.
     """
     transports = [(model, LitellmTransport(model)) for model in models if model.model]
     try:
-        return await asyncio.gather(*(_try_model(model, transport) for model, transport in transports))
+        tried = await asyncio.gather(*(_try_model(*each) for each in transports), return_exceptions=True)
     finally:
         for _, transport in transports[:1]:
             await transport.close()  # closes the connections of all
+    errors = [each for each in tried if isinstance(each, BaseException)]
+    for error in sorted(errors, key=lambda each: isinstance(each, ModelsUnavailable)):  # what lasts is said first
+        raise error
+    return [each for each in tried if isinstance(each, TrialCall)]
 
 
 async def _try_model(config: ModelConfig, transport: LitellmTransport) -> TrialCall:
@@ -84,8 +89,10 @@ async def _try_model(config: ModelConfig, transport: LitellmTransport) -> TrialC
         wait = "" if error.retry_after_s is None else f"; it asks for a wait of {error.retry_after_s:.0f} s"
         return TrialCall(config, price, trouble=f"{_short(error)}{wait}")
     except TemporaryFailure as error:
-        if error.unreachable or _missing(config) or "credentials" in str(error):
+        if _missing(config) or "credentials" in str(error):
             raise ConfigError(_hopeless(config, error)) from None
+        if error.unreachable:  # by a wrong address, or a server that starts, or a network that is down
+            raise ModelsUnavailable(_hopeless(config, error)) from None
         return TrialCall(config, price, trouble=_short(error))
     except ModelError as error:
         raise ConfigError(_hopeless(config, error)) from None

@@ -79,18 +79,20 @@ def seconds_left(budget: SharedBudget, use: SharedUsage, *, added: float, now: f
     return min(limits, default=None)
 
 
-def slice_seconds(left: float | None, *, entries: int, unstarted: int) -> float:
+def slice_seconds(left: float | None, *, entries: int, unstarted: int, least_s: float = 0.0) -> float:
     """Return the length of the next slice, in s.
 
     Args:
         left: as `seconds_left` returns it.
         entries: entries of the night that may still run.
         unstarted: those among the others that have not started; time is kept for them.
+        least_s: the shortest slice that is of use, which goes before the time of others.
     """
     if left is None:
-        return OPEN_END_S
+        return max(OPEN_END_S, least_s)
     length = min(max(left / (ROUNDS * max(1, entries)), SHORT_S), LONG_S)
     length = min(length, max(left / (1 + unstarted), left - LONG_S * unstarted))
+    length = max(length, min(least_s, left))
     return left if left - length < LEAST_S else max(length, min(LEAST_S, left))
 
 

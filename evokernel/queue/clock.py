@@ -1,11 +1,12 @@
 """The time that a queue runs by."""
 
-import threading
 import time
 from typing import Protocol
 
 WOKEN_S = 1.0
 """The longest wait after `wake`, in s."""
+NAP_S = 0.2
+"""Time between two looks for a `wake`, in s."""
 
 
 class QueueClock(Protocol):
@@ -25,10 +26,10 @@ class QueueClock(Protocol):
 
 
 class MachineClock:
-    """The clock of the machine."""
+    """The clock of the machine. A signal handler may call `wake`, which takes no lock: its thread may hold one."""
 
     def __init__(self) -> None:
-        self._woken = threading.Event()
+        self._woken = False
 
     def now(self) -> float:
         """Return the time of the clock, in s since 1970."""
@@ -40,10 +41,11 @@ class MachineClock:
 
     def rest(self, seconds: float) -> None:
         """Wait, or less where `wake` is called meanwhile."""
-        if not self._woken.wait(seconds):
-            return
-        time.sleep(min(seconds, WOKEN_S))  # woken for good: looks go on, at their pace
+        woken = self._woken
+        ends = time.monotonic() + (min(seconds, WOKEN_S) if woken else seconds)  # looks go on, at their pace
+        while self._woken is woken and (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, NAP_S))  # a signal does not end a sleep
 
     def wake(self) -> None:
         """End the wait."""
-        self._woken.set()
+        self._woken = True

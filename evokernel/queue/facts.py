@@ -33,4 +33,5 @@ def store_facts(path: Path) -> StoreFacts:
             device=config.get("device", ""),
             models=bool(config.get("models")),
             speedup=curve[-1].speedup if curve else None,
+            when_spent=(config.get("budget") or {}).get("when_spent", "end"),
         )

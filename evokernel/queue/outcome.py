@@ -3,7 +3,7 @@
 import signal
 from dataclasses import dataclass, replace
 
-from evokernel.engine.stoppers import LIMITS
+from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.errors import TRY_AGAIN_EXIT
 from evokernel.queue.command import SessionLimits
 from evokernel.queue.records import EntryState, QueueEntry
@@ -45,7 +45,7 @@ def entry_after(
     """
     barren = 0 if results else entry.faults + 1
     if ending.code == 0 and told is not None:
-        outcome = _end_by(told, stop)
+        outcome = _end_by(stop)
         if outcome is None:
             return replace(entry, state=EntryState.DONE, reason=stop, faults=0), "done"
         if outcome == "dollars" and told.all_dollars:
@@ -61,13 +61,11 @@ def entry_after(
     return replace(entry, reason=reason, faults=entry.faults + 1), "fault"
 
 
-def _end_by(told: SessionLimits, stop: str) -> str | None:
-    """Return the shared limit that ended a session, `hours` or `dollars`; None for another reason."""
-    if told.hours_shared and stop == LIMITS["hours"].reason.format(limit=told.hours):
-        return "hours"
-    if told.dollars_shared and told.dollars is not None:
-        return "dollars" if stop.startswith(LIMITS["dollars"].reason.format(limit=told.dollars)) else None
-    return None
+def _end_by(stop: str) -> str | None:
+    """Return the limit of the session alone that ended it, `hours` or `dollars`; None for another reason."""
+    if not stop.startswith(SESSION_LIMIT):
+        return None
+    return "dollars" if stop.startswith(f"{SESSION_LIMIT} of $") else "hours"
 
 
 def _reason(ending: SliceExit) -> str:

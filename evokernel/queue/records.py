@@ -88,6 +88,8 @@ class StoreFacts:
     """Whether its last session had models."""
     speedup: float | None = None
     """Speed-up of the best kernel; None without one."""
+    when_spent: str = ""
+    """The budget's `when_spent` of its last session; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

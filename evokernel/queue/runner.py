@@ -21,7 +21,15 @@ from evokernel.queue.choice import (
     slice_seconds,
 )
 from evokernel.queue.clock import MachineClock, QueueClock
-from evokernel.queue.command import SessionLimits, asks_models, command_of, session_limits
+from evokernel.queue.command import (
+    SessionLimits,
+    agent_s,
+    asks_models,
+    command_of,
+    least_seconds,
+    rules_go_on,
+    session_limits,
+)
 from evokernel.queue.facts import store_facts
 from evokernel.queue.file import QueueFile
 from evokernel.queue.outcome import SliceExit, entry_after
@@ -207,17 +215,19 @@ class QueueRunner:
         if gpus is None:
             self._fault(entry, "no GPU is visible")
             return None
-        limits = self._limits(night, entry, gpus)
+        call_s = agent_s(config)
+        limits = self._limits(night, entry, gpus, least_s=least_seconds(call_s))
         if not asks_models(config, before):
             limits = replace(limits, dollars=None)
+        told = session_limits(before, limits, call_s=call_s)
         if limits.dollars is None:
-            return before, limits, session_limits(config, before, limits)
-        if limits.dollars < CENT and config.budget.when_spent == "end":
+            return before, limits, told
+        if limits.dollars < CENT and not rules_go_on(config, before):
             reason = f"the ${night.budget.dollars:g} of its night are used"
             self._note(replace(entry, state=EntryState.DONE, reason=reason), "done")
             return None
         left = (night.budget.dollars or 0.0) - self._queue.use(night.id).dollars
-        return before, limits, replace(session_limits(config, before, limits), all_dollars=limits.dollars >= left)
+        return before, limits, replace(told, all_dollars=limits.dollars >= left)
 
     def _gpus_for(self, config: RunConfig, before: StoreFacts) -> int | None:
         """Return how many GPUs a session would use: 0 on a processor, None where it needs one and there is none."""
@@ -229,13 +239,13 @@ class QueueRunner:
             return None if device == "cuda" else 0
         return found if wanted == "all" else min(found, wanted)
 
-    def _limits(self, night: QueueNight, entry: QueueEntry, gpus: int) -> SliceLimits:
+    def _limits(self, night: QueueNight, entry: QueueEntry, gpus: int, *, least_s: float) -> SliceLimits:
         entries, unstarted = self._unstarted(night, entry)
         left, use, budget = self._left_s(night), self._queue.use(night.id), night.budget
         if budget.gpu_hours is not None and gpus:
             gpu_left = (budget.gpu_hours * 3600 - use.gpu_seconds) / gpus
             left = gpu_left if left is None else min(left, gpu_left)
-        seconds = slice_seconds(left, entries=entries, unstarted=unstarted)
+        seconds = slice_seconds(left, entries=entries, unstarted=unstarted, least_s=least_s)
         return SliceLimits(seconds, slice_dollars(budget, use, unstarted=unstarted), gpus)
 
     def _watch(self, number: int, session: QueueSession, entry: QueueEntry, limit_s: float) -> SliceExit:

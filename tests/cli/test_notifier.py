@@ -144,6 +144,15 @@ def test_a_session_that_goes_on_does_not_tell_the_old_best_anew(tmp_path: Path) 
     assert all(speedup > before[-1]["best"]["speedup"] for speedup in after)
 
 
+def test_the_end_of_a_slice_is_no_end_of_the_run(tmp_path: Path) -> None:
+    receiver = NotifyConfig(command=into(tmp_path / "told"), on=("end",))
+    for reason in ("session's limit of 0.27 h used", "budget of 3 h used"):
+        notifier = Notifier([Delivery(receiver)], about={}, budget=toy_config().budget, warn=Heard())
+        with notifier.until_the_end():
+            notifier.reason = reason
+    assert [each["text"] for each in lines(tmp_path / "told")] == ["budget of 3 h used"]
+
+
 def test_an_error_is_told_as_the_end(tmp_path: Path) -> None:
     with pytest.raises(HarnessError):
         search(tmp_path / "run.db", [NotifyConfig(command=into(tmp_path / "told"), on=("end",))], fails=True)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from archive.activity import last_stop
 from archive.journal import ResultEntry
 from archive.store import Store
 from evokernel.errors import TRY_AGAIN_EXIT
@@ -155,6 +157,19 @@ def test_store_of_a_newer_schema(config: Path) -> None:
 def test_store_locked_by_another_engine(config: Path) -> None:
     with Store.open(config.parent / "kill.db", write=True):
         assert str(os.getpid()) in refused(config, code=TRY_AGAIN_EXIT)
+
+
+@pytest.mark.slow
+def test_the_limits_of_a_session_are_not_those_of_its_run(config: Path) -> None:
+    limits = ("--session-hours", "1e-9", "--session-dollars", "1")  # money without models is no mistake of a queue
+    done = evokernel("evolve", str(config), *limits, cwd=config.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "session's limit of 1e-09 h used" in done.stdout
+    with Store.open(config.parent / "kill.db", write=False) as store:
+        budget = yaml.safe_load(store.meta("config") or "")["budget"]
+        assert budget["evaluations"] == 100000
+        assert budget["hours"] is budget["dollars"] is None
+        assert last_stop(store) == "session's limit of 1e-09 h used"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evokernel.config.models import ModelConfig, PriceConfig
-from evokernel.errors import ConfigError
+from evokernel.errors import ConfigError, ModelsUnavailable, may_pass
 from evokernel.llm.trial_call import TrialCall, try_models
 from tests.llm.endpoint import Behaviour, endpoint, error, hangs, raw, resets, says
 
@@ -65,10 +65,17 @@ def test_silence_is_a_line_once_the_time_is_over():
     assert "no reply within 1 s" in str(tried(hangs, timeout_s=1))
 
 
-def test_nobody_at_the_address_ends_the_command():
-    config = ModelConfig(name="main", model="hosted_vllm/one", api_base="http://127.0.0.1:9/v1")
-    with pytest.raises(ConfigError, match="its address"):
-        asyncio.run(try_models([config]))
+def test_nobody_at_the_address_ends_the_command_by_an_error_that_may_pass():
+    away = ModelConfig(name="main", model="hosted_vllm/one", api_base="http://127.0.0.1:9/v1")
+    with pytest.raises(ModelsUnavailable, match="its address") as caught:
+        asyncio.run(try_models([away]))
+    assert may_pass(caught.value)
+
+
+def test_of_two_models_the_fault_that_lasts_is_told():
+    away = ModelConfig(name="away", model="hosted_vllm/one", api_base="http://127.0.0.1:9/v1")
+    with endpoint(error(401, "wrong key")) as served, pytest.raises(ConfigError, match="wrong key"):
+        asyncio.run(try_models([away, ModelConfig(name="main", model="hosted_vllm/one", api_base=served.url)]))
 
 
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch):

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evokernel.config.run import parse_config
 from evokernel.queue.choice import (
     WaitingEntry,
     choose,
@@ -13,7 +15,16 @@ from evokernel.queue.choice import (
     slice_dollars,
     slice_seconds,
 )
-from evokernel.queue.records import EntryState, EntryUsage, QueueEntry, SharedBudget, SharedUsage, StoreFacts
+from evokernel.queue.command import CLOSING_S, agent_s, least_seconds, session_limits
+from evokernel.queue.records import (
+    EntryState,
+    EntryUsage,
+    QueueEntry,
+    SharedBudget,
+    SharedUsage,
+    SliceLimits,
+    StoreFacts,
+)
 
 Gains = tuple[tuple[float, float], ...]
 
@@ -78,6 +89,22 @@ def test_a_clock_that_is_set_back_gives_no_more_time() -> None:
 def test_a_slice_fits_in_the_time_that_is_left(left: float, entries: int, unstarted: int) -> None:
     length = slice_seconds(left, entries=entries, unstarted=min(unstarted, entries - 1))
     assert 0 < length <= left
+
+
+def test_a_slice_is_long_enough_for_calls_of_agents() -> None:
+    agent = {"name": "coder", "agent": "coder --print", "timeout_s": 1200}
+    islands = [{"name": "one", "operators": {"mutate": 1}}]
+    config = {"task": "gemm", "budget": {"hours": 9}, "islands": islands}
+    call_s = agent_s(parse_config({**config, "models": [agent]}, "test"))
+    assert (call_s, agent_s(parse_config(config, "test"))) == (1200.0, 0.0)
+    least_s = least_seconds(call_s)
+    assert (least_seconds(0.0), least_s) == (0.0, 2 * 1200.0 + CLOSING_S)
+    length = slice_seconds(4 * 3600.0, entries=5, unstarted=4, least_s=least_s)
+    assert length == slice_seconds(None, entries=1, unstarted=0, least_s=least_s) == least_s
+    told = session_limits(StoreFacts(seconds=3600.0), SliceLimits(length), call_s=call_s)
+    assert told.hours == pytest.approx((3600 + 1200) / 3600, abs=1e-6)  # a call that begins then has 1200 s
+    assert slice_seconds(900.0, entries=5, unstarted=4, least_s=least_s) == 900.0
+    assert session_limits(StoreFacts(), SliceLimits(900.0), call_s=call_s).hours > 0.05
 
 
 def test_time_and_money_are_kept_for_those_that_wait_for_their_start() -> None:

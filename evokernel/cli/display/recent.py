@@ -7,6 +7,7 @@ from datetime import datetime
 from evokernel.cli.display.tables import effort, sheet
 from evokernel.cli.display.text import duration, one_line, times
 from evokernel.cli.display.word_table import WordTable
+from evokernel.config.session_budget import SESSION_LIMIT
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT
 from evokernel.report.recent import RecentEvents
@@ -68,6 +69,6 @@ def _next(status: RunStatus) -> str:
     if status.last_stop == NOTHING_LEFT:
         model = "" if status.models else "ask a model (--model), "
         return f"nothing is left to try: {model}inject another seed, or export"
-    if status.last_stop.startswith("stopped"):
+    if status.last_stop.startswith(("stopped", SESSION_LIMIT)):
         return "`evokernel evolve` with the same config goes on"
     return f"`evokernel export --store {status.run.path}`, or a larger budget"
