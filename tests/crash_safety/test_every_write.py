@@ -46,7 +46,7 @@ def at_every_write(tmp_path: Path, interposer: Path) -> Iterator[At]:
 def says_what_to_do(told: str, mode: str) -> bool:
     """Whether the error that a child met is one for people."""
     words = ("free some space", "(full, ", "No space left") if mode == "full" else ("read-only", "Read-only")
-    return told.startswith("StoreError: ") and any(each in told for each in words)
+    return told.startswith(("StoreError: ", "StoreUnavailable: ")) and any(each in told for each in words)
 
 
 def brought_up_to_date(path: Path) -> list[Fact]:

@@ -62,7 +62,7 @@ def form_for(cheat: Exhibit, mode: Mode) -> str:
 
 def judged(languages: Mapping[str, Language], cheat: Exhibit, mode: Mode) -> PhaseVerdict | Passed:
     task = load_task(cheat.task).on("cuda")
-    endless = cheat.verdicts(mode) == ((Status.COMPILE_TIMEOUT, Stage.COMPILE),)
+    endless = mode in cheat.modes and cheat.verdicts(mode) == ((Status.COMPILE_TIMEOUT, Stage.COMPILE),)
     language = languages[ENDLESS if endless else cheat.language]
     return pass_doors(language, form_for(cheat, mode), task, hidden=hidden_shapes(task))
 
