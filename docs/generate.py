@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 
 from evokernel.cli import group
 from evokernel.config.changes import may_change
+from evokernel.config.load import parse_config
 from evokernel.config.part import Part
-from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig, parse_config
+from evokernel.config.run import DEVICE_OF, SUFFIXES, EvaluationConfig, RunConfig
 from evokernel.tasks import builtin_tasks, load_task
 from islands.elite_selectors import SELECTORS
 from islands.operator_choosers import CHOOSERS

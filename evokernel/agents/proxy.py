@@ -1,10 +1,10 @@
 """CONNECT proxy of one agent: the only way out of its sandbox, to the hosts that its entry names and to no other."""
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Iterable
-from pathlib import Path
+
+from evokernel.agents.agent_socket import AgentSocket
 
 HTTPS_PORT = 443
 MOST_CONNECTIONS = 64
@@ -24,7 +24,7 @@ def allowed_host(text: str) -> tuple[str, int]:
     return host.lower(), int(port or HTTPS_PORT)
 
 
-class AgentProxy:
+class AgentProxy(AgentSocket):
     """Serves HTTP's CONNECT on a unix socket; plain HTTP and every other host are refused.
 
     The name in the CONNECT decides, and our resolver says where it leads. What is said inside a tunnel is encrypted
@@ -36,40 +36,16 @@ class AgentProxy:
     """
 
     def __init__(self, hosts: Iterable[str], *, most_bytes: int = MOST_BYTES) -> None:
+        super().__init__(most=MOST_CONNECTIONS, longest_bytes=_HEAD_BYTES)
         self.refused: dict[str, int] = {}
         """How often each target was refused, by host and port; at most `MOST_REFUSED` of them."""
         self.carried_bytes = 0
         """Bytes that went through, in both directions."""
         self._allowed = frozenset(map(allowed_host, hosts))
         self._most_bytes = most_bytes
-        self._open: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
 
-    async def start(self, path: Path) -> None:
-        """Listen on a unix socket at a path."""
-        self._server = await asyncio.start_unix_server(self._accept, path, limit=_HEAD_BYTES)
-
-    async def close(self) -> None:
-        """Listen no more, and end every connection."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-                if len(self._open) > MOST_CONNECTIONS:
-                    await _say(writer, "503 Too Many Connections")
-                else:
-                    await self._serve(reader, writer)
-        finally:
-            self._open.discard(task)
-            writer.close()
+    async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
+        await _say(writer, "503 Too Many Connections")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_PATIENCE_S):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio
@@ -14,6 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ListToolsResult, TextContent
 
+from evokernel.agents.agent_socket import AgentSocket
 from evokernel.agents.services import AgentServices
 from evokernel.errors import ConfigError, EvokernelError
 from evokernel.llm.redact import Redactor
@@ -90,44 +90,24 @@ class AgentTools:
             raise ConfigError(f"all {MOST_LOOKS} looks of this call are used; write your answer")
 
 
-class ToolServer:
+class ToolServer(AgentSocket):
     """Serves the tools of one call on a unix socket."""
 
     def __init__(self, tools: AgentTools) -> None:
+        super().__init__(most=MOST_CONNECTIONS, longest_bytes=LONGEST_MESSAGE_BYTES)
         self._tools: MCPServer[Any] = MCPServer("evokernel", instructions=_INSTRUCTIONS, log_level="ERROR")
         for tool in (tools.evaluate, tools.lineage, tools.profile, tools.hint):
             self._tools.add_tool(_with_tool_errors(tool))
-        self._open: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
 
-    async def start(self, path: Path) -> None:
-        """Listen on a unix socket at a path."""
-        self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST_MESSAGE_BYTES)
+    async def _turn_away(self, writer: asyncio.StreamWriter) -> None:
+        return  # the protocol begins with the client's word
 
-    async def close(self) -> None:
-        """Listen no more, and end every connection with the evaluations that it waits for."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._open) >= MOST_CONNECTIONS:
-            writer.close()
-            return
-        self._open.add(task)
-        try:
-            lines = cast("anyio.AsyncFile[str]", _Lines(reader, writer))
-            with contextlib.suppress(Exception):  # the edge of an agent: what it sends must not end the search
-                async with stdio_server(lines, lines) as (incoming, outgoing):
-                    server = self._protocol()
-                    await server.run(incoming, outgoing, server.create_initialization_options())
-        finally:
-            self._open.discard(task)
-            writer.close()
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = cast("anyio.AsyncFile[str]", _Lines(reader, writer))
+        with contextlib.suppress(Exception):  # the edge of an agent: what it sends must not end the search
+            async with stdio_server(lines, lines) as (incoming, outgoing):
+                server = self._protocol()
+                await server.run(incoming, outgoing, server.create_initialization_options())
 
     def _protocol(self) -> Server[Any]:
         async def listed(context: Any, parameters: Any) -> ListToolsResult:

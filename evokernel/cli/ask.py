@@ -70,6 +70,6 @@ def config_of(place: Path) -> "RunConfig | None":
     """Return the config that was named in place of a store; None for a store."""
     if place.suffix not in CONFIG_SUFFIXES:
         return None
-    from evokernel.config.run import load_config
+    from evokernel.config.load import load_config
 
     return load_config(place)

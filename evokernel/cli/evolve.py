@@ -20,9 +20,10 @@ from evokernel.cli.group import Refused
 from evokernel.cli.model_trial import model_options, with_models
 from evokernel.cli.notifier import Notifier
 from evokernel.cli.session import SIGNAL_EXIT, SessionEnd, discard_stdout, run_session
+from evokernel.config.load import load_config
 from evokernel.config.model_choice import ModelChoice
 from evokernel.config.notify import NotifyConfig
-from evokernel.config.run import RunConfig, load_config
+from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SESSION_LIMIT, SessionBudget, session_budget
 from evokernel.errors import TRY_AGAIN_EXIT, ConfigError, EvokernelError, may_pass
 from evokernel.records.events import Notice

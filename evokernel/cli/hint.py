@@ -7,7 +7,7 @@ import yaml
 
 from evokernel.cli.inbox import hand_in
 from evokernel.cli.locate import open_store, store_path, takes_store
-from evokernel.config.run import parse_config
+from evokernel.config.load import parse_config
 from evokernel.errors import ConfigError
 
 LONGEST = 8000

@@ -119,7 +119,7 @@ def store_path(given: Path | None) -> Path:
     if given is not None:
         if given.suffix not in CONFIG_SUFFIXES:
             return given
-        from evokernel.config.run import load_config  # costs 0.1 s, and a .db needs none
+        from evokernel.config.load import load_config  # costs 0.1 s, and a .db needs none
 
         return Path(load_config(given).store)
     found = sorted(path for path in RUNS.glob("*.db") if not _SET_ASIDE.search(path.stem))

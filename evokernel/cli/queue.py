@@ -102,7 +102,7 @@ def add(
 
     Each gets a start; then time goes to those that still gain, as measured.
     """
-    from evokernel.config.run import load_config
+    from evokernel.config.load import load_config
 
     searches = []
     for config in configs:

@@ -137,7 +137,7 @@ def _judged_anew(candidate: Candidate, store: Store) -> Status:
     """Judge a kernel as the run of a store did, at fidelity `quick`. Raises `EvokernelError` where that cannot be."""
     import yaml
 
-    from evokernel.config.run import parse_config
+    from evokernel.config.load import parse_config
     from evokernel.evaluate.client.evaluate_kernel import judge
 
     stderr().print(f"judging {candidate.id} anew")

@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
+from evokernel.config.load import parse_config
 from evokernel.config.models import ModelConfig
-from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError
 
 VARIABLE = "EVOKERNEL_MODEL"

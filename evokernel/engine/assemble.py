@@ -13,9 +13,10 @@ from archive.grid import GridArchive
 from archive.store import Store
 from evokernel.agents.services import ServiceReference
 from evokernel.config.islands import IslandConfig
+from evokernel.config.load import parse_config
 from evokernel.config.models import ModelConfig
 from evokernel.config.registry import resolve
-from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.run import RunConfig
 from evokernel.config.session_budget import SessionBudget
 from evokernel.config.topology import wrong_routes
 from evokernel.engine.model_gate import ModelMissing, is_drafter

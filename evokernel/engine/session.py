@@ -10,7 +10,8 @@ from archive.identity import RunIdentity
 from archive.store import Store
 from evokernel import __version__
 from evokernel.config.changes import edits_between
-from evokernel.config.run import RunConfig, dump_config, flatten, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import RunConfig, dump_config, flatten
 from evokernel.records.evaluation import EvaluatorIdentity
 from evokernel.records.events import Notice
 

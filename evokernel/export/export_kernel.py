@@ -14,7 +14,8 @@ import yaml
 
 from archive.store import Store
 from evokernel import __version__
-from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document

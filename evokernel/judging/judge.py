@@ -8,7 +8,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from evokernel.config.run import DEVICE_OF, DeviceClass, RunConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import DEVICE_OF, DeviceClass, RunConfig
 from evokernel.engine.assemble import default_in_flight
 from evokernel.errors import ConfigError, EvokernelError, HarnessError, LanguageError
 from evokernel.evaluate.build.confined_compilers import local_language

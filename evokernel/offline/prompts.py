@@ -10,7 +10,8 @@ from archive.identity import RunIdentity
 from archive.inbox import waiting
 from archive.store import Store
 from archive.verdict_filter import verdict_filter_of
-from evokernel.config.run import DEVICE_OF, RunConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.engine.assemble import foreign_kernels, make_archipelago, make_language_of, make_operators
 from evokernel.engine.context import SearchSetting, context_for
 from evokernel.engine.state_fold import StateFold

@@ -11,7 +11,7 @@ from archive.store import Store
 from evokernel.cli.display.live import make_view
 from evokernel.cli.display.tables import best_kernel_tables, put
 from evokernel.cli.display.text import stdout
-from evokernel.config.run import load_config
+from evokernel.config.load import load_config
 from evokernel.errors import ConfigError
 from evokernel.judging.user_function import PROJECTS, function_project
 from evokernel.python.background_search import BackgroundSearch

@@ -9,7 +9,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 
-from evokernel.config.run import RunConfig, load_config
+from evokernel.config.load import load_config
+from evokernel.config.run import RunConfig
 from evokernel.errors import ConfigError, StoreError, StoreUnavailable, may_pass
 from evokernel.queue.choice import (
     LEAST_S,

@@ -20,8 +20,8 @@ from archive.store import Store
 from evokernel.cli.delivery import WAITING, Delivery
 from evokernel.cli.display.snapshot import NOTHING, SnapshotTaker
 from evokernel.cli.notifier import Notifier
+from evokernel.config.load import parse_config
 from evokernel.config.notify import NotifyConfig
-from evokernel.config.run import parse_config
 from evokernel.errors import ConfigError, HarnessError
 from evokernel.records.candidate import Candidate, Proposal
 from evokernel.records.evaluation import Evaluation, EvaluationKey, Fidelity, Mode, Stage, Status

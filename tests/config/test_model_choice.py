@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from evokernel.config.load import parse_config
 from evokernel.config.model_choice import (
     ASKING_SHARES,
     DEFAULT_CALLS,
@@ -13,7 +14,7 @@ from evokernel.config.model_choice import (
     chosen_models,
     with_default_cap,
 )
-from evokernel.config.run import RunConfig, dump_config, parse_config
+from evokernel.config.run import RunConfig, dump_config
 from evokernel.errors import ConfigError
 
 GPT = ModelChoice(("openai/gpt-5",))

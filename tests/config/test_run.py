@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from evokernel.config.changes import edits_between
-from evokernel.config.run import RunConfig, dump_config, flatten, language_of, load_config, parse_config
+from evokernel.config.load import load_config, parse_config
+from evokernel.config.run import RunConfig, dump_config, flatten, language_of
 from evokernel.engine.assemble import make_topology
 from evokernel.engine.name_check import refuse_unknown_names
 from evokernel.errors import ConfigError, RunMismatch
@@ -34,6 +35,7 @@ def test_every_shipped_config_is_valid_and_survives_a_round_trip(file: Path) -> 
         ("evaluations: 5", "evaluations: -5", ["budget.evaluations", "greater than 0", "-5"]),
         ("evaluations: 5", "evaluations: many", ["budget.evaluations", "integer", "many"]),
         ("{evaluations: 5}", "{}", ["budget", "at least one of"]),
+        ("task:", "notify: [{comand: [x]}]\ntask:", ["notify.0.comand: unknown key", "did you mean 'command'?"]),
         ("{tune: 1}", "{tune: -1}", ["islands.0.operators.tune", "greater than 0"]),
         ("task: gemm", "task: [", ["not valid YAML"]),
         (PLAIN, "- a", ["expected a mapping"]),

@@ -12,7 +12,8 @@ import yaml
 from archive import schema
 from archive.journal import ResultEntry
 from archive.store import Store
-from evokernel.config.run import RunConfig, flat_settings, flatten, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import RunConfig, flat_settings, flatten
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.records.evaluation import EvaluatorIdentity, Mode
 from evokernel.tasks import load_task

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from evokernel.cli import group
-from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import RunConfig
 from evokernel.engine.assemble import make_operators, make_topology
 from evokernel.tasks import task_path
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config.run import load_config
+from evokernel.config.load import load_config
 from evokernel.engine.search_session import UNBEATEN
 from evokernel.tasks import load_task
 from tests.e2e.kill_and_resume import SHORT_CLOCKS

@@ -15,7 +15,7 @@ import pytest
 
 from archive.journal import Fact, ResultEntry
 from archive.store import Store
-from evokernel.config.run import load_config
+from evokernel.config.load import load_config
 from evokernel.engine.assemble import make_archipelago, make_operators
 from evokernel.engine.state_fold import StateFold
 from evokernel.evaluate.build.confined_compilers import local_language

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from archive.store import Store
-from evokernel.config.run import parse_config
+from evokernel.config.load import parse_config
 from evokernel.evaluate.client.evaluate_kernel import judge
 from evokernel.export.export_kernel import export
 from evokernel.records.candidate import Candidate

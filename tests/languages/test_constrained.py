@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from evokernel.config.run import ConstraintsConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import ConstraintsConfig
 from evokernel.errors import ConfigError
 from evokernel.languages.constrained import constrained, in_words
 from evokernel.records.build import BuildFailure, Built

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import evokernel
-from evokernel.config.run import RunConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import RunConfig
 from evokernel.errors import BudgetSpent, ConfigError, ModelsUnavailable
 from evokernel.llm.assemble import make_models
 from evokernel.llm.recordings import write_recording
@@ -117,7 +118,7 @@ def test_a_recording_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
 WITHOUT_LITELLM = """
 import sys
 sys.modules["litellm"] = None  # what importing a package that is not installed comes to
-from evokernel.config.run import parse_config
+from evokernel.config.load import parse_config
 from evokernel.errors import ConfigError
 from evokernel.llm.assemble import make_models
 from evokernel.testing.call_log import MemoryLog

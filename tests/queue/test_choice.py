@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.config.run import parse_config
+from evokernel.config.load import parse_config
 from evokernel.queue.choice import (
     WaitingEntry,
     choose,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.config.run import BudgetConfig, parse_config
+from evokernel.config.load import parse_config
+from evokernel.config.run import BudgetConfig
 from evokernel.config.session_budget import session_budget
 from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.config.run import load_config
+from evokernel.config.load import load_config
 from evokernel.errors import TaskError
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
 from operators.rewrites.cpp.ir.reader import read

@@ -9,7 +9,8 @@ from typing import Literal
 import pytest
 
 from archive.store import Store
-from evokernel.config.run import RunConfig, dump_config, load_config
+from evokernel.config.load import load_config
+from evokernel.config.run import RunConfig, dump_config
 from evokernel.engine.assemble import check_same_class, default_in_flight, make_island
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.device.device_class import Machine, gpus_note, resolve_device

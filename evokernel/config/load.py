@@ -1,0 +1,143 @@
+"""The YAML of a run, read and checked: each mistake is a line that names it, before anything starts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from evokernel.config.islands import IslandConfig, NicheConfig, SelectorConfig
+from evokernel.config.models import ModelConfig, PriceConfig
+from evokernel.config.notify import NotifyConfig
+from evokernel.config.places import ConfigPlaces, nearest, syntax_problem
+from evokernel.config.run import BudgetConfig, ConstraintsConfig, EvaluationConfig, MigrationConfig, RunConfig
+from evokernel.errors import ConfigError
+
+
+def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a config file, apply `key.sub=value` overrides, and make its paths absolute.
+
+    Raises:
+        ConfigError: the file or a key cannot be used; the message has a line for each mistake: its place in the file,
+            the key, what was expected and what was given.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the config {path}: {error}") from None
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(syntax_problem(path, error)) from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, got {type(raw).__name__}")
+    for override in overrides:
+        _override(raw, override)
+    config = parse_config(
+        raw, str(path), places=ConfigPlaces(path, text, [each.partition("=")[0] for each in overrides])
+    )
+    return config.model_copy(update=_absolute(config, path))
+
+
+def parse_config(raw: Mapping[str, Any], origin: str, *, places: ConfigPlaces | None = None) -> RunConfig:
+    """Check a mapping and return the config. Raises `ConfigError` as `load_config` does."""
+    try:
+        return RunConfig.model_validate(raw)
+    except ValidationError as error:
+        found = error.errors()
+        consequences = [each for each in found if each["type"] == "too_short" and _has_inner(each, found)]
+        lines = [_explain(each, places) for each in found if each not in consequences]
+        raise ConfigError(f"{origin} cannot be used:\n  " + "\n  ".join(lines)) from None
+
+
+def _override(raw: dict[str, Any], text: str) -> None:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ConfigError(f"--set {text!r}: expected key=value, for example --set budget.evaluations=200")
+    *parents, last = key.split(".")
+    place: Any = raw
+    for name in parents:
+        place = _child(place, name, key)
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {key}: {value!r} is not valid YAML: {error}") from None
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {key}: there is no setting {last!r} at that place")
+    place[last] = parsed
+
+
+def _child(place: Any, name: str, key: str) -> Any:
+    if isinstance(place, list):
+        for index, item in enumerate(place):
+            if isinstance(item, dict) and name in (item.get("name"), str(index)):
+                return item
+        raise ConfigError(f"--set {key}: no item {name!r} in that list")
+    if isinstance(place, dict):
+        if place.get(name) is None:
+            place[name] = {}
+        return place[name]
+    raise ConfigError(f"--set {key}: {name!r} is not inside a mapping")
+
+
+def _has_inner(error: Any, found: Sequence[Any]) -> bool:
+    """Say whether a list is too short only because its items are wrong."""
+    return any(each["loc"][: len(error["loc"])] == error["loc"] != each["loc"] for each in found)
+
+
+def _explain(error: Any, places: ConfigPlaces | None) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "config"
+    where = f"{places.place(error['loc'])}: {where}" if places else where
+    if error["type"] == "extra_forbidden":
+        hint = nearest(str(error["loc"][-1]), _known_keys(error["loc"]))
+        return f"{where}: unknown key (given {error['input']!r}); {hint}"
+    given = "" if error["type"] in ("missing", "value_error") else f", given {error['input']!r}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _known_keys(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    model: type[BaseModel] = RunConfig
+    nested: Mapping[str, type[BaseModel]] = {
+        "budget": BudgetConfig,
+        "evaluation": EvaluationConfig,
+        "islands": IslandConfig,
+        "migration": MigrationConfig,
+        "selector": SelectorConfig,
+        "niches": NicheConfig,
+        "models": ModelConfig,
+        "price": PriceConfig,
+        "constraints": ConstraintsConfig,
+        "notify": NotifyConfig,
+    }
+    for part in location[:-1]:
+        model = nested.get(str(part), model)
+    return tuple(model.model_fields)
+
+
+def _absolute(config: RunConfig, path: Path) -> dict[str, Any]:
+    """Return the path settings, resolved against the folder of the config; the store against the working folder."""
+    here = path.resolve().parent
+    task = str(here / config.task) if config.task.endswith(".py") else config.task
+    sources = tuple(str(here / source) for source in config.seed_sources)
+    models = tuple(model.model_copy(update=_paths_of(model, here)) for model in config.models)
+    expert = str(here / config.evaluation.expert) if config.evaluation.expert else ""
+    return {
+        "task": task,
+        "evaluation": config.evaluation.model_copy(update={"expert": expert}) if expert else config.evaluation,
+        "seed_sources": sources,
+        "store": config.store or f"runs/{path.stem}.db",
+        **({"models": models} if models else {}),  # where none are named, those of the store count
+        "prompts": str(here / config.prompts) if config.prompts else "",
+        "replies_from": tuple(str(here / store) for store in config.replies_from),
+    }
+
+
+def _paths_of(model: ModelConfig, here: Path) -> dict[str, Any]:
+    """Return the path settings of a model that are given."""
+    found: dict[str, Any] = {"replay": str(here / model.replay)} if model.replay else {}
+    if model.agent_reads:
+        found["agent_reads"] = tuple(str(here / Path(path).expanduser()) for path in model.agent_reads)
+    if model.agent_folder:
+        found["agent_folder"] = str(here / Path(model.agent_folder).expanduser())
+    return found
