@@ -30,10 +30,11 @@ class ConfigPlaces:
 
     def place(self, location: Location) -> str:
         """Return `file:line:column` of a setting, or of the innermost one around it that the file has."""
-        said = [self._names.get(location[: end + 1], str(location[end])) for end in range(len(location))]
+        # an item of a list is named by its name or its number
+        said = [{str(part), self._names.get(location[: end + 1])} for end, part in enumerate(location)]
         for key in self._overrides:
             parts = key.split(".")
-            if parts == said[: len(parts)]:
+            if len(parts) <= len(said) and all(part in words for part, words in zip(parts, said, strict=False)):
                 return f"--set {key}"
         while location and location not in self._marks:
             location = location[:-1]

@@ -234,14 +234,15 @@ def test_who_sends_to_whom_decides_a_replay_and_may_not_change() -> None:
         edits_between(_flat(**islands), _flat(**islands, topology={"one": ["two"]}))
 
 
-def test_all_mistakes_are_told_at_once_each_with_its_place(path: Path) -> None:
+@pytest.mark.parametrize("island", ["one", "0"])
+def test_all_mistakes_are_told_at_once_each_with_its_place(path: Path, island: str) -> None:
     path.write_text(PLAIN.replace("task:", "seeed: 3\ntask:").replace("evaluations: 5", "evaluatons: 5"))
     with pytest.raises(ConfigError) as caught:
-        load_config(path, overrides=["islands.one.operators.tune=-1"])
+        load_config(path, overrides=[f"islands.{island}.operators.tune=-1"])
     lines = str(caught.value).splitlines()[1:]
     line = path.read_text().splitlines().index("seeed: 3") + 1
     assert any(f"plain.yaml:{line}:1: seeed" in each and "did you mean 'seed'?" in each for each in lines)
-    assert any("--set islands.one.operators.tune: islands.0.operators.tune" in each for each in lines)
+    assert any(f"--set islands.{island}.operators.tune: islands.0.operators.tune" in each for each in lines)
     assert len(lines) == 3
 
 
