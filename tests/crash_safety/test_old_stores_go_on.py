@@ -27,10 +27,13 @@ MOVED = {"v1_finished": 20, "v1_killed": 9, "v2_models": 4, "v3_finished": 15, "
 
 
 def brought_here(path: Path) -> None:
-    """Write this processor's name into a store in the place of the recorded one: another device is another run."""
+    """Write this processor's name into a store in the place of the recorded one: another device is another run.
+
+    Its compiler becomes one that no machine has, since the recorded one may be this machine's own.
+    """
     with Store.open(path, write=True) as store:
         identity = json.loads(store.meta("identity") or "")
-        store.set_meta("identity", json.dumps(identity | {"device": device_name()}))
+        store.set_meta("identity", json.dumps(identity | {"device": device_name(), "environment": "g++ 1.0"}))
         for fact in list(store.facts()):
             evaluation = getattr(fact, "evaluation", None)
             if evaluation is not None:

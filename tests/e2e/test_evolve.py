@@ -180,7 +180,6 @@ def test_a_model_of_the_command_line_is_asked_beside_the_rules(tmp_path: Path) -
         named = ("--model", "hosted_vllm/one", "--api-base", served.url)
         done = evokernel("evolve", str(config), *named, "--budget", "evaluations=12", cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-        asked = len(served.asked)
         assert "main (hosted_vllm/one) answers, " in done.stdout
         assert "beside the rules; at most 200 calls" in done.stdout
         again = evokernel("evolve", str(config), "--budget", "evaluations=14", cwd=tmp_path, EVOKERNEL_MODEL="openai/x")
@@ -190,4 +189,4 @@ def test_a_model_of_the_command_line_is_asked_beside_the_rules(tmp_path: Path) -
         assert store.verify() == []
         kinds = {call.call.origin.operator for call in store.calls.all()}
         assert {"mutate", "refine"} <= kinds
-        assert asked > store.spent().calls / 2
+        assert len(kinds) <= store.spent().calls <= len(served.asked)
