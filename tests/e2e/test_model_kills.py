@@ -27,7 +27,7 @@ from tests.llm.endpoint import Endpoint, Handler, endpoint, says
 
 HERE = Path(__file__).parent
 SEED = (HERE.parents[1] / "evokernel" / "tasks" / "gemm" / "seeds" / "naive.cpp").read_text(encoding="utf-8")
-KILLS = 10
+KILLS = 6
 DELAY_S = 0.3
 STARTS_WITHIN_S = 300.0
 CONFIG = """
