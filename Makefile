@@ -86,9 +86,10 @@ notebooks: $(VENV)/ready
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
-# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say.
+# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say, and the schema of configs.
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
+	$(BIN)/evokernel schema > configs/evokernel.schema.json
 
 # A page in docs/results/, from a search with every config that this machine can run: about an hour, with nothing else
 # running. A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
