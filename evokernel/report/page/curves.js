@@ -39,6 +39,12 @@ function curveRows() {
     ...data.exchanges.map((each) => [each.kind, each.evaluations, each.hours, each.dollars, "", null, null, null, each.text])];
 }
 
+/** A tick on the lower axis; many are thin and short, and stand for how often. */
+function tickMarks(c, name, found, at) {
+  const tall = found.length > 150 ? 5 : 14;
+  return { type: "scatter", name, symbol: "rect", symbolSize: [found.length > 150 ? 1 : 2, tall], symbolOffset: [0, -tall / 2], z: 7, color: name === "reset" ? c.bad : c.accent, data: found.map((each) => [each.at, at, each.text]) };
+}
+
 const axesUsed = () => Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
 const axisChoice = (chosen, heard) => choice("against", axesUsed().map((name) => [name, name === "hours" && inMinutes() ? "minutes" : name]), chosen, heard);
 
@@ -77,7 +83,7 @@ function curveOption(c) {
     dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
       ...(band.length ? [{ type: "custom", name: "the run", silent: true, clip: true, z: 1, itemStyle: { color: c.ink }, data: [[0, band[0][1]]], renderItem: (_, api) => ({ type: "polygon", shape: { points: band.map((at) => api.coord(at)) }, style: { fill: c.edge } }) }] : []),
-      ...Object.entries(ticks).map(([name, found]) => ({ type: "scatter", name, symbol: "rect", symbolSize: [2, 14], symbolOffset: [0, -7], z: 7, itemStyle: { color: name === "reset" ? c.bad : c.accent }, data: found.map((each) => [each.at, foot, each.text]) })),
+      ...Object.entries(ticks).map(([name, found]) => tickMarks(c, name, found, foot)),
       { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },
       ...islands.map((lead) => ({ type: "line", name: lead.island, silent: true, data: steps(lead), showSymbol: false, lineStyle: { width: 1.6, color: named(number(lead.island)), opacity: 0.9 }, itemStyle: { color: named(number(lead.island)) } })),
       { type: "scatter", name: "the run", data: data.leads[0].points.map((i) => [x[i], all.speedup[i], i]), symbolSize: 7, z: 6, itemStyle: { color: c.ink } },

@@ -8,7 +8,7 @@ function bestLine() {
 }
 
 // A whole large family at once would be a blot: edges to those without children wait until few enough are in view.
-const EDGES_IN_VIEW = 3000;
+const EDGES_IN_VIEW = 3000, SECOND_IN_VIEW = 500;
 
 const shown = (i) => (family.layout === "kin" ? family.failures || all.speedup[i] !== null : all.speedup[i] !== null);
 const height = (i) => (family.layout === "kin" ? all.lane[i] : all.speedup[i]);
@@ -40,15 +40,19 @@ function extents() {
   return found;
 }
 
-/** Edges to the candidates in view, which is a share from and to of the steps and of the heights, in percent. */
+/** Return whether a candidate is in view, which is a share from and to of the steps and of the heights, in percent. */
+function inView(view) {
+  const [x, y] = extents().map(([low, high], side) => view[side].map((share) => low + (share / 100) * (high - low))), at = acrossAll();
+  return (i) => shown(i) && at[i] >= x[0] && at[i] <= x[1] && height(i) >= y[0] && height(i) <= y[1];
+}
+
+/** Edges to the candidates in view. */
 function edgesOf(view) {
-  let inView = 0;
-  const isParent = new Uint8Array(total);
+  let many = 0;
+  const isParent = new Uint8Array(total), seen = inView(view);
   for (const parent of all.parent) if (parent >= 0) isParent[parent] = 1;
-  const [x, y] = extents().map(([low, high], side) => view[side].map((share) => low + (share / 100) * (high - low)));
-  const seen = (i) => shown(i) && across(i) >= x[0] && across(i) <= x[1] && height(i) >= y[0] && height(i) <= y[1];
-  for (let i = 0; i < total; i += 1) inView += seen(i);
-  const everyone = inView <= EDGES_IN_VIEW, ends = [];
+  for (let i = 0; i < total; i += 1) many += seen(i);
+  const everyone = many <= EDGES_IN_VIEW, ends = [];
   for (let i = 0; i < total; i += 1) {
     const parent = all.parent[i];
     if (parent >= 0 && seen(i) && shown(parent) && (everyone || isParent[i])) ends.push(2, across(parent), height(parent), across(i), height(i));
@@ -56,18 +60,18 @@ function edgesOf(view) {
   return Float32Array.from(ends);
 }
 
-/** Edges from second and later parents among the candidates shown, where few enough of them are to be told apart. */
-function secondEdges() {
-  const edges = data.further_parents, ends = [];
+/** Edges from second and later parents to the candidates in view, where few enough of them are to be told apart. */
+function secondEdges(view) {
+  const edges = data.further_parents, ends = [], seen = inView(view);
   edges.child.forEach((child, at) => {
     const parent = edges.parent[at];
-    if (!edges.inspired[at] && shown(child) && shown(parent)) ends.push(2, across(parent), height(parent), across(child), height(child));
+    if (!edges.inspired[at] && seen(child) && shown(parent)) ends.push(2, across(parent), height(parent), across(child), height(child));
   });
-  return family.second === "shown" && ends.length <= 5 * EDGES_IN_VIEW ? Float32Array.from(ends) : [];
+  return family.second === "shown" && ends.length <= 5 * SECOND_IN_VIEW ? Float32Array.from(ends) : [];
 }
 
 function familyOption(c) {
-  const groups = colouring(family.by), line = bestLine(), edges = edgesOf(family.view), second = secondEdges(), found = matches().map((i) => [across(i), height(i)]);
+  const groups = colouring(family.by), line = bestLine(), edges = edgesOf(family.view), second = secondEdges(family.view), found = matches().map((i) => [across(i), height(i)]);
   const points = groups.labels.map(() => []), failed = [], trunk = [];
   for (let i = 0; i < total; i += 1) {
     if (!shown(i)) continue;
@@ -95,7 +99,7 @@ function familyOption(c) {
       ...points.map((each, group) => dots(groups.labels[group], each, groups.colour(group))).filter((each) => each.data.length),
       { type: "lines", coordinateSystem: "cartesian2d", silent: true, data: trunk, lineStyle: { color: c.bad, width: 2, opacity: 0.9 }, z: 4 },
       { type: "scatter", name: "line of the best", silent: true, data: leader, symbolSize: size + 3, itemStyle: { color: c.bad, borderColor: c.card, borderWidth: 1 }, z: 5 },
-      { type: "scatter", silent: true, data: found, symbolSize: size + 8, itemStyle: { color: "transparent", borderColor: c.bad, borderWidth: 1.5 }, z: 6 },
+      { type: "scatter", silent: true, data: found, progressive: 0, symbolSize: size + (found.length > 500 ? 3 : 8), itemStyle: { color: "transparent", borderColor: c.bad, borderWidth: found.length > 500 ? 0.7 : 1.5 }, z: 6 },
       { type: "scatter", silent: true, data: chosen, symbolSize: size + 12, itemStyle: { color: "transparent", borderColor: c.ink, borderWidth: 2 }, z: 6 },
     ],
   };
@@ -189,7 +193,7 @@ function familyReady(drawn) {
   drawn.on("datazoom", () => {
     family.view = zoomOf(drawn, 2);
     clearTimeout(waiting);
-    if (total > EDGES_IN_VIEW) waiting = setTimeout(() => drawChart("family"), 200);
+    if (total > SECOND_IN_VIEW) waiting = setTimeout(() => drawChart("family"), 200);
   });
   const pointer = drawn.getZr();
   pointer.on("click", (event) => { const i = nearest(drawn, event.offsetX, event.offsetY); if (i >= 0) choose(i); });
@@ -234,7 +238,7 @@ function familyControls() {
 
 function drawFamily() {
   const place = chart("family", familyOption, familyReady, "tall", "Family tree of all candidates");
-  return section("family", "The family tree", `${many(total, "candidate")}, each beside its kin; the line of the best stands out; speed-ups are those of the search. Drag to move, Ctrl and wheel or the buttons to zoom, click for more.`,
+  return section("family", "The family tree", `${many(total, "candidate")}, each beside its kin; the line of the best stands out; speed-ups are those of the search. Second parents are dashed lines, once few enough are in view. Drag to move, Ctrl and wheel or the buttons to zoom, click for more.`,
     familyControls(),
     el("div", { class: "split" }, place, el("aside", { class: "side", "aria-live": "polite" }, candidateView(family.chosen))));
 }

@@ -48,7 +48,7 @@ function islandsOption(c) {
     dataZoom: [],
     series: [
       ...courses.flatMap(([name, course]) => kinds.map((kind, row) => ({ type: "line", name, silent: true, xAxisIndex: row, yAxisIndex: row, data: path(course[kind], kind !== "diversity"), showSymbol: false, lineStyle: { width: 1.6 }, color: named(Math.max(0, all.names.island.indexOf(name))) }))),
-      ...ticks.map(([name, found]) => ({ type: "scatter", name, xAxisIndex: 1, yAxisIndex: 1, symbol: "rect", symbolSize: [2, 12], symbolOffset: [0, -6], color: name === "reset" ? c.bad : c.accent, data: found.map((each) => [each.at, 0, each.text]) })),
+      ...ticks.map(([name, found]) => ({ ...tickMarks(c, name, found, 0), xAxisIndex: 1, yAxisIndex: 1 })),
     ],
   };
 }
