@@ -1,5 +1,6 @@
 """The report in a real browser: it draws itself without a complaint, every part answers, no stranger's words run."""
 
+import csv
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from evokernel.report.page_data import columns_of, report_document
 from evokernel.report.points import Point, leads
 from tests.report.test_page import evil_store
 from tests.support.browser import CHROMIUM, Browser
+from tests.support.serving import wait_until
 from tests.support.stores import StoreBuilder
 
 pytestmark = [
@@ -186,7 +188,9 @@ def place_of(browser: Browser, i: int) -> tuple[float, float]:
     return x, y
 
 
-def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(browser: Browser, page: Page) -> None:
+def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(
+    browser: Browser, page: Page, tmp_path: Path
+) -> None:
     browser.show(page(search), width=1600)
     names = browser.run("JSON.parse(document.getElementById('data').textContent).candidates.id")
     browser.press(*place_of(browser, 20))
@@ -200,6 +204,13 @@ def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(browser: 
     assert names[33] in browser.run(SIDE)
     browser.click("#niches .heat button")
     assert names[33] not in browser.run(SIDE)
+    folder = tmp_path / "saved"
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.click("#niches .controls button", text="CSV")
+    wait_until(lambda: bool([*folder.glob("gemm_niches.csv")]))
+    row = next(csv.DictReader((folder / "gemm_niches.csv").read_text().splitlines()))
+    assert (row["axis_1"], row["islands"]) == ("vector_bits", "builders tuners")
+    assert row["best"] in names
     assert "evokernel show" in browser.run(SIDE)
 
 
