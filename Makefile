@@ -1,9 +1,9 @@
-# Two commands do all the set-up: `make evolve` and `make test`.
+# Two commands do all the set-up: `make evolve` installs what a search needs, `make test` the rest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= configs/gemm.yaml
-EXTRAS ?= [dev]
+EXTRAS ?=
 HAS_TORCH := import sys, torch; sys.exit(tuple(int(p) for p in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4))
 HAS_TRITON = $(BIN)/python -c 'import triton' 2>/dev/null
 HAS_NVRTC = $(BIN)/python -c 'import importlib.metadata as m; m.version("nvidia-cuda-nvrtc")' 2>/dev/null
@@ -44,7 +44,12 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.$(EXTRAS)'
 	touch $@
 
-check: $(VENV)/ready
+# What tests, checks, notebooks and docs need beside it.
+$(VENV)/dev: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --constraint $(VENV)/constraints.txt --editable '.[dev]'
+	touch $@
+
+check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -63,37 +68,38 @@ JOBS ?= 2
 # Folders whose tests import no torch, not even while they run: an answer in 15 s.
 QUICK := $(addprefix tests/,archive islands llm records serve source training docs/test_words.py)
 
-quick: $(VENV)/ready
+quick: $(VENV)/dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not heavy" $(QUICK)
 
-test: $(VENV)/ready
+test: $(VENV)/dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test-slow: $(VENV)/ready
+test-slow: $(VENV)/dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "slow and not alone and not gpu"
 	$(BIN)/python -m pytest -m "alone and not gpu"
 
 test-all: test test-slow
 
 # Which lines no test runs; the tests take longer under it.
-coverage: $(VENV)/ready
+coverage: $(VENV)/dev
 	$(BIN)/python -m pytest -m "not gpu" --cov --cov-report=term
 
-test-gpu: $(VENV)/ready
+test-gpu: $(VENV)/dev
 	$(BIN)/python -m pytest -m gpu tests/gpu
 
 # The run that the notebooks show, and the notebooks executed on it: minutes.
-notebooks: $(VENV)/ready
+notebooks: $(VENV)/dev
 	$(BIN)/evokernel evolve configs/gemm.yaml --set device=cpu --store runs/notebooks.db --budget evaluations=80
 	$(BIN)/python notebooks/execute.py runs/notebooks.db
 
-# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say.
-docs: $(VENV)/ready
+# docs/cli.md, docs/config.md and docs/museum.md, as the code and the museum's exhibits say, and the schema of configs.
+docs: $(VENV)/dev
 	$(BIN)/python docs/generate.py
+	$(BIN)/evokernel schema > configs/evokernel.schema.json
 
 # A page in docs/results/, from a search with every config that this machine can run: about an hour, with nothing else
 # running. A recorded campaign has its own target, evolve-llm. What is there already is not searched again.
-results: $(VENV)/ready
+results: $(VENV)/dev
 	mkdir -p runs/results
 	for config in $(filter-out %_llm.yaml,$(wildcard configs/*.yaml)); do \
 	    store=runs/results/$$(basename $$config .yaml).db; \

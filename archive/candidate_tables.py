@@ -59,6 +59,8 @@ class CandidateLine:
     """The low end of the interval of that speed-up."""
     seq: int | None
     """The fact that holds its first result; None where it waits for one."""
+    skeleton: str
+    """The hash of its structure: its source without the values of tunables."""
 
 
 def candidate_lines(store: Store) -> list[CandidateLine]:
@@ -67,7 +69,7 @@ def candidate_lines(store: Store) -> list[CandidateLine]:
     rows = store.database.rows(
         f"WITH {timed} "
         "SELECT c.id, c.born, p.operator, p.island, coalesce(m.model, p.model) AS model, p.rationale, "
-        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.seq, "
+        "p.predicted_speedup, e.candidate AS parent, f.status, t.speedup, t.speedup_low, g.seq, c.skeleton, "
         "(SELECT v.status FROM evaluations v WHERE v.program_hash = c.program_hash ORDER BY v.seq DESC LIMIT 1) said "
         "FROM candidates c JOIN proposals p ON p.step = c.born "
         f"LEFT JOIN ({STEP_MODELS}) m ON m.step = c.born "
@@ -92,9 +94,15 @@ def candidate_lines(store: Store) -> list[CandidateLine]:
             speedup=row["speedup"],
             low=row["speedup_low"],
             seq=row["seq"],
+            skeleton=row["skeleton"],
         )
         for row in rows
     ]
+
+
+def result_seqs(store: Store) -> dict[int, int]:
+    """Return the fact that holds the result of each step that has ended."""
+    return {row["step"]: row["seq"] for row in store.database.rows("SELECT step, seq FROM results")}
 
 
 _JUDGED = "FROM results r JOIN proposals p ON p.step = r.step JOIN evaluations e ON e.seq = r.evaluation"

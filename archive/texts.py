@@ -38,5 +38,6 @@ def unpack(body: bytes) -> str:
     """
     try:
         return _decompressor().decompress(body).decode()
-    except (zstandard.ZstdError, UnicodeDecodeError) as error:
-        raise StoreCorrupt(f"a stored text cannot be unpacked ({error}); `evokernel verify` names it") from error
+    except (zstandard.ZstdError, UnicodeDecodeError, MemoryError) as error:  # a damaged header asks for any size
+        said = str(error) or "it says that it is larger than the memory"
+        raise StoreCorrupt(f"a stored text cannot be unpacked ({said}); `evokernel verify` names it") from error

@@ -69,6 +69,7 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
         "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),
+        "schema": CommandEntry("evokernel.cli.schema", "command", "The JSON schema of a config, for editors."),
         "doctor": CommandEntry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
     },
 }

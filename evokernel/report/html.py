@@ -34,6 +34,7 @@ SCRIPTS = (
     "panel.js",
     "story.js",
     "family.js",
+    "islands.js",
     "niches.js",
     "effort.js",
     "expected.js",

@@ -16,6 +16,7 @@ from evokernel.records.evaluation_document import speedup_document
 from evokernel.records.timing import combined_speedup
 from evokernel.report.best import BestKernel, verdicts_of
 from evokernel.report.documents import status_document
+from evokernel.report.exchanges import exchanges_of
 from evokernel.report.lineage import LineageStep, story
 from evokernel.report.niches import NicheMap, niche_maps
 from evokernel.report.points import Point, lanes, leads, points_of
@@ -53,6 +54,10 @@ def _document(store: Store, version: str) -> dict[str, Any]:
         "candidates": columns_of(points),
         "further_parents": _further_parents(store, points),
         "finals": _finals(store),
+        "exchanges": [
+            {"kind": each.kind.value, "text": one_line(each.text, width=FEEDBACK), "step": each.step, **each.spent}
+            for each in exchanges_of(store)
+        ],
         "leads": [{"island": "", "points": leads(points)}]
         + [{"island": name, "points": leads(points, island=name)} for name in islands],
         "story": _story(store, status),
@@ -119,7 +124,7 @@ def columns_of(points: Sequence[Point]) -> dict[str, Any]:
     """Return the candidates by column; names and rationales are indices into lists of distinct texts."""
     place = {point.candidate: position for position, point in enumerate(points)}
     width = rationale_width(len(points))
-    operators, islands, models, statuses, rationales = (_Names() for _ in range(5))
+    operators, islands, models, statuses, rationales, structures = (_Names() for _ in range(6))
     return {
         "id": [point.candidate[:10] for point in points],
         "step": [point.step for point in points],
@@ -130,6 +135,7 @@ def columns_of(points: Sequence[Point]) -> dict[str, Any]:
         "why": [
             rationales.number(one_line(reason(point.operator, point.rationale[:TEXT]), width=width)) for point in points
         ],
+        "structure": [structures.number(point.skeleton) for point in points],
         "parent": [place.get(point.parent, -1) for point in points],
         "predicted": [_short(point.predicted) for point in points],
         "speedup": [_short(point.speedup) for point in points],

@@ -38,6 +38,8 @@ class Point:
     """Hours of the run up to its first result."""
     dollars: float
     """Dollars of the run up to its first result."""
+    skeleton: str = ""
+    """The hash of its structure: its source without the values of tunables."""
 
 
 def points_of(store: Store) -> list[Point]:
@@ -64,6 +66,7 @@ def _point(line: CandidateLine, progress: ProgressAxis) -> Point:
         evaluations=int(used[0]),
         hours=used[1],
         dollars=used[2],
+        skeleton=line.skeleton,
     )
 
 

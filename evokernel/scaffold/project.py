@@ -17,6 +17,7 @@ from evokernel.evaluate.bench.admission_conversions import undefined_conversion
 from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
+from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
@@ -146,7 +147,7 @@ def init_project(
     analysis = _analyse(plain, layout)
     stem = stem_of(subject)
     files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
-    task_file, config_file = out / f"{stem}_task.py", out / f"{stem}.yaml"
+    task_file, config_file, schema_file = out / f"{stem}_task.py", out / f"{stem}.yaml", out / SCHEMA_FILE
     _refuse_to_replace((task_file, *files.values(), config_file), force=force)
     plans = {
         device: replace(
@@ -168,7 +169,7 @@ def init_project(
     )
     text = task_text(draft, stem=stem, out=out)
     out.mkdir(parents=True, exist_ok=True)
-    with whole_or_nothing((task_file, *files.values(), config_file)):
+    with whole_or_nothing((task_file, *files.values(), config_file, schema_file)):
         task_file.write_text(text, encoding="utf-8")
         task = load_task(str(task_file))
         draft = replace(draft, distributions=_restricted(task))
@@ -178,7 +179,9 @@ def init_project(
         seeds = make_seeds(
             OperationTask(subject, task, task_file, layout.example), files, traced=analysis.traced, why=analysis.why
         )
-        config_file.write_text(template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name), "utf-8")
+        config = template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name)
+        config_file.write_text(MODELINE + config, encoding="utf-8")
+        schema_file.write_text(schema_text(), encoding="utf-8")
         admission, unfit = _admission(task, times=_TRIES if settings.fewer_distributions else 1)
         for fewer in _FEWER if unfit and settings.fewer_distributions else ():
             kept = tuple(each for each in task.declared if each not in fewer)
@@ -189,7 +192,7 @@ def init_project(
                 task = load_task(str(task_file))
                 break
     return Project(
-        files=(task_file, *files.values(), config_file),
+        files=(task_file, *files.values(), config_file, schema_file),
         task=task,
         layout=layout,
         seeds=seeds,

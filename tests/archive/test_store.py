@@ -283,6 +283,7 @@ def test_set_aside_moves_the_file_with_its_log(path):
         ("UPDATE candidates SET born = 3 WHERE born = 2", "born"),
         ("DELETE FROM texts WHERE rowid = 1", "missing row of texts"),
         ("UPDATE texts SET body = x'00' WHERE rowid = 1", "cannot be unpacked"),
+        (f"UPDATE texts SET body = x'28b52ffde0{(1 << 50).to_bytes(8, 'little').hex()}010000'", "cannot be unpacked"),
         ("UPDATE texts SET body = (SELECT body FROM texts WHERE rowid = 2) WHERE rowid = 1", "not what its hash says"),
         ("UPDATE candidates SET language = 'cuda' WHERE born = 2", "not what its id says"),
     ],

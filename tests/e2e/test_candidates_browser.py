@@ -338,7 +338,9 @@ def test_rows_and_charts_are_saved_as_files(browser: Browser, tmp_path: Path) ->
         ("#candidates .controls button", "CSV", "gemm_candidates.csv"),
         ("#curves button", "PNG", "gemm_curves.png"),
         ("#curves button", "SVG", "gemm_curves.svg"),
+        ("#curves button", "CSV", "gemm_curves.csv"),
         ("#family button", "SVG", "gemm_family.svg"),
+        ("#family button", "CSV", "gemm_family.csv"),
     ):
         browser.click(part, text=text)
         path = folder / name
@@ -347,6 +349,9 @@ def test_rows_and_charts_are_saved_as_files(browser: Browser, tmp_path: Path) ->
     first, second = csv.DictReader(saved["gemm_candidates.csv"].decode().splitlines())
     assert (first["search_speedup"], first["gain"], first["parent"]) == ("2", "4", seed[:10])
     assert (first["rationale"], second["operator"]) == ('\'=HYPERLINK("evil"), "quoted"', "seed")
+    leads = [*csv.DictReader(saved["gemm_curves.csv"].decode().splitlines())]
+    assert [(lead["line"], lead["search_speedup"]) for lead in leads[:2]] == [("the run", "0.5"), ("the run", "2")]
+    assert len(saved["gemm_family.csv"].splitlines()) == 3
     assert saved["gemm_curves.png"].startswith(b"\x89PNG")
     for name in ("gemm_curves.svg", "gemm_family.svg"):
         assert saved[name].startswith(b"<svg")

@@ -1,4 +1,4 @@
-"""Thirty kills (-9) of the whole process group of a real search, at random instants; each time it is resumed."""
+"""Twelve kills (-9) of the whole process group of a real search, at random instants; each time it is resumed."""
 
 import os
 import random

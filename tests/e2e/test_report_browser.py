@@ -1,5 +1,6 @@
 """The report in a real browser: it draws itself without a complaint, every part answers, no stranger's words run."""
 
+import csv
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ import yaml
 
 from archive.store import Store
 from evokernel.records.candidate import Usage
+from evokernel.records.remarks import RemarkKind
 from evokernel.report.html import page_of, report_page, write_page
 from evokernel.report.page_data import columns_of, report_document
 from evokernel.report.points import Point, leads
 from tests.report.test_page import evil_store
 from tests.support.browser import CHROMIUM, Browser
+from tests.support.serving import wait_until
 from tests.support.stores import StoreBuilder
 
 pytestmark = [
@@ -38,6 +41,7 @@ def page(tmp_path: Path, browser: Browser) -> Page:
     browser.requests.clear()
 
     def make(fill: Callable[[Path], object]) -> Path:
+        (tmp_path / "run.db").unlink(missing_ok=True)
         fill(tmp_path / "run.db")
         with Store.open(tmp_path / "run.db", write=False) as store:
             write_page(report_page(store, version="1"), tmp_path / "run.html")
@@ -82,7 +86,7 @@ def test_it_draws_itself_and_loads_nothing(browser: Browser, page: Page, width: 
     assert browser.requests == [path.as_uri()]
     assert browser.run("document.documentElement.scrollWidth") == width  # nothing hangs over the edge
     headings = browser.run("[...document.querySelectorAll('h2')].map((each) => each.textContent)")
-    assert len(headings) == 9
+    assert len(headings) == 10
     painted = "[...document.querySelectorAll('canvas')].map((each) => each.width * each.height)"
     assert len([area for area in browser.run(painted) if area > 10_000]) >= 2
     assert not browser.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")
@@ -113,6 +117,9 @@ def test_every_button_answers(browser: Browser, page: Page) -> None:
         ("#curves", "minutes"),
         ("#curves", "dollars"),
         ("#curves", "logarithmic"),
+        ("#islands", "dollars"),
+        ("#family", "gain"),
+        ("#family", "generation"),
         ("#family", "operator"),
         ("#family", "island"),
         ("#family", "model"),
@@ -181,7 +188,9 @@ def place_of(browser: Browser, i: int) -> tuple[float, float]:
     return x, y
 
 
-def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(browser: Browser, page: Page) -> None:
+def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(
+    browser: Browser, page: Page, tmp_path: Path
+) -> None:
     browser.show(page(search), width=1600)
     names = browser.run("JSON.parse(document.getElementById('data').textContent).candidates.id")
     browser.press(*place_of(browser, 20))
@@ -195,6 +204,13 @@ def test_a_candidate_is_chosen_by_the_mouse_by_its_id_and_by_its_niche(browser: 
     assert names[33] in browser.run(SIDE)
     browser.click("#niches .heat button")
     assert names[33] not in browser.run(SIDE)
+    folder = tmp_path / "saved"
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.click("#niches .controls button", text="CSV")
+    wait_until(lambda: bool([*folder.glob("gemm_niches.csv")]))
+    row = next(csv.DictReader((folder / "gemm_niches.csv").read_text().splitlines()))
+    assert (row["axis_1"], row["islands"]) == ("vector_bits", "builders tuners")
+    assert row["best"] in names
     assert "evokernel show" in browser.run(SIDE)
 
 
@@ -221,6 +237,77 @@ def test_the_tree_zooms_and_comes_back(browser: Browser, page: Page) -> None:
     assert browser.run(span) == [6, 6]
     browser.click("#family button", text="all")
     assert browser.run(span) == [100, 100]
+
+
+def exchanged(path: Path) -> None:
+    """Fill a store with three islands' kernels, one with two parents, a migration and a reset."""
+    with StoreBuilder(path) as builder:
+        seed = builder.seed(speedup=0.5)
+        one = builder.add("// one\n", speedup=1.0, parents=(seed,), island="builders", rationale="planted words")
+        two = builder.add("// two\n", speedup=1.5, parents=(one,), island="tuners")
+        builder.add("// three\n", speedup=4.0, parents=(one, two), island="builders", operator="blend")
+        builder.store.remarks.add(RemarkKind.MIGRATION, "migration: 7 elites settled", step=2)
+        builder.store.remarks.add(RemarkKind.RESET, "island tuners starts again", step=3)
+
+
+def series(browser: Browser, part: str) -> dict[str, list[list[float]]]:
+    """Return the data of the series of a chart that have a name and are no area, by name."""
+    found: dict[str, list[list[float]]] = browser.run(
+        f"Object.fromEntries(echarts.getInstanceByDom(document.querySelector('#{part} .chart')).getOption().series"
+        ".filter((each) => each.name && each.type != 'custom').map((each) => [each.name + (each.yAxisIndex || ''), "
+        "[...each.data]]))"
+    )
+    return found
+
+
+def test_curves_have_the_interval_of_the_best_and_ticks_for_what_islands_exchanged(
+    browser: Browser, page: Page
+) -> None:
+    browser.show(page(exchanged), width=1600)
+    drawn = series(browser, "curves")
+    assert drawn["migration"] == [[3, 0, "migration: 7 elites settled\nstep 2"]]
+    assert drawn["reset"] == [[4, 0, "island tuners starts again\nstep 3"]]
+    corners = browser.run(
+        "(() => { const chart = echarts.getInstanceByDom(document.querySelector('#curves .chart')), found = []; "
+        "chart.getOption().series.find((each) => each.type == 'custom').renderItem(null, {coord: (at) => "
+        "found.push(at)}); return found; })()"
+    )
+    assert corners[0] == [1, pytest.approx(0.5, rel=0.1)]
+    assert [corner[0] for corner in corners] == [1, 2, 2, 3, 3, 4, 4, 4, 4, 4, 4, 3, 3, 2, 2, 1]
+    assert all(low[1] < high[1] < 1.1 * low[1] for low, high in zip(corners[:8], corners[:7:-1], strict=True))
+    browser.click("#curves button", text="logarithmic")
+    assert browser.faults == []
+
+
+def test_islands_have_their_best_their_diversity_and_what_they_took(browser: Browser, page: Page) -> None:
+    browser.show(page(exchanged), width=1600)
+    drawn = series(browser, "islands")
+    assert [at[:2] for at in drawn["builders"]] == [[2, 1], [4, 1], [4, 4], [4, 4]]
+    assert [at[:2] for at in drawn["tuners2"]] == [[3, 1], [4, 1]]
+    table = browser.run("[...document.querySelectorAll('#islands tbody tr')].map((row) => row.innerText)")
+    assert [row.split() for row in table] == [["builders", "–", "1"], ["tuners", "1", "–"]]
+    browser.show(page(search), width=400, dark=True)
+    assert {value for _, value, *_ in series(browser, "islands")["tuners1"]} == {1}  # every source was another
+    assert browser.faults == []
+
+
+def test_the_tree_has_second_parents_generations_and_a_search_as_one_types(browser: Browser, page: Page) -> None:
+    browser.show(page(exchanged), width=1600)
+    second = f"{CHART}.getModel().getSeriesByName('second parents').map((each) => each.getData().count())"
+    assert browser.run(second) == [1]
+    browser.click("#family button", text="generation")
+    assert browser.run(f"{CHART}.getOption().xAxis[0].max") == 2
+    browser.click("#family button", text="left out")
+    assert browser.run(second) == []
+    browser.run(
+        "(() => { const field = document.querySelector('#family input'); field.value = 'Planted WORDS'; "
+        "field.dispatchEvent(new Event('input')); })()"
+    )
+    browser.wait("document.querySelector('#family .found').textContent == '1 found'")
+    browser.run("document.querySelector('#family input').dispatchEvent(new Event('change'))")
+    assert "planted words" in browser.run(SIDE)
+    assert "generation" in browser.run(SIDE)
+    assert browser.faults == []
 
 
 def many(count: int) -> list[Point]:

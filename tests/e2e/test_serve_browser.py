@@ -85,7 +85,7 @@ def test_the_page_follows_a_search_that_is_killed_and_goes_on(quiet: Browser, tm
         # At the same place, in pixels; upwards the tree has an end, and kin that come there leave no room to stay.
         assert now["place"][0] == pytest.approx(looked["place"][0], abs=3.0)
         assert 0 <= now["place"][1] <= now["height"]
-        assert quiet.run(CHARTS) == [True, True, True]
+        assert quiet.run(CHARTS) == [True] * 4
         assert quiet.run(f"{SHARES.format('family')}[0][1] - {SHARES.format('family')}[0][0]") < 50.0
         assert "running" in quiet.run("document.getElementById('live').textContent")
         assert not quiet.run("document.body.innerText.match(/undefined|NaN|\\[object|null/)")

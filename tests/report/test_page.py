@@ -17,6 +17,7 @@ from archive.identity import RunIdentity
 from archive.store import Store
 from evokernel.records.candidate import Usage
 from evokernel.records.evaluation import Status
+from evokernel.records.remarks import RemarkKind
 from evokernel.report import html
 from evokernel.report.html import SCRIPTS, PageRefused, data_text, page_of, report_page, write_page
 from evokernel.report.page_data import harmless, rationale_width, report_document
@@ -202,6 +203,20 @@ def test_the_document_tells_the_story_with_its_changes(tmp_path: Path) -> None:
     assert {len(column) for name, column in columns.items() if name != "names"} == {4}
     assert columns["names"]["why"][columns["why"][3]] == "BLOCK_K 8 -> 16"
     assert columns["parent"] == [-1, 0, 1, 1]
+
+
+def test_the_document_has_what_islands_exchanged_and_when(tmp_path: Path) -> None:
+    with StoreBuilder(tmp_path / "a.db") as builder:
+        builder.seed()
+        builder.add("// a\n", speedup=2.0)
+        builder.store.remarks.add(RemarkKind.MIGRATION, "migration: 2 elites", step=1)
+        builder.store.remarks.add(RemarkKind.RESET, "of a step that has not ended", step=9)
+        builder.store.remarks.add(RemarkKind.FAULT, "something else", step=1)
+        document = report_document(builder.store, version="1")
+    (found,) = document["exchanges"]
+    assert (found["kind"], found["text"], found["step"]) == ("migration", "migration: 2 elites", 1)
+    assert (found["evaluations"], found["dollars"]) == (2, 0)
+    assert document["candidates"]["structure"] == [0, 1]
 
 
 def unpacked(page: str, kind: str) -> list[Any]:

@@ -1,5 +1,6 @@
 """`init` on real operations: what it finds out, what it writes, and that the kernel is right."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 
 from evokernel.config.load import load_config
 from evokernel.errors import TaskError
+from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, config_schema
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
 from operators.rewrites.cpp.ir.reader import read
 
@@ -40,7 +42,10 @@ def test_function_becomes_one_nest_for_each_value_that_is_kept(init: Init) -> No
     assert "t2[i * N + j] = t[i * N + j] + b[j];" in source
     assert source.count("std::erf(") == 1
     read(source)
-    config = load_config(next(path for path in project.files if path.suffix == ".yaml"))
+    path = next(path for path in project.files if path.suffix == ".yaml")
+    assert path.read_text().startswith(MODELINE)
+    assert json.loads((path.parent / SCHEMA_FILE).read_text()) == config_schema()
+    config = load_config(path)
     assert config.language == "auto"
     assert all(path.is_file() for path in project.task.seeds.values())
     assert config.task == str(project.files[0])

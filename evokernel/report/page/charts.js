@@ -74,6 +74,12 @@ function watchCharts() {
 
 /** Groups of a colouring: for each candidate a group number (-1: it failed), and the groups' labels and colours. */
 function colouring(by) {
+  if (by === "gain") {
+    const edges = [0.9, 1 / 1.02, 1.02, 1.1, 1.5], c = colours();
+    const labels = ["no parent to compare with", "gain below 0.90×", "from 0.90×", "about even", "from 1.02×", "from 1.10×", "from 1.50×"];
+    const of = (i) => (gainOf(i) === null ? 0 : 1 + edges.filter((edge) => gainOf(i) >= edge).length);
+    return { of, labels, colour: (group) => [c.dim, c.bad, c.names[1], c.scale[1], c.scale[3], c.scale[5], c.scale[6]][group] };
+  }
   if (by !== "fitness") {
     const labels = all.names[by];
     return { of: (i) => all[by][i], labels, colour: (group) => named(group) };

@@ -19,6 +19,35 @@ function baselineLines() {
   return lines;
 }
 
+/** The interval of the run's best so far, as the corners of an area: its low ends forwards, its high ends back. */
+function bandOf(x, last) {
+  const ends = (end) => data.leads[0].points.flatMap((i, at, points) => [[x[i], end(i)], [at + 1 < points.length ? x[points[at + 1]] : last, end(i)]]);
+  return [...ends((i) => all.low[i]), ...ends((i) => searchOf(i).high).reverse()];
+}
+
+/** Migrations and resets of islands, by kind, at what was spent until then. */
+function ticksOf(by) {
+  const ticks = {}, unit = by === "hours" && inMinutes() ? 60 : 1;
+  for (const each of data.exchanges) (ticks[each.kind] ||= []).push({ at: each[by] * unit, text: `${each.text}\nstep ${each.step}` });
+  return ticks;
+}
+
+/** What the curves show, as rows: who led the run or an island, from when on, and what islands exchanged. */
+function curveRows() {
+  const lead = ({ island, points }) => points.map((i) => [island || "the run", all.evaluations[i], all.hours[i], all.dollars[i], all.id[i], all.speedup[i], all.low[i], searchOf(i).high, ""]);
+  return [["line", "evaluations", "hours", "dollars", "candidate", "search_speedup", "search_low", "search_high", "text"], ...data.leads.flatMap(lead),
+    ...data.exchanges.map((each) => [each.kind, each.evaluations, each.hours, each.dollars, "", null, null, null, each.text])];
+}
+
+/** A tick on the lower axis; many are thin and short, and stand for how often. */
+function tickMarks(c, name, found, at) {
+  const tall = found.length > 150 ? 5 : 14;
+  return { type: "scatter", name, symbol: "rect", symbolSize: [found.length > 150 ? 1 : 2, tall], symbolOffset: [0, -tall / 2], z: 7, color: name === "reset" ? c.bad : c.accent, data: found.map((each) => [each.at, at, each.text]) };
+}
+
+const axesUsed = () => Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
+const axisChoice = (chosen, heard) => choice("against", axesUsed().map((name) => [name, name === "hours" && inMinutes() ? "minutes" : name]), chosen, heard);
+
 function curveOption(c) {
   const { by, logarithmic, view: [[start, end]] } = curves;
   const x = spentUntil(by), last = highest(x, 0);
@@ -34,6 +63,7 @@ function curveOption(c) {
   };
   const dots = [];
   for (let i = 0; i < total; i += 1) if (all.speedup[i] !== null) dots.push([x[i], all.speedup[i], i]);
+  const [band, ticks] = [bandOf(x, last), ticksOf(by)];
   const rule = (name, at, colour, kind, position) => ({ yAxis: at, name, lineStyle: { color: colour, type: kind, width: 1.2 },
     label: { formatter: `${name.slice(0, 40)} ${times(at)}`, position, color: colour, fontSize: 11 } });
   const marks = baselineLines().map(([name, at]) => rule(name, at, c.dim, "dashed", "insideEndBottom"));
@@ -43,15 +73,17 @@ function curveOption(c) {
   const lowest = -highest(dots.map((dot) => -dot[1]), -1);
   const tidy = (value) => Number(value.toPrecision(2));
   const islands = data.leads.slice(1).filter((lead) => lead.points.length);
-  const number = (name) => Math.max(0, all.names.island.indexOf(name));
+  const number = (name) => Math.max(0, all.names.island.indexOf(name)), foot = logarithmic ? tidy(lowest * 0.9) : 0;
   return {
     grid: { left: 58, right: 18, top: 44, bottom: 62 },
-    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
-    tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
+    legend: { top: 4, type: "scroll", textStyle: { color: c.ink }, icon: "roundRect", itemHeight: 4, data: ["the run", ...islands.map((lead) => lead.island), ...Object.keys(ticks)], inactiveColor: c.fail, pageTextStyle: { color: c.dim } },
+    tooltip: { ...tip(c), trigger: "item", formatter: ({ value }) => (typeof value?.[2] === "string" ? value[2] : Array.isArray(value) ? `${all.id[value[2]]}  search ${times(value[1])}\n${all.names.operator[all.operator[value[2]]]} on ${all.names.island[all.island[value[2]]]}\n${all.names.status[all.status[value[2]]]}` : "") },
     xAxis: axis(c, spentName(by), { type: "value", min: 0, max: last || 1, splitLine: { show: false }, axisLabel: { color: c.dim, hideOverlap: true, showMaxLabel: by === "evaluations" } }),
-    yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: logarithmic ? tidy(lowest * 0.9) : 0, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
+    yAxis: axis(c, "search speed-up over the fastest baseline", { type: logarithmic ? "log" : "value", nameGap: 40, min: foot, max: tidy((seen ? Math.max(ceiling, top) : top || 1) * 1.08), axisLabel: { color: c.dim, formatter: (value) => `${Number(value.toPrecision(3))}×` } }),
     dataZoom: [{ type: "inside", xAxisIndex: 0, start, end, zoomOnMouseWheel: "ctrl", filterMode: "none" }, { type: "slider", xAxisIndex: 0, start, end, height: 14, bottom: 6, borderColor: c.line, brushSelect: false, showDetail: false, filterMode: "none", showDataShadow: false, fillerColor: c.edge, handleStyle: { color: c.dim }, moveHandleSize: 0 }],
     series: [
+      ...(band.length ? [{ type: "custom", name: "the run", silent: true, clip: true, z: 1, itemStyle: { color: c.ink }, data: [[0, band[0][1]]], renderItem: (_, api) => ({ type: "polygon", shape: { points: band.map((at) => api.coord(at)) }, style: { fill: c.edge } }) }] : []),
+      ...Object.entries(ticks).map(([name, found]) => tickMarks(c, name, found, foot)),
       { type: "scatter", name: "candidates", data: dots, large: dots.length > 2000, largeThreshold: 2000, symbolSize: dots.length > 2000 ? 2.5 : 6, itemStyle: { color: c.dim, opacity: 0.35 } },
       ...islands.map((lead) => ({ type: "line", name: lead.island, silent: true, data: steps(lead), showSymbol: false, lineStyle: { width: 1.6, color: named(number(lead.island)), opacity: 0.9 }, itemStyle: { color: named(number(lead.island)) } })),
       { type: "scatter", name: "the run", data: data.leads[0].points.map((i) => [x[i], all.speedup[i], i]), symbolSize: 7, z: 6, itemStyle: { color: c.ink } },
@@ -63,19 +95,18 @@ function curveOption(c) {
 
 function curvesReady(drawn) {
   drawn.on("datazoom", () => { curves.view = zoomOf(drawn, 1); });
-  drawn.on("click", ({ value }) => { if (Array.isArray(value) && value[2] >= 0) location.hash = addressOf(all.id[value[2]]); });
+  drawn.on("click", ({ value }) => { if (value?.[2] >= 0) location.hash = addressOf(all.id[value[2]]); });
 }
 
 function drawCurves() {
   const place = chart("curves", curveOption, curvesReady, "", "Best speed-up so far, by what was spent");
-  const spent = Object.keys(AXES).filter((name) => name !== "dollars" || all.dollars.some((value) => value > 0));
   const ceiling = data.answer && data.answer.ceiling;
   return section("curves", "How it got there",
-    "Numbers of the search: they select, and flatter. What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval.",
+    "Numbers of the search: they select, and flatter. What is known now of each candidate, at the time it came: one that was found wrong later is left out. The lead goes by the low end of the interval, whose span is shaded; ticks on the axis are migrations and resets of islands.",
     el("div", { class: "controls" },
-      choice("against", spent.map((name) => [name, name === "hours" && inMinutes() ? "minutes" : name]), curves.by, (value) => { Object.assign(curves, { by: value, view: [[0, 100]] }); drawChart("curves"); }),
+      axisChoice(curves.by, (value) => { Object.assign(curves, { by: value, view: [[0, 100]] }); drawChart("curves"); }),
       choice("scale", [["even", "even"], ["log", "logarithmic"]], curves.logarithmic ? "log" : "even", (value) => { curves.logarithmic = value === "log"; drawChart("curves"); }),
-      chartFiles("curves")),
+      chartFiles("curves", curveRows)),
     place,
     el("p", { class: "note", text: ceiling ? `The floor, the least time the device could need, would be ${times(ceiling)}; where it is far above everything, the logarithmic scale shows it.` : "The floor of this device is not known for every workload, so there is no ceiling to draw." }));
 }

@@ -27,5 +27,5 @@ function drawExpected() {
   const place = chart("expected", expectedOption, (drawn) => drawn.on("click", ({ value }) => { if (value?.[2] >= 0) location.hash = addressOf(all.id[value[2]]); }), "", "Predicted gains against gains in the search");
   const by = [["operator", "operator"], ...(all.names.model.some(Boolean) ? [["model", "model"]] : [])];
   return section("expected", "Predicted and measured", `${many(found.length, "right candidate")} came with a prediction; ${count(kept)} kept it. The median of measured / predicted is ${times(shares[Math.floor(shares.length / 2)])}. On the dashed line both are equal.`,
-    el("div", { class: "controls" }, choice("colour by", by, expected.by, (value) => { expected.by = value; drawChart("expected"); }), chartFiles("expected")), place);
+    el("div", { class: "controls" }, choice("colour by", by, expected.by, (value) => { expected.by = value; drawChart("expected"); }), chartFiles("expected", () => candidateRows(foretold()))), place);
 }

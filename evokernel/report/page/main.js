@@ -1,5 +1,5 @@
 function sections() {
-  return [drawAnswer(), total ? drawCurves() : null, total ? drawCandidates() : null, drawStory(), total ? drawFamily() : null, drawNiches(), drawEffort(), total ? drawExpected() : null, drawFailures()].filter(Boolean);
+  return [drawAnswer(), total ? drawCurves() : null, total ? drawCandidates() : null, drawStory(), total ? drawFamily() : null, total ? drawIslands() : null, drawNiches(), drawEffort(), total ? drawExpected() : null, drawFailures()].filter(Boolean);
 }
 
 /** Show the document that was taken last, touching only what differs from what is there. */
@@ -22,7 +22,8 @@ function forget() {
   axesOf.clear();
   Object.assign(listing, { chosen: { status: "", operator: "", island: "", model: "" }, text: "", found: null, at: "" });
   Object.assign(curves, { by: "evaluations", view: [[0, 100]] });
-  Object.assign(family, { chosen: -1, view: [[0, 100], [0, 100]] });
+  islandsOver.by = "evaluations";
+  Object.assign(family, { chosen: -1, wanted: "", view: [[0, 100], [0, 100]] });
 }
 
 /** Show another document, usually a later state of the same run, where the reader looks now. */

@@ -50,8 +50,16 @@ function nicheView(map) {
     place);
 }
 
+/** Every niche with its best, as rows: the bins of a map stand in as many columns as the longest map has axes. */
+function nicheRows() {
+  const most = Math.max(...data.niches.map((map) => map.axes.length)), axes = Array.from({ length: most }, (_, at) => at);
+  const rows = data.niches.flatMap((map) => map.cells.map((cell) => [map.islands.join(" "), ...axes.flatMap((at) => (map.axes[at] ? [map.axes[at].name, bins(map.axes[at].edges)[cell.at[at]]] : ["", ""])), cell.tried, all.id[cell.best], all.speedup[cell.best]]));
+  return [["islands", ...axes.flatMap((at) => [`axis_${at + 1}`, `bin_${at + 1}`]), "tried", "best", "search_speedup"], ...rows];
+}
+
 function drawNiches() {
   if (!data.niches.length) return null;
   const cells = data.niches.reduce((sum, map) => sum + map.cells.length, 0);
-  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best, by the search; other axes are folded together.`, data.niches.map(nicheView));
+  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best, by the search; other axes are folded together.`, 
+    el("div", { class: "controls" }, saveButton("CSV", "Save the niches as CSV", () => saveText("niches.csv", "text/csv", csv(nicheRows())))), data.niches.map(nicheView));
 }

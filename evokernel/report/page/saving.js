@@ -16,17 +16,18 @@ const SAVED = {
   gain: gainOf, predicted: (i) => all.predicted[i], parent: (i) => all.id[all.parent[i]], evaluations: (i) => all.evaluations[i], hours: (i) => all.hours[i], dollars: (i) => all.dollars[i], rationale: (i) => nameIn("why", i),
 };
 
-/** The rows of the table as CSV. A spreadsheet takes a text that begins like a formula for one, so it gets an apostrophe. */
-function tableText() {
+/** Rows as CSV. A spreadsheet takes a text that begins like a formula for one, so it gets an apostrophe. */
+function csv(rows) {
   const cell = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? value : `"${(/^[=+\-@]/.test(value) ? "'" : "") + value.replaceAll('"', '""')}"`);
-  return [Object.keys(SAVED), ...listing.rows.map((i) => Object.values(SAVED).map((value) => cell(value(i))))].map((row) => row.join(",")).join("\r\n");
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n");
 }
 
+const candidateRows = (those) => [Object.keys(SAVED), ...those.map((i) => Object.values(SAVED).map((value) => value(i)))];
 const saveButton = (text, label, heard) => el("button", { type: "button", text, title: label, "aria-label": label, on: { click: heard } });
-const tableFile = () => saveButton("CSV", "Save these rows as CSV", () => saveText("candidates.csv", "text/csv", tableText()));
+const tableFile = () => saveButton("CSV", "Save these rows as CSV", () => saveText("candidates.csv", "text/csv", csv(candidateRows(listing.rows))));
 
-/** Buttons that save a chart as it is looked at. */
-function chartFiles(name) {
+/** Buttons that save a chart as it is looked at, and all its numbers, which `rows` gives below their headings. */
+function chartFiles(name, rows) {
   const drawing = () => {
     const { place, option, selected } = charts.get(name), shown = option(colours());
     const made = echarts.init(null, null, { renderer: "svg", ssr: true, width: place.clientWidth, height: place.clientHeight });
@@ -37,5 +38,6 @@ function chartFiles(name) {
   };
   return el("div", { class: "choice", "data-key": `save ${name}` }, el("span", { text: "save" }),
     saveButton("PNG", "Save this chart as PNG", () => save(`${name}.png`, charts.get(name).chart.getDataURL({ type: "png", pixelRatio: 2, backgroundColor: colours().card }))),
-    saveButton("SVG", "Save this chart as SVG", () => saveText(`${name}.svg`, "image/svg+xml", drawing())));
+    saveButton("SVG", "Save this chart as SVG", () => saveText(`${name}.svg`, "image/svg+xml", drawing())),
+    saveButton("CSV", "Save the numbers of this chart as CSV", () => saveText(`${name}.csv`, "text/csv", csv(rows()))));
 }

@@ -1,0 +1,38 @@
+"""Migrations and restarts of islands, with what the run had spent by then."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from archive.candidate_tables import result_seqs
+from archive.progress_axis import BYS, By, ProgressAxis
+from archive.store import Store
+from evokernel.records.remarks import RemarkKind
+
+SHOWN = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One migration, or one island that started again."""
+
+    kind: RemarkKind
+    """`MIGRATION` or `RESET`."""
+    text: str
+    """One line for people."""
+    step: int
+    """The step whose result brought it about."""
+    spent: Mapping[By, float]
+    """What the run had spent by then, by each measure."""
+
+
+def exchanges_of(store: Store) -> list[Exchange]:
+    """Return the newest exchanges, `SHOWN` at the most, oldest first; none in a store without remarks."""
+    remarks = store.remarks.all((RemarkKind.MIGRATION, RemarkKind.RESET))
+    seqs = result_seqs(store) if remarks else {}
+    progress = ProgressAxis(store) if remarks else None
+    found = [(remark, seqs[remark.step]) for remark in remarks if remark.step in seqs]
+    return [
+        Exchange(remark.kind, remark.text, remark.step or 0, {by: progress.at(seq, by) for by in BYS})
+        for remark, seq in found[-SHOWN:]
+        if progress
+    ]
