@@ -67,6 +67,7 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "judge": CommandEntry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
         "judge-server": CommandEntry("evokernel.cli.judge_server", "command", "Judge kernels that come in over HTTP."),
         "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
+        "recheck": CommandEntry("evokernel.cli.recheck", "command", "Judge exported kernels again, after an upgrade."),
         "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),
         "doctor": CommandEntry("evokernel.cli.doctor", "command", "What this machine offers, and what is missing."),
