@@ -30,6 +30,7 @@ class CommandEntry:
 SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Search": {
         "init": CommandEntry("evokernel.cli.init", "command", "Make a task, kernels and a config from PyTorch."),
+        "extract": CommandEntry("evokernel.cli.extract", "command", "Make them from a Triton kernel that you have."),
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
         ),
