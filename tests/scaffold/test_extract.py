@@ -11,7 +11,7 @@ from evokernel.errors import TaskError
 from evokernel.languages.gpu.triton_static_check import static_check
 from evokernel.scaffold.extract.extract_project import extract_project
 from evokernel.scaffold.extract.kernel_text import function_text, kernel_text
-from evokernel.scaffold.extract.recorded_call import RecordedCall
+from evokernel.scaffold.extract.recorded_call import KernelCall
 from evokernel.scaffold.inductor.seed import NoInductorSeed, check_program
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Role, Scalar, Signature, Tensor
@@ -77,10 +77,10 @@ SIGNATURE = Signature(
 CONFIGS = tuple({"BLOCK": block, "num_warps": warps, "num_stages": 3} for block, warps in ((32, 1), (128, 2)))
 
 
-def call_of(folder: Path, text: str, name: str = "rmsnorm", **tuned: object) -> RecordedCall:
+def call_of(folder: Path, text: str, name: str = "rmsnorm", **tuned: object) -> KernelCall:
     (folder / "norms.py").write_text(text, encoding="utf-8")
     arguments = {"x": torch.ones(96, 64), "weight": torch.ones(64), "eps": 1e-5, "name": None}
-    return RecordedCall(folder / "norms.py", name, arguments, tuned)  # type: ignore[arg-type]
+    return KernelCall(folder / "norms.py", name, arguments, tuned)  # type: ignore[arg-type]
 
 
 def written(folder: Path, text: str, *, config: int = 0) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.extract.kernel_text import check_function, constant_text, function_text, kernel_text
-from evokernel.scaffold.extract.recorded_call import RecordedCall, record_call
+from evokernel.scaffold.extract.recorded_call import KernelCall, record_call
 from evokernel.scaffold.inductor.seed import NoInductorSeed, check_program
 from evokernel.scaffold.project import Project, ProjectSettings, init_project, whole_or_nothing
 from evokernel.scaffold.user_file import load_source
@@ -126,7 +126,7 @@ def _split(place: str, *, what: str = "the kernel") -> tuple[Path, str]:
     return path, function
 
 
-def _matched(call: RecordedCall, file: Path, name: str) -> tuple[list[str], list[Any]]:
+def _matched(call: KernelCall, file: Path, name: str) -> tuple[list[str], list[Any]]:
     """Return the tensors of the call, in the order in which the reference takes them, and the reference's arguments.
 
     Arguments match by name where the reference has those names, else by position. Raises `TaskError` where it does not

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from evokernel.errors import TaskError
-from evokernel.scaffold.extract.recorded_call import Config, RecordedCall
+from evokernel.scaffold.extract.recorded_call import Config, KernelCall
 from evokernel.task import Signature
 
 _SHAPED = {"empty": "", "zeros": ".zero_()", "ones": ".fill_(1)", "new_empty": "", "new_zeros": ".zero_()"}
@@ -21,7 +21,7 @@ _LEAST_TILE = 16
 _HINT = "write a function at the top of the file that allocates its results, launches the kernels and returns them"
 
 
-def kernel_text(call: RecordedCall, signature: Signature, order: Sequence[str], *, config: int = 0) -> str:
+def kernel_text(call: KernelCall, signature: Signature, order: Sequence[str], *, config: int = 0) -> str:
     """Return a Triton source for a task whose `run` does what the host function does.
 
     Tunables are the parameters that Triton tunes, with the values of its configurations, and numbers at launches.
@@ -134,7 +134,7 @@ class _Source:
 class _Writer(_Source):
     """Writes the seed of one call."""
 
-    def __init__(self, call: RecordedCall, signature: Signature, order: Sequence[str], config: int) -> None:
+    def __init__(self, call: KernelCall, signature: Signature, order: Sequence[str], config: int) -> None:
         super().__init__(call.module)
         self._call, self._signature, self._order, self._config = call, signature, order, config
         self._tunables: dict[str, tuple[int | bool, tuple[int | bool, ...]]] = {}

@@ -22,7 +22,7 @@ Config = Mapping[str, int | bool | str]
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class KernelCall:
     """A call of a function that launches Triton kernels."""
 
     module: Path
@@ -40,7 +40,7 @@ class RecordedCall:
         return [name for name, value in self.arguments.items() if isinstance(value, torch.Tensor)]
 
 
-def record_call(module: Path, function: str, script: Path) -> RecordedCall:
+def record_call(module: Path, function: str, script: Path) -> KernelCall:
     """Run a script in the sandbox, without a GPU, until it calls the function.
 
     Raises:
@@ -74,7 +74,7 @@ def record_call(module: Path, function: str, script: Path) -> RecordedCall:
     return _read(module, function, told, answered.blob)
 
 
-def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> RecordedCall:
+def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> KernelCall:
     arguments, begin = dict[str, Any](), 0
     for name, found in told["arguments"]:
         if "other" in found:
@@ -96,7 +96,7 @@ def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> 
                 "num_warps and num_stages"
             )
         tuned[kernel] = tuple(each["configs"])
-    return RecordedCall(module, function, arguments, tuned)
+    return KernelCall(module, function, arguments, tuned)
 
 
 def _tensor(name: str, found: Mapping[str, Any], raw: bytes) -> torch.Tensor:
