@@ -52,9 +52,10 @@ def rmsnorm(x, weight, eps=EPS, name=None):
     rows = x.view(-1, x.shape[-1])
     M, N = rows.shape
     out = torch.empty_like(rows)
-    norm_kernel[(M,)](
-        out, rows, weight, N, eps,  # as they lie
-    )
+    with torch.cuda.device(x.device):
+        norm_kernel[(M,)](
+            out, rows, weight, N, eps,  # as they lie
+        )
     return out.view(x.shape)
 
 
@@ -116,6 +117,14 @@ def test_numbers_at_a_launch_become_tunables(tmp_path: Path) -> None:
         "BLOCK": (16, 32, 64, 128, 256),
         "NUM_WARPS": (2, 4, 8, 16),
     }
+
+
+def test_a_number_that_the_grid_needs_too_stays(tmp_path: Path) -> None:
+    plain = NORM.replace("norm_kernel[(M,)]", "norm_kernel[(M // 64 * 64,)]").replace(
+        "eps,  # as", "eps, BLOCK=64,  # as"
+    )
+    text = kernel_text(call_of(tmp_path, plain), SIGNATURE, ("x", "weight"))
+    assert read_tunables(text).tunables == ()
 
 
 def test_names_of_a_file_are_not_hidden(tmp_path: Path) -> None:

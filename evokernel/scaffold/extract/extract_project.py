@@ -75,12 +75,16 @@ def extract_project(
         raise TaskError(f"{', '.join(there)} exist; pass --force to replace them, or --out for another folder")
 
     def kernel(task: Task, task_file: Path) -> str:
-        text = kernel_text(call, task.signature, order, config=config)
-        try:
-            checked = check_program(str(task_file), text, whose=f"`{function}`")
-        except NoInductorSeed as error:
-            raise TaskError(f"{error}. Nothing was written") from None
-        return _HEAD.format(function=function, file=module.name, checked=checked) + text
+        for tiles in (True, False):
+            text = kernel_text(call, task.signature, order, config=config, tiles=tiles)
+            try:
+                checked = check_program(str(task_file), text, whose=f"`{function}`")
+                return _HEAD.format(function=function, file=module.name, checked=checked) + text
+            except NoInductorSeed as error:
+                fault = error
+            if text == kernel_text(call, task.signature, order, config=config, tiles=False):
+                break
+        raise TaskError(f"{fault}. Nothing was written") from None
 
     settings = ProjectSettings(devices=("cuda",), shapes=tuple(shapes), stem=function, kernel=kernel)
     files = (expert, *([apart] if apart else []))

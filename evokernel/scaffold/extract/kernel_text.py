@@ -21,7 +21,9 @@ _LEAST_TILE = 16
 _HINT = "write a function at the top of the file that allocates its results, launches the kernels and returns them"
 
 
-def kernel_text(call: KernelCall, signature: Signature, order: Sequence[str], *, config: int = 0) -> str:
+def kernel_text(
+    call: KernelCall, signature: Signature, order: Sequence[str], *, config: int = 0, tiles: bool = True
+) -> str:
     """Return a Triton source for a task whose `run` does what the host function does.
 
     Tunables are the parameters that Triton tunes, with the values of its configurations, and numbers at launches.
@@ -31,11 +33,12 @@ def kernel_text(call: KernelCall, signature: Signature, order: Sequence[str], *,
         signature: of the task.
         order: arguments of the host function that are the task's inputs, in its order.
         config: number of the configuration that the tunables begin with.
+        tiles: make tunables also of sizes that are written at a launch alone; its grid may count on them.
 
     Raises:
         TaskError: the file has another form than is understood; the message says what to write.
     """
-    return _Writer(call, signature, order, config).text()
+    return _Writer(call, signature, order, config=config, tiles=tiles).text()
 
 
 def check_function(file: Path, name: str) -> None:
@@ -134,8 +137,11 @@ class _Source:
 class _Writer(_Source):
     """Writes the seed of one call."""
 
-    def __init__(self, call: KernelCall, signature: Signature, order: Sequence[str], config: int) -> None:
+    def __init__(
+        self, call: KernelCall, signature: Signature, order: Sequence[str], *, config: int, tiles: bool
+    ) -> None:
         super().__init__(call.module)
+        self._tiles = tiles
         self._call, self._signature, self._order, self._config = call, signature, order, config
         self._tunables: dict[str, tuple[int | bool, tuple[int | bool, ...]]] = {}
 
@@ -208,8 +214,9 @@ class _Writer(_Source):
             if kernel in menus:
                 self._add_keywords(each, menus[kernel])
                 continue
+            written = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
             for keyword in each.keywords:
-                self._number(keyword, kernel)
+                self._number(keyword, kernel, written)
 
     def _add_keywords(self, launch: ast.Call, given: Mapping[str, str]) -> None:
         there = {keyword.arg for keyword in launch.keywords}
@@ -221,12 +228,13 @@ class _Writer(_Source):
         comma = b"," in re.sub(rb"#[^\n]*", b"", tail)
         self._edits.replace(at, at, f"{' ' * bool(last)}{text}," if comma and last else text if comma else f", {text}")
 
-    def _number(self, keyword: ast.keyword, kernel: str) -> None:
+    def _number(self, keyword: ast.keyword, kernel: str, written: Sequence[Any]) -> None:
         value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
         if type(value) is not int or keyword.arg is None:
             return
         menu = set(_LAUNCH_MENUS.get(keyword.arg, ()))
-        if not menu and value >= _LEAST_TILE and value.bit_count() == 1:
+        # where it is written twice, the grid needs it, too
+        if not menu and self._tiles and value >= _LEAST_TILE and value.bit_count() == 1 and written.count(value) == 1:
             menu = {each for each in (value // 4, value // 2, value * 2, value * 4) if each >= _LEAST_TILE}
         if menu:
             name = self._free(keyword.arg.upper(), kernel)
