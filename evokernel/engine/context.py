@@ -12,6 +12,7 @@ from evokernel.records.llm import Origin
 from evokernel.records.step import Context, Selection
 from evokernel.task import Task
 from islands.assignment import inspirations
+from islands.hypothesis import hypotheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         attempts=tuple(history.attempts) if asks else (),
         best=history.best,
         insights=insights,
+        hypotheses=hypotheses(history.insights.all.values(), selection.island) if config.hypotheses and asks else None,
         hints=history.hints_for(selection.island),
         agent_hints=history.agent_hints_for(selection.island),
         constraints=in_words(config.constraints),

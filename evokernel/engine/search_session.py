@@ -232,8 +232,9 @@ class SearchSession:
                 await self._judge(proposal)
             case InsightReply():
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
-                seq = self._parts.store.record_insight(record, answer.insight)
+                seq = self._parts.store.record_insight(record, answer.insight, answer.others)
                 self._apply_no_candidate(seq, record, answer.insight)
+                self._take_inbox()  # further insights of the reply
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
             case UnusableReply():
                 again = asks_model(operator)  # a rule would say the same

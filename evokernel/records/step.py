@@ -7,7 +7,7 @@ from enum import StrEnum
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
-from evokernel.records.llm import Insight, KnownInsight, Message, Origin
+from evokernel.records.llm import Hypothesis, Insight, KnownInsight, Message, Origin
 from evokernel.task import Task
 
 
@@ -187,6 +187,8 @@ class Context:
     """The fittest kernel of the run, or None."""
     insights: tuple[KnownInsight, ...] = ()
     """Those selected, then those on the first parent and this island, lessons that have paid."""
+    hypotheses: tuple[Hypothesis, ...] | None = None
+    """Bottlenecks named on the island, those with the newest changes last; None where the run keeps none."""
     hints: tuple[str, ...] = ()
     """Words of people, oldest first."""
     agent_hints: tuple[str, ...] = ()
@@ -243,6 +245,8 @@ class InsightReply:
     """The words."""
     usage: Usage = field(default_factory=Usage)
     """Their cost."""
+    others: tuple[Insight, ...] = ()
+    """Further insights of the same reply; the last one counts as the newest."""
 
 
 @dataclass(frozen=True, slots=True)

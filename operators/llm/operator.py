@@ -30,7 +30,7 @@ from operators.llm.replies import (
     join,
     read_idea,
     read_kernel,
-    read_note,
+    read_notes,
     read_prediction,
     tidy,
 )
@@ -60,6 +60,7 @@ class TemplateOperator(ModelOperator):
             where they alone are longer.
         feedback: the evaluator's words in the prompt, where the template does not say.
         history: the earlier changes in the prompt, where the template does not say.
+        plans: strategies that one call asks for, where the template asks for one.
     """
 
     kind = OperatorKind.MODEL
@@ -72,6 +73,7 @@ class TemplateOperator(ModelOperator):
         prompt_tokens: int = PROMPT_TOKENS,
         feedback: FeedbackLevel = FeedbackLevel.PROFILE,
         history: HistoryKind = HistoryKind.ALL,
+        plans: int = 1,
     ) -> None:
         self.name = template.name
         self.parents = template.settings.parents
@@ -81,6 +83,7 @@ class TemplateOperator(ModelOperator):
         self._template = template
         self._model = model
         self._prompt_tokens = prompt_tokens
+        self._plans = plans
         self._feedback = template.settings.feedback or feedback
         self._history = template.settings.history or history
 
@@ -105,7 +108,8 @@ class TemplateOperator(ModelOperator):
             text = tidy(reply)
             if self._template.settings.reply.is_kernel:
                 return self._read_kernel(text, prompt)
-            return InsightReply(self._read_insight(text, prompt))
+            first, *others = self._read_insights(text, prompt)
+            return InsightReply(first, others=tuple(others))
         except UnreadableReply as unread:
             return UnusableReply(str(unread), text=reply)
 
@@ -183,6 +187,8 @@ class TemplateOperator(ModelOperator):
             "base": self._base_name(context),
             "kernels": len(context.parents),
             "tries": context.broken.tries if context.broken else 0,
+            "plans": self._plans,
+            "bottlenecks": int(context.hypotheses is not None),
             "crossing": int(len(self._strategies(context)) > 1),
             "limited": int(any(floors) and self._feedback.holds(FeedbackLevel.TIMES)),
         }
@@ -246,17 +252,21 @@ class TemplateOperator(ModelOperator):
             reason = f"from {context.foreign[0].language} {context.foreign[0].id}: {reason}"
         return f"{self.name}: {reason}"
 
-    def _read_insight(self, text: str, prompt: Prompt) -> Insight:
-        note, base = read_note(text), self._base(prompt.context)
-        kind = InsightKind(self._template.settings.reply.value)
-        return Insight(
-            kind=kind,
-            title=note.title,
-            text=note.text,
-            candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
-            predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
-            sources=prompt.strategies if kind is InsightKind.STRATEGY else prompt.insights,
-        )
+    def _read_insights(self, text: str, prompt: Prompt) -> list[Insight]:
+        """Return the insights of a reply, the first one last, so that it counts as the newest."""
+        kind, base = InsightKind(self._template.settings.reply.value), self._base(prompt.context)
+        notes = read_notes(text, most=self._plans if kind is InsightKind.STRATEGY else 1)
+        return [
+            Insight(
+                kind=kind,
+                title=note.title,
+                text=note.text,
+                candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
+                predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
+                sources=prompt.strategies if kind is InsightKind.STRATEGY else prompt.insights,
+            )
+            for note in reversed(notes)
+        ]
 
 
 def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:
