@@ -267,7 +267,7 @@ class History:
         *,
         device_usd_per_s: float,
     ) -> None:
-        sources = self._made_from(proposal.parents)
+        sources = self.made_from(proposal.parents)
         value = elite.fitness.value if elite is not None else None
         gain = value - sources[0].fitness.value if value is not None and sources else None
         over_best = value - max(e.fitness.value for e in sources) if value is not None and sources else 0.0
@@ -294,7 +294,7 @@ class History:
         if over_best > 0:
             self.gains[kind] += 1
 
-    def _made_from(self, parents: Sequence[str]) -> list[Elite]:
+    def made_from(self, parents: Sequence[str]) -> list[Elite]:
         """Return the correct parents of a change; in place of a failed parent its own parents."""
         found, waiting = list[Elite](), list(parents)
         while waiting and not found:

@@ -199,6 +199,10 @@ class Context:
     """Correct kernels for this task in other languages."""
     in_hand: tuple[Mapping[str, int], ...] = ()
     """Points of the first parent's skeleton that wait for their verdict."""
+    looks: tuple["LookKind", ...] = ()
+    """Looks that the operator may ask for before it answers."""
+    look: "Look | None" = None
+    """The look that was taken in this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +265,40 @@ class UnusableReply:
     """The reply itself, for people; empty where there is none."""
 
 
-Answer = Draft | InsightReply | UnusableReply
+class LookKind(StrEnum):
+    """A further look at the kernel to change, or at the failed one."""
+
+    PROFILE = "profile"
+    """Facts of the compiler, counters and remarks."""
+    MACHINE_CODE = "machine code"
+    """The instructions of its hot loop."""
+    DIFF = "diff"
+    """The difference from the most similar kernel of another structure, with the speed of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """An answer that asks for one more look first."""
+
+    kind: LookKind
+    """The look."""
+    text: str
+    """The reply."""
+    usage: Usage = field(default_factory=Usage)
+    """Its cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look that was taken, and is stored."""
+
+    asked: LookRequest
+    """The request."""
+    text: str
+    """What was seen."""
+
+
+Answer = Draft | InsightReply | UnusableReply | LookRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +353,10 @@ class ContextNeed(StrEnum):
     """Two strategies to be crossed, where there are two."""
     FOREIGN = "foreign"
     """A kernel in another language."""
+    STATE = "state"
+    """A failed candidate made from the first parent, in place of it, where there is one with tries left."""
+    LOOK = "look"
+    """May ask for one more look before it answers."""
 
 
 class FeedbackLevel(StrEnum):

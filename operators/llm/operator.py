@@ -17,12 +17,15 @@ from evokernel.records.step import (
     FeedbackLevel,
     HistoryKind,
     InsightReply,
+    LookKind,
+    LookRequest,
     OperatorKind,
     Prompt,
     UnusableReply,
 )
 from evokernel.source.protected import protected_change
 from evokernel.source.tunables import read_tunables
+from operators.llm.parent_state import ParentState, parent_state
 from operators.llm.prompt import PromptSection, fill, keep, tokens_of
 from operators.llm.replies import (
     UnreadableReply,
@@ -35,15 +38,18 @@ from operators.llm.replies import (
     tidy,
 )
 from operators.llm.replies.kernels import ReplyExpectation
-from operators.llm.replies.words import split
+from operators.llm.replies.words import labelled, split
 from operators.llm.sections import GROUPS, in_order, sections_of
 from operators.llm.templates import ReplyKind, Template, TemplateNeed
-from operators.quoting import one_line
+from operators.quoting import fence, one_line
 
 T = TypeVar("T", str, int)
 PROMPT_TOKENS = 16000
 LONGEST_CONTINUED = 64_000
 """The longest reply, in characters, that is continued: the continuation pays for all of it again as a prompt."""
+SEEN = (
+    "What you asked to see, the {kind}:\n\n{text}\n\nNow answer in the form described above; there is no further look."
+)
 GO_ON = (
     "Your reply was cut off at its length limit. Go on exactly where you stopped, in the middle of a line if need be: "
     "no repetition, no introduction, no new fence."
@@ -84,12 +90,15 @@ class TemplateOperator(ModelOperator):
         self._model = model
         self._prompt_tokens = prompt_tokens
         self._plans = plans
+        self._run_feedback = feedback
         self._feedback = template.settings.feedback or feedback
         self._history = template.settings.history or history
 
     def prompt(self, context: Context) -> Prompt:
         """Return the prompt for a context. Raises `ConfigError` where a user's template cannot be rendered."""
-        sections = sections_of(context, self.needs, feedback=self._feedback, history=self._history)
+        found = ContextNeed.STATE in self.needs and parent_state(context) is ParentState.BOTTLENECK
+        feedback = self._run_feedback if found else self._feedback
+        sections = sections_of(context, self.needs, feedback=feedback, history=self._history)
         system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
         spare = self._prompt_tokens - tokens_of(len(system))
         kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
@@ -116,7 +125,7 @@ class TemplateOperator(ModelOperator):
     async def propose(self, context: Context) -> Answer | None:
         """Return the answer in the model's reply, or None where the context lacks an input of this operator.
 
-        A reply that was cut off is continued once.
+        A reply that was cut off is continued once. A reply that asks for a look on offer is returned as a request.
 
         Raises:
             BudgetSpent: the call could cost more than is left.
@@ -127,10 +136,14 @@ class TemplateOperator(ModelOperator):
             raise ConfigError(f"operator {self.name!r} asks a model, and there is none; name one under `models:`")
         if not self._has_input(context):
             return None
-        prompt, usage = self.prompt(context), Usage()
+        prompt, usage, look, begin = self.prompt(context), Usage(), context.look, 0
         messages = prompt.messages
+        if look is not None:
+            usage, begin = look.asked.usage, 1
+            seen = Message("user", SEEN.format(kind=look.asked.kind, text=fence(look.text)))
+            messages = (*messages, Message("assistant", look.asked.text), seen)
         text = ""
-        for ordinal in (0, 1):
+        for ordinal in (begin, begin + 1):
             try:
                 reply = await self._model.complete(self._request(context, ordinal, messages))
             except (BudgetSpent, ModelsUnavailable):
@@ -138,7 +151,9 @@ class TemplateOperator(ModelOperator):
             except ModelError as error:
                 return UnusableReply(f"no usable reply: {error}", usage)
             usage = _sum(usage, reply, first=ordinal == 0)
-            text = join(text, reply.text) if ordinal else reply.text
+            text = join(text, reply.text) if ordinal > begin else reply.text
+            if ordinal == 0 and (kind := _asked_look(reply.text, context)):
+                return LookRequest(kind, reply.text, usage)
             if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
             messages = (*messages, Message("assistant", reply.text), Message("user", GO_ON))
@@ -158,7 +173,8 @@ class TemplateOperator(ModelOperator):
             ContextNeed.FOREIGN: not context.foreign,
             ContextNeed.STRATEGY: not self._strategies(context),
         }
-        return len(context.parents) >= least and not any(lacks.get(need, False) for need in self.needs)
+        mends = ContextNeed.STATE in self.needs and context.broken is not None
+        return (mends or len(context.parents) >= least) and not any(lacks.get(need, False) for need in self.needs)
 
     def _request(self, context: Context, ordinal: int, messages: tuple[Message, ...]) -> ModelRequest:
         names = tuple(elite.candidate.id for elite in context.parents)
@@ -187,22 +203,27 @@ class TemplateOperator(ModelOperator):
             "base": self._base_name(context),
             "kernels": len(context.parents),
             "tries": context.broken.tries if context.broken else 0,
+            "state": parent_state(context).value,
+            "looks": ", ".join(context.looks),
             "plans": self._plans,
             "bottlenecks": int(context.hypotheses is not None),
             "crossing": int(len(self._strategies(context)) > 1),
             "limited": int(any(floors) and self._feedback.holds(FeedbackLevel.TIMES)),
         }
 
+    def _mends(self, context: Context) -> bool:
+        return ContextNeed.BROKEN in self.needs or (ContextNeed.STATE in self.needs and context.broken is not None)
+
     def _base_name(self, context: Context) -> str:
-        if ContextNeed.BROKEN in self.needs:
+        if self._mends(context):
             return "the broken kernel"
         last = len(context.parents) if ContextNeed.LADDER in self.needs else 1
         return f"kernel {last}" if context.parents else ""
 
     def _base(self, context: Context) -> Candidate | None:
         """Return the kernel that changes are applied to and compared with."""
-        if ContextNeed.BROKEN in self.needs:
-            return context.broken.candidate if context.broken else None
+        if context.broken is not None and self._mends(context):
+            return context.broken.candidate
         ordered = in_order(context, self.needs)
         return ordered[0].candidate if ordered else None
 
@@ -243,7 +264,7 @@ class TemplateOperator(ModelOperator):
 
     def _lineage(self, context: Context) -> tuple[str, ...]:
         named = tuple(elite.candidate.id for elite in in_order(context, self.needs))
-        broken = (context.broken.candidate.id,) if ContextNeed.BROKEN in self.needs and context.broken else ()
+        broken = (context.broken.candidate.id,) if context.broken is not None and self._mends(context) else ()
         return broken + named
 
     def _rationale(self, idea: str, context: Context) -> str:
@@ -267,6 +288,12 @@ class TemplateOperator(ModelOperator):
             )
             for note in reversed(notes)
         ]
+
+
+def _asked_look(text: str, context: Context) -> LookKind | None:
+    """Return the look that a reply asks for, of those on offer."""
+    wish = labelled(text, "LOOK").lower()
+    return next((kind for kind in context.looks if wish == kind), None)
 
 
 def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:

@@ -166,7 +166,7 @@ def _device(context: Context) -> Iterator[PromptSection]:
 
 def _rules(context: Context, needs: frozenset[ContextNeed]) -> Iterator[PromptSection]:
     """Yield the limits that every kernel must keep, protected text of the kernel to change among them."""
-    broken = context.broken if ContextNeed.BROKEN in needs else None
+    broken = context.broken if needs & {ContextNeed.BROKEN, ContextNeed.STATE} else None
     bases = [broken.candidate] if broken else [elite.candidate for elite in in_order(context, needs)]
     protected = [PROTECTED] if bases and protected_text(bases[0].source) else []
     if rules := [*context.constraints, *protected]:

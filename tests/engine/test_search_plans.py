@@ -5,8 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
 from archive.journal import InboxEntry, InsightEntry, ResultEntry
 from archive.store import Store
+from evokernel.cli.record import command as record
+from evokernel.llm.recordings import ReplyRecording
 from evokernel.records.llm import ModelRequest
 from tests.support.template_search import kernel, run_templates, same_state
 
@@ -74,12 +78,16 @@ def test_of_several_plans_the_least_risky_gain_is_carried_out_first_and_the_othe
         handed_in = [fact for fact in facts if isinstance(fact, InboxEntry)]
         assert [fact.payload["title"] for fact in handed_in] == ["wider loads", "wide loads"]
         assert {fact.author for fact in handed_in} == {"plan"}
+    recording = tmp_path / "replies.jsonl"
+    assert CliRunner().invoke(record, [str(tmp_path / "three.db"), str(recording)]).exit_code == 0
+    kept = ReplyRecording.load(recording).steps().values()
+    assert {title for each in kept for title in each.insights} >= set(speeds)  # by which a replay finds them
 
 
 def test_a_refuted_bottleneck_turns_the_choice_and_later_plans_are_told(tmp_path: Path) -> None:
     """A right kernel that is slower says that loads do not wait: the other plan against them loses its turn."""
     speeds = {"wide loads": 9, "wider loads": 12, "split the sum": 11}
-    settings = {"plans": "mean", "plans_per_call": 3, "budget": {"evaluations": 3}}
+    settings: dict[str, Any] = {"plans": "mean", "plans_per_call": 3, "budget": {"evaluations": 3}}
     asked: list[str] = []
 
     def script(request: ModelRequest) -> str:
