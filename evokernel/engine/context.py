@@ -76,7 +76,8 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         hints=history.hints_for(selection.island),
         agent_hints=history.agent_hints_for(selection.island),
         constraints=in_words(config.constraints),
-        foreign=setting.foreign,
+        foreign=(*(candidate for candidate, _ in reversed(history.foreign)), *setting.foreign),
+        foreign_words={candidate.id: words for candidate, words in history.foreign},
     )
 
 

@@ -196,7 +196,9 @@ class Context:
     constraints: tuple[str, ...] = ()
     """Limits that every kernel must keep, in words."""
     foreign: tuple[Candidate, ...] = ()
-    """Correct kernels for this task in other languages."""
+    """Kernels for this task in other languages: those handed in, the newest first, then the task's own."""
+    foreign_words: Mapping[str, str] = field(default_factory=dict)
+    """Words on those that were handed in, by id."""
     in_hand: tuple[Mapping[str, int], ...] = ()
     """Points of the first parent's skeleton that wait for their verdict."""
     looks: tuple["LookKind", ...] = ()

@@ -194,11 +194,12 @@ class TemplateOperator(ModelOperator):
 
     def _values(self, context: Context) -> dict[str, str | int]:
         verdicts = [context.verdicts.get(elite.candidate.id) for elite in context.parents]
+        ports = ContextNeed.FOREIGN in self.needs
         floors = [timing.floor_us for verdict in verdicts if verdict for timing in verdict.timings]
         return {
             "operator": self.name,
             "language": context.language,
-            "other_language": context.foreign[0].language if context.foreign else "",
+            "other_language": context.foreign[0].language if ports and context.foreign else "",
             "reply": self._template.settings.reply.value,
             "base": self._base_name(context),
             "kernels": len(context.parents),

@@ -23,7 +23,7 @@ GROUPS: Mapping[str, SectionGroup] = {
     "parents": SectionGroup("## Kernels to work on", "kernel"),
     "broken": SectionGroup("## What is to be mended", "kernel"),
     "fixes": SectionGroup("## How errors of this kind were mended in this run", "mended error"),
-    "foreign": SectionGroup("## Correct kernels for this task in other languages", "kernel"),
+    "foreign": SectionGroup("## Kernels for this task in other languages", "kernel"),
     "tried": SectionGroup("## Already tried, so do something else", "other change", listed=True),
     "strategies": SectionGroup("## Strategies", "strategy"),
     "hypotheses": SectionGroup("## Bottlenecks named so far, and what was tried on each", "bottleneck", listed=True),
@@ -203,7 +203,11 @@ def _broken(context: Context, feedback: FeedbackLevel) -> Iterator[PromptSection
 
 def _foreign(context: Context) -> Iterator[PromptSection]:
     for index, candidate in enumerate(context.foreign):
-        yield PromptSection("foreign", foreign_portrait(candidate), worth=FOREIGN if index else None)
+        words = context.foreign_words.get(candidate.id)
+        text = foreign_portrait(candidate, words or "")
+        yield PromptSection("foreign", text, worth=FOREIGN if index else None)
+        if words is not None:  # handed in as an idea for all
+            yield PromptSection("inspirations", text, worth=FOREIGN)
 
 
 def _tried(context: Context, history: HistoryKind, feedback: FeedbackLevel) -> Iterator[PromptSection]:

@@ -137,8 +137,8 @@ ADD = Task(
 
 
 @pytest.mark.parametrize("name", ["cpp", "triton", pytest.param("cuda", marks=needs_nvrtc)])
-def test_the_worked_examples_of_port_compile(name: str) -> None:
-    text = (BUILT_IN / "port.md.j2").read_text()
+def test_the_worked_examples_compile(name: str) -> None:
+    text = (BUILT_IN / "_example.md.j2").read_text()
     example = re.search(rf'"{name}" in .*?```\w+\n(.*?)\n```', text, re.DOTALL)
     assert example is not None
     language = (
