@@ -23,6 +23,7 @@ from evokernel.tasks import builtin_tasks, load_task
 from islands.elite_selectors import SELECTORS
 from islands.operator_choosers import CHOOSERS
 from islands.topology import TOPOLOGIES
+from islands.workload_selectors import WORKLOAD_SELECTORS
 from operators import OPERATORS
 from operators.llm.templates import load_templates
 from operators.rewrites.cpp import CPP_REWRITES
@@ -237,7 +238,8 @@ def names() -> Iterator[str]:
     cpp, triton = CPP_REWRITES.by_name, TRITON_REWRITES.by_name
     yield _named("What `rewrite` does to C++", "rewrite", "what it does", cpp, partial(_move, cpp))
     yield _named("What `rewrite` does to Triton", "rewrite", "what it does", triton, partial(_move, triton))
-    yield _named("Selectors", "`selector.kind`", "how a parent is picked", SELECTORS, _documented(SELECTORS))
+    selectors = SELECTORS | WORKLOAD_SELECTORS
+    yield _named("Selectors", "`selector.kind`", "how a parent is picked", selectors, _documented(selectors))
     yield _named("Choosers", "`choose`", "how an operator is chosen", CHOOSERS, _documented(CHOOSERS))
     yield _named("Topologies", "`topology`", "who sends elites to whom", TOPOLOGIES, _documented(TOPOLOGIES))
     yield _axes()

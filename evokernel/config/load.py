@@ -24,6 +24,8 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> RunConfig:
     """
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"there is no config {path}: `evokernel init` writes one for an operation of yours") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the config {path}: {error}") from None
     try:

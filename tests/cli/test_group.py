@@ -74,7 +74,7 @@ def test_an_error_cannot_steer_the_terminal(project: object, call: Call) -> None
 def test_a_missing_config_is_a_message(project: object, call: Call) -> None:
     result = call("evolve", "nowhere.yaml")
     assert result.exit_code == 2
-    assert "cannot read the config nowhere.yaml" in result.stderr
+    assert "there is no config nowhere.yaml" in result.stderr
 
 
 def test_a_missing_torch_is_a_message(project: Path) -> None:

@@ -110,7 +110,7 @@ def test_what_cannot_be_searched_is_said(here: Path) -> None:
         evokernel.evolve(TASK, thread=2)
     with pytest.raises(ConfigError, match="example inputs belong to a function"):
         evokernel.evolve("gemm", 3)
-    with pytest.raises(ConfigError, match=r"cannot read the config nothing\.yaml"):
+    with pytest.raises(ConfigError, match=r"there is no config nothing\.yaml"):
         evokernel.evolve("nothing.yaml")
     with pytest.raises(EvokernelError, match="unknown task 'nothing'"):
         evokernel.evolve("nothing")
