@@ -182,9 +182,9 @@ def test_a_recorded_call_becomes_a_project(tmp_path: Path) -> None:
     project = extract_project(
         f"{script}:rmsnorm", script=script, reference=f"{script}:rmsnorm_torch", out=tmp_path / "out"
     )
-    names = ["rmsnorm_task.py", "rmsnorm_triton.py", "rmsnorm.yaml", "rmsnorm_before.py", "rmsnorm_reference.py"]
-    assert [file.name for file in project.files] == names
-    task_file, seed, config, before, _ = project.files
+    ends = ("_task.py", "_triton.py", ".yaml", ".schema.json", "_before.py", "_reference.py")
+    assert all(file.name.endswith(end) for file, end in zip(project.files, ends, strict=True))
+    task_file, seed, config, _, before, _ = project.files
     assert not project.unfit
     text = seed.read_text(encoding="utf-8")
     assert "Triton's interpreter gives the reference's results" in text

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from evokernel.errors import TaskError
+from evokernel.scaffold.config_schema import SCHEMA_FILE
 from evokernel.scaffold.extract.kernel_text import check_function, constant_text, function_text, kernel_text
 from evokernel.scaffold.extract.recorded_call import KernelCall, record_call
 from evokernel.scaffold.inductor.seed import NoInductorSeed, check_program
@@ -88,13 +89,14 @@ def extract_project(
 
     settings = ProjectSettings(devices=("cuda",), shapes=tuple(shapes), stem=function, kernel=kernel)
     files = (expert, *([apart] if apart else []))
-    with whole_or_nothing((*files, *(out / f"{function}{end}" for end in ("_task.py", "_triton.py", ".yaml")))):
+    written = (out / SCHEMA_FILE, *(out / f"{function}{end}" for end in ("_task.py", "_triton.py", ".yaml")))
+    with whole_or_nothing((*files, *written)):
         if apart:  # a patch of the kernel's file leaves the reference as it was
             out.mkdir(parents=True, exist_ok=True)
             head = f'"""`{name}` of {module.name}, the reference of `{function}`."""\n\n'
             apart.write_text(head + function_text(file, name), encoding="utf-8")
         project = init_project(apart or file, name=name, out=out, force=force, example_inputs=given, settings=settings)
-        task_file, seed, config_file = project.files
+        task_file, seed, config_file, *_ = project.files
         expert.write_text(seed.read_text(encoding="utf-8"), encoding="utf-8")
         constants = {key: value for key, value in call.arguments.items() if key not in call.tensors}
         spelt = ", ".join(f'"{key}": {constant_text(value)}' for key, value in constants.items())
