@@ -25,7 +25,7 @@ from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
 from evokernel.scaffold.task_text import TaskDraft, output_names, task_text, template
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import dtype_name, outputs_of, state_apart
+from evokernel.scaffold.trial import changes_apart, dtype_name, outputs_of, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
@@ -138,7 +138,7 @@ def init_project(
     Raises:
         TaskError: the operation cannot be found, run or described; the message says what to do.
     """
-    subject = state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs))
+    subject = changes_apart(state_apart(find_subject(path, name=name, inputs=inputs, example_inputs=example_inputs)))
     layout, devices = derive_layout(subject), settings.devices
     ranges = find_bounds(subject, layout)
 
@@ -358,6 +358,8 @@ def _cost(subject: UserOperation, layout: Layout, analysis: _Analysis) -> Worklo
 def _remarks(subject: UserOperation, plans: Mapping[str, WorkloadDraft]) -> list[str]:
     cut = [device for device, plan in plans.items() if plan.cut]
     made = [f"{' and '.join(cut)} workloads are smaller than your sizes, which would take long"] * bool(cut)
+    if subject.in_place:
+        made.append(f"{subject.name} changes {' and '.join(subject.in_place)} in place, and so do kernels")
     if subject.construct and subject.target.training and subject.kept:
         made.append(f"{subject.name} is in training mode; each call starts with its buffers as the file makes them")
     return made

@@ -27,7 +27,7 @@ from evokernel.scaffold.inductor.seed import NOT_COMPARED, NoInductorSeed, induc
 from evokernel.scaffold.sizes import NotGeneral
 from evokernel.scaffold.trace import Traced
 from evokernel.scaffold.user_operation import UserOperation
-from evokernel.task import DTYPES, Scalar, Signature, Task, Tensor, Workload
+from evokernel.task import DTYPES, Role, Scalar, Signature, Task, Tensor, Workload
 
 _C_SCALARS: dict[str, Any] = {"int64": ctypes.c_int64, "float32": ctypes.c_float, "float64": ctypes.c_double}
 _ALIGNMENT = 64
@@ -137,7 +137,7 @@ def _stub(origin: OperationTask, file: Path, *, entry: str, language: str) -> st
         comment = "".join(f"// {line}".rstrip() + "\n" for line in lines)
         return f"{comment}#include <cstdint>\n\n{entry} {{\n}}\n"
     comment = "".join(f"# {line}".rstrip() + "\n" for line in lines)
-    written = origin.task.signature.outputs[0].name
+    written = result_tensors(origin.task)[0].name
     kernel = f"@triton.jit\ndef fill({written}):\n    pass\n\n\n"
     return f"{comment}import triton\nimport triton.language as tl\n\n\n{kernel}{entry}:\n    fill[(1,)]({written})\n"
 
@@ -149,19 +149,35 @@ def _source_of(subject: UserOperation) -> str:
         return ""
 
 
+def _changed(signature: Signature) -> list[str]:
+    return [tensor.name for tensor in signature.inputs if tensor.role is Role.INOUT]
+
+
 def write_seed(traced: Traced, signature: Signature) -> str:
     """Return a C++ kernel with one plain loop nest for each step. It computes in double where a tensor is float64."""
     short = [tensor.dtype for tensor in signature.tensors if is_float(tensor.dtype) and DTYPES[tensor.dtype] < 4]
     if short:
         raise NotGeneral(f"{short[0]} has no plain loops yet")
-    outputs = [tensor.name for tensor in signature.outputs]
     arguments = [tensor.name for tensor in signature.inputs]
+    changed = {name: f"{name}_new" for name in _changed(signature)}  # what is read may not be replaced yet
+    if "bool" in {tensor.dtype for tensor in signature.inputs if tensor.name in changed}:
+        raise NotGeneral("a change of bool in place has no plain loops yet")
+    outputs = [*changed.values(), *(tensor.name for tensor in signature.outputs)]
     taken = [*outputs, *(scalar.name for scalar in signature.scalars)]
     made = dict(zip(outputs, traced.outputs, strict=True))
-    body = "\n".join(CppWriter(made, traced.sizes, arguments=arguments, taken=taken).body())
+    body = "\n".join(
+        [
+            *(
+                f"    std::vector<{made[new].kind}> {new}({traced.sizes.product(made[new].shape)});"
+                for new in changed.values()
+            ),
+            *CppWriter(made, traced.sizes, arguments=arguments, taken=taken).body(),
+            *(f"    std::copy({new}.begin(), {new}.end(), {name});" for name, new in changed.items()),
+        ]
+    )
     if any(tensor.dtype == "float64" for tensor in signature.tensors):
         body = re.sub(r"(?<=[\d.])f\b", "", re.sub(r"\bfloat\b", "double", body))
-    headers = ["algorithm"] * bool(re.search(r"std::(max|min)<", body))
+    headers = ["algorithm"] * bool(re.search(r"std::(max|min|copy)\b", body))
     headers += ["cmath"] * ("std::" in body.replace("std::vector", "") or "INFINITY" in body) + ["cstdint"]
     headers += ["vector"] * ("std::vector" in body)
     includes = "".join(f"#include <{name}>\n" for name in headers)
@@ -194,17 +210,16 @@ def _compare(task: Task, run: Any, workload: Workload) -> None:
     aligned = {
         tensor.name: _aligned(_as_it_lies(tensor, inputs[tensor.name], workload)) for tensor in task.signature.inputs
     }
-    outputs = [_aligned(_unwritten(tensor, workload)) for tensor in result_tensors(task)]
+    aligned |= {tensor.name: _aligned(_unwritten(tensor, workload)) for tensor in task.signature.outputs}
     values: list[Any] = []
-    given = iter(outputs)
     for argument in task.signature.arguments:
         if isinstance(argument, Scalar):
             values.append(_C_SCALARS[argument.dtype](workload.dims[argument.name]))
         else:
-            array = aligned[argument.name] if argument in task.signature.inputs else next(given)
-            values.append(ctypes.c_void_p(array.ctypes.data))
+            values.append(ctypes.c_void_p(aligned[argument.name].ctypes.data))
     run(*values)
-    finding = judge_output(expected, tuple(map(torch.from_numpy, outputs)))
+    results = tuple(torch.from_numpy(aligned[tensor.name]) for tensor in result_tensors(task))
+    finding = judge_output(expected, results)
     if finding is not None:
         raise HarnessError(f"the generated kernel is wrong on {dict(workload.dims)}: {finding.feedback}")
 

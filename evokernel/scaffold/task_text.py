@@ -59,34 +59,35 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
     tensor = "torch.Tensor"
     returns = tensor if len(outputs) == 1 else f"tuple[{', '.join([tensor] * len(outputs))}]"
     reduction = draft.reduction if draft.reduction.isdecimal() else f'"{draft.reduction}"'
-    names = layout.sizes.names
+    names, given = layout.sizes.names, ", ".join(f"{name}: {tensor}" for name in subject.inputs)
     return template(
         "task.py.txt",
         name=subject.name,
         stem=stem,
         file=subject.path.name,
-        typing="from typing import Any\n" * gpu,
+        typing="from typing import Any\n" * (gpu or bool(subject.in_place)),
         functional="from torch.func import functional_call\n" * module,
         compiled="from evokernel.tasks.compiled import compiled\n" * gpu,
         where=os.path.relpath(subject.path, out.resolve()),
         digest=digest(subject.path),
         model=f"model = {subject.construct}\n\n" if module else "\n",
-        given=", ".join(f"{name}: {tensor}" for name in subject.inputs),
+        in_place=_in_place_text(subject, given, returns) if subject.in_place else "",
+        given=given,
         returns=returns,
-        call=call_text(subject),
-        eager=template("eager.py.txt") * gpu,
+        call=f"return in_place({_copies(subject)})" if subject.in_place else call_text(subject),
+        eager=_eager_text(subject, outputs) if gpu or subject.in_place else "",
         description=_description(draft, outputs),
         inputs="".join(f"            {_tensor_text(draft, name, shape)},\n" for name, shape in layout.inputs.items()),
         scalars="".join(f'Scalar("{name}"), ' for name in names).rstrip(" "),
         outputs="".join(
             f"            {_tensor_text(draft, name, shape, output=True)},\n"
-            for name, shape in zip(outputs, layout.outputs, strict=True)
+            for name, shape in list(zip(outputs, layout.outputs, strict=True))[len(subject.in_place) :]
         ),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
         size_name="x".join(f"{{{name}}}" for name in names) or "fixed",
         size_dims=", ".join(f'"{name}": {name}' for name in names),
-        workloads="".join(_set_text(layout, device, plan) for device, plan in draft.workloads.items()),
+        workloads="".join(_set_text(draft, device, plan) for device, plan in draft.workloads.items()),
         flops=draft.flops,
         precision=", ".join([f"reduction={reduction}", *["exact_on_integers=True"] * draft.exact]),
         distributions=_distributions_text(draft),
@@ -94,13 +95,34 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
     )
 
 
+def _in_place_text(subject: UserOperation, given: str, returns: str) -> str:
+    changed = " and ".join(subject.in_place)
+    call = call_text(subject)
+    return template("in_place.py.txt", name=subject.name, changed=changed, given=given, returns=returns, call=call)
+
+
+def _copies(subject: UserOperation) -> str:
+    return ", ".join(f"{name}.clone()" if name in subject.in_place else name for name in subject.inputs)
+
+
+def _eager_text(subject: UserOperation, outputs: Sequence[str]) -> str:
+    """Return the baseline: torch as it is, in place where the operation is."""
+    if not (count := len(subject.in_place)):
+        return template("eager.py.txt")
+    call = "in_place(**inputs)"
+    if count < len(outputs):
+        head = f"for output, result in zip(outputs[{count}:], {call}[{count}:], strict=True):"
+        call = f"{head}\n        output.copy_(result)"
+    return template("eager_in_place.py.txt", call=call)
+
+
 def output_names(subject: UserOperation, layout: Layout) -> list[str]:
-    """Return a name for each output that no argument has."""
-    taken = {*subject.inputs, *layout.sizes.names}
+    """Return a name for each result: that of the input which it replaces, or one that no argument has."""
+    taken, count = {*subject.inputs, *layout.sizes.names}, len(layout.outputs) - len(subject.in_place)
     base = "out"
     while base in taken or f"{base}0" in taken:
         base += "_"
-    return [base] if len(layout.outputs) == 1 else [f"{base}{place}" for place in range(len(layout.outputs))]
+    return [*subject.in_place, *([base] if count == 1 else [f"{base}{place}" for place in range(count)])]
 
 
 def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
@@ -122,17 +144,23 @@ def call_text(subject: UserOperation) -> str:
     def spelt(name: str) -> str:
         return name if name in subject.inputs else _constant_text(name, subject.constants[name])
 
-    given = [spelt(name) for name in subject.call_names]
+    before, given = [], [spelt(name) for name in subject.call_names]
     named = {theirs: spelt(ours) for theirs, ours in subject.keywords.items()}
-    if not subject.construct:
-        return f"return source.{subject.name}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
-    pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
-    for name in subject.kept:
-        like = subject.pattern if subject.target.get_buffer(name).is_floating_point() else f"{subject.pattern}.device"
-        pairs += f'        "{name}": model.get_buffer("{name}").to({like}, copy=True),\n'
-    weights = f"weights = {{\n{pairs}    }}\n    " if pairs else "weights: dict[str, torch.Tensor] = {}\n    "
-    more = f", {{{', '.join(f'{theirs!r}: {text}' for theirs, text in named.items())}}}" if named else ""
-    return f"{weights}return functional_call(model, weights, ({', '.join(given)},){more})"
+    if subject.construct:
+        pairs = "".join(f'        "{theirs}": {ours},\n' for theirs, ours in subject.parameters.items())
+        for name in subject.kept:
+            floating = subject.target.get_buffer(name).is_floating_point()
+            like = subject.pattern if floating else f"{subject.pattern}.device"
+            pairs += f'        "{name}": model.get_buffer("{name}").to({like}, copy=True),\n'
+        before.append(f"weights = {{\n{pairs}    }}" if pairs else "weights: dict[str, torch.Tensor] = {}")
+        more = f", {{{', '.join(f'{theirs!r}: {text}' for theirs, text in named.items())}}}" if named else ""
+        call = f"functional_call(model, weights, ({', '.join(given)},){more})"
+    else:
+        call = f"source.{subject.name}({', '.join([*given, *(f'{k}={v}' for k, v in named.items())])})"
+    kept = ["made" if place is None else f"made[{place}]" for place in subject.returned]
+    results = ", ".join([*subject.in_place, *kept])
+    last = [f"made = {call}" if kept else call, f"return {results}"] if subject.in_place else [f"return {call}"]
+    return "\n    ".join([*before, *last])
 
 
 def _constant_text(name: str, value: Any) -> str:
@@ -157,7 +185,9 @@ def _tensor_text(draft: TaskDraft, name: str, shape: tuple[str | int, ...], *, o
     parts += (
         [f"strides={_tuple_text(draft.layout.strides[name])}"] if name in draft.layout.strides and not output else []
     )
-    return f"Tensor({', '.join([*parts, *['role=Role.OUTPUT'] * output])})"
+    if output or name in draft.subject.in_place:
+        parts.append(f"role=Role.{'OUTPUT' if output else 'INOUT'}")
+    return f"Tensor({', '.join(parts)})"
 
 
 def _distributions_text(draft: TaskDraft) -> str:
@@ -177,11 +207,14 @@ def _tuple_text(extents: Sequence[str | int]) -> str:
     return f"({', '.join(map(_extent_text, extents))}{',' if len(extents) == 1 else ''})"
 
 
-def _set_text(layout: Layout, device: str, plan: WorkloadDraft) -> str:
+def _set_text(draft: TaskDraft, device: str, plan: WorkloadDraft) -> str:
+    layout = draft.layout
     more = [f'            dtype="{plan.dtype}",\n'] if plan.dtype else []
     more += ["            probes=3,\n"] if device == "cuda" else []
     if device == "cuda":
         more.append('            baselines={"torch": eager, "torch.compile": compiled(eager)},\n')
+    elif draft.subject.in_place:
+        more.append('            baselines={"torch": eager},\n')
     return template(
         "workloads.py.txt",
         device=device,

@@ -51,6 +51,11 @@ class Traced:
     """True where integer inputs give exact results."""
 
 
+def _copied(into: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """Return what `into.copy_(source)` leaves there."""
+    return source.to(into.dtype).expand_as(into)
+
+
 def trace(
     call: Call,
     shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
@@ -162,7 +167,7 @@ _FREE = frozenset(
 def _graph(call: Call, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, torch.dtype]) -> list[Any]:
     names = list(shapes)
     table: dict[Any, Any] = {op: rule for op, rule in decomposition_table.items() if op not in _WHOLE}
-    table |= DECOMPOSITIONS | INDEX_RULES
+    table |= DECOMPOSITIONS | INDEX_RULES | {_aten.copy.default: _copied}
     table[_aten._safe_softmax.default] = lambda x, dim, dtype=None: torch.softmax(x, dim)
 
     def positional(*tensors: Any) -> Any:

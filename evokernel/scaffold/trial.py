@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -65,6 +66,31 @@ def state_apart(subject: UserOperation) -> UserOperation:
     return subject.keeping(changed | {ours for theirs, ours in subject.parameters.items() if theirs in running})
 
 
+def changes_apart(subject: UserOperation) -> UserOperation:
+    """Return the operation with the new values of inputs that a call changes as results.
+
+    Raises:
+        TaskError: such an input is not row-major, so that a kernel may only read it.
+    """
+    try:
+        with without_data():
+            inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
+            result = subject.call(inputs)
+    except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
+        return subject
+    changed = [name for name, tensor in inputs.items() if tensor._version]
+    if not changed:
+        return subject
+    if other := [name for name in changed if name in subject.orders]:
+        raise TaskError(
+            f"{subject.name} changes its input {other[0]!r} in place, which does not lie row by row in memory: only "
+            "inputs that are read may lie otherwise. Pass it with .contiguous()"
+        )
+    pairs = list(enumerate(result)) if isinstance(result, (tuple, list)) else [(None, result)]
+    own = [place for place, item in pairs if item is not None and all(item is not inputs[name] for name in changed)]
+    return replace(subject, in_place=tuple(changed), returned=tuple(own))
+
+
 def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
     """Return the outputs for inputs of these shapes, without data.
 
@@ -80,8 +106,8 @@ def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) ->
         raise TaskError(f"{subject.name} {_reason(error)}") from error
     if changed:
         raise TaskError(
-            f"{subject.name} changes its input {changed[0]!r} in place; init writes tasks for functions that leave "
-            "their inputs as they are: compute a new tensor and return it"
+            f"{subject.name} changes its input {changed[0]!r} in place at some sizes, and not at others; let it leave "
+            "its inputs as they are: compute a new tensor and return it"
         )
     flat = list(result) if isinstance(result, (tuple, list)) else [result]
     for item in flat:

@@ -51,6 +51,10 @@ class UserOperation:
     """Buffers that are no inputs, by the module's own names: integers, and those that a call changes."""
     construct: str
     """Python text over `source` that makes the module; empty for a function."""
+    in_place: tuple[str, ...] = ()
+    """Inputs that a call changes; their new values are results, before those that it returns."""
+    returned: tuple[int | None, ...] = ()
+    """With `in_place`: which of the returned tensors are no such inputs, by place; None for one that comes alone."""
 
     @property
     def orders(self) -> dict[str, tuple[int, ...]]:
@@ -75,7 +79,15 @@ class UserOperation:
         return replace(self, inputs=changed)
 
     def call(self, inputs: Mapping[str, Any]) -> Any:
-        """Compute the outputs for tensors by name."""
+        """Compute the results for tensors by name, which stay as they are."""
+        if not self.in_place:
+            return self._called(inputs)
+        fresh = {**inputs, **{name: inputs[name].clone() for name in self.in_place}}
+        result = self._called(fresh)
+        kept = [result if place is None else result[place] for place in self.returned]
+        return (*(fresh[name] for name in self.in_place), *kept)
+
+    def _called(self, inputs: Mapping[str, Any]) -> Any:
         values = {**self.constants, **inputs}
         given = tuple(values[name] for name in self.call_names)
         named = {theirs: values[ours] for theirs, ours in self.keywords.items()}
