@@ -1,0 +1,123 @@
+"""Statistics of the values of one argument over a sample of its calls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+_MOST_ELEMENTS = 1 << 18
+"""Elements of a tensor that are looked at, whole rows from its start on."""
+_FEW_ELEMENTS = 3
+"""Rows shorter than this say nothing on their order."""
+_RARE = 0.5
+"""Share of the distinct values that independent draws would have, below which values repeat themselves."""
+
+Extents = Mapping[tuple[str, int], int]
+"""Sizes of a call by argument and axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStatistics:
+    """Range and structure of an argument; of integers along the last axis, too."""
+
+    low: float
+    """Least finite value."""
+    high: float
+    """Largest finite value."""
+    zeros: float
+    """Share of zeros, 0 to 1."""
+    mean: float
+    """Of the finite values."""
+    deviation: float
+    """Standard deviation of the finite values."""
+    infinite: float = 0.0
+    """Share of values that are not finite."""
+    ordered: bool = False
+    """True where integers never fall along a row."""
+    unique: bool = False
+    """True where no integer comes twice in a row."""
+    distinct: float = 1.0
+    """Distinct integers by elements."""
+    expected: float = 1.0
+    """The same for independent draws from the range."""
+    from_zero: bool = False
+    """True where every row of integers begins with 0."""
+    ends: frozenset[tuple[str, int]] = frozenset()
+    """Sizes, by argument and axis, that every row of integers ends with."""
+
+    @property
+    def repeats(self) -> bool:
+        """True where there are far fewer distinct integers than independent draws would have."""
+        return self.distinct < _RARE * self.expected
+
+    def joined(self, other: "ValueStatistics") -> "ValueStatistics":
+        """Return the statistics of two calls of about one size."""
+        return ValueStatistics(
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            zeros=(self.zeros + other.zeros) / 2,
+            mean=(self.mean + other.mean) / 2,
+            deviation=max(self.deviation, other.deviation),
+            infinite=(self.infinite + other.infinite) / 2,
+            ordered=self.ordered and other.ordered,
+            unique=self.unique and other.unique,
+            distinct=(self.distinct + other.distinct) / 2,
+            expected=(self.expected + other.expected) / 2,
+            from_zero=self.from_zero and other.from_zero,
+            ends=self.ends & other.ends,
+        )
+
+    @property
+    def structure(self) -> str:
+        """The structure of integers in words; empty where they are like independent draws."""
+        said = ["sorted along the last axis"] * self.ordered + ["no value twice in a row"] * self.unique
+        if not self.unique and self.repeats:
+            said.append(f"{self.distinct:.2g} distinct values for each element")
+        return ", ".join(said)
+
+
+def statistics_of(value: torch.Tensor, extents: Extents) -> ValueStatistics:
+    """Return the statistics of a tensor with at least one element, in a call with these sizes."""
+    width = value.shape[-1] if value.ndim else 1
+    rows = value.detach().reshape(-1, width)[: max(1, _MOST_ELEMENTS // width)].cpu()
+    finite = rows.double()[torch.isfinite(rows.double())]
+    some = finite if finite.numel() else torch.zeros(1, dtype=torch.float64)
+    floats = value.is_floating_point() or value.dtype == torch.bool
+    return ValueStatistics(
+        low=float(some.min()),
+        high=float(some.max()),
+        zeros=float((rows == 0).double().mean()),
+        mean=float(some.mean()),
+        deviation=float(some.std(correction=0)),
+        infinite=1.0 - finite.numel() / rows.numel(),
+        **({} if floats else _structure(rows.long(), extents)),
+    )
+
+
+def _structure(rows: torch.Tensor, extents: Extents) -> dict[str, bool | float | frozenset[tuple[str, int]]]:
+    steps = rows.diff(dim=-1)
+    many = rows.shape[-1] >= _FEW_ELEMENTS
+    span, count = int(rows.max() - rows.min()) + 1, rows.numel()
+    last = rows[:, -1]
+    ends = {place for place, extent in extents.items() if many and bool((last == extent).all())}
+    return {
+        "ordered": many and bool((steps >= 0).all()) and bool((steps > 0).any()),
+        "unique": many and bool((rows.sort(dim=-1).values.diff(dim=-1) > 0).all()),
+        "distinct": rows.unique().numel() / count,
+        "expected": span * (1.0 - (1.0 - 1.0 / span) ** count) / count,
+        "from_zero": many and bool((rows[:, 0] == 0).all()),
+        "ends": frozenset(ends),
+    }
+
+
+def in_words(name: str, dtype: str, found: ValueStatistics) -> str:
+    """Return one phrase on an argument."""
+    if dtype == "bool":
+        return f"{name} is {1.0 - found.zeros:.0%} true"
+    said = [f"{name} from {found.low:.4g} to {found.high:.4g}"]
+    if "float" in dtype:
+        said.append(f"mean {found.mean:.3g}, standard deviation {found.deviation:.3g}")
+    said += [f"{found.zeros:.0%} zeros"] * (found.zeros >= 0.005)
+    said += [f"{found.infinite:.0%} infinite or NaN"] * (found.infinite > 0)
+    said += [found.structure] * bool(found.structure)
+    return ", ".join(said)
