@@ -64,18 +64,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run tests; those of one file stay together, and files come in their order: by default the files with
 # the fewest tests come last, which are the longest, and one process ends up alone with them.
 JOBS ?= 2
+PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Folders whose tests import no torch, not even while they run: an answer in 15 s.
 QUICK := $(addprefix tests/,archive islands llm records serve source training docs/test_words.py)
 
 quick: $(VENV)/dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not heavy" $(QUICK)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not gpu and not heavy" $(QUICK)
 
 test: $(VENV)/dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(VENV)/dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "slow and not alone and not gpu"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not alone and not gpu"
 	$(BIN)/python -m pytest -m "alone and not gpu"
 
 test-all: test test-slow

@@ -101,6 +101,16 @@ def handed_in_sources(database: Database) -> list[HandedInSource]:
     return [HandedInSource(row["source"], row["language"] or "", row["taken_seq"]) for row in rows]
 
 
+def look_text(database: Database, step: int) -> str | None:
+    """Return what the operator of a step was shown when it asked for one more look, or None."""
+    row = database.row(
+        "SELECT json_extract(payload, '$.text') AS text FROM inbox WHERE kind = 'look' "
+        "AND json_extract(payload, '$.step') = ? AND json_extract(payload, '$.look') IS NOT NULL",
+        (step,),
+    )
+    return None if row is None else str(row["text"])
+
+
 def take(database: Database, *, session: int | None) -> list[InboxEntry]:
     """Take in the waiting entries, oldest first, each as a fact of its own."""
     if database.row("SELECT 1 FROM inbox WHERE taken_seq IS NULL LIMIT 1") is None:

@@ -154,13 +154,15 @@ class Store:
         self._charge(nothing.usage)
         return writing.record_no_candidate(self.database, nothing, session=self._session)
 
-    def record_insight(self, nothing: NoCandidate, insight: Insight) -> int:
+    def record_insight(self, nothing: NoCandidate, insight: Insight, others: Sequence[Insight] = ()) -> int:
         """Store that a step ended with an insight in place of a candidate and return its seq.
+
+        The `others` of the same reply wait in the inbox.
 
         Raises `StoreError` where its candidate, or an insight it was made from, is not in the store.
         """
         self._charge(nothing.usage)
-        return writing.record_insight(self.database, nothing, insight, session=self._session)
+        return writing.record_insight(self.database, nothing, insight, others, session=self._session)
 
     @property
     def remarks(self) -> Remarks:

@@ -1,10 +1,12 @@
 """Writes of the engine: proposals, results, further evaluations, edits. Each function is one transaction."""
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from archive import chain, insights
+from archive import chain, checksums, insights
 from archive.checksums import Values, checksum
 from archive.database import Database
 from archive.journal import EntryKind
@@ -90,14 +92,23 @@ def record_no_candidate(database: Database, nothing: NoCandidate, *, session: in
         return _end_without_candidate(database, EntryKind.BARREN, nothing, session=session)
 
 
-def record_insight(database: Database, nothing: NoCandidate, insight: Insight, *, session: int | None) -> int:
+def record_insight(
+    database: Database, nothing: NoCandidate, insight: Insight, others: Sequence[Insight] = (), *, session: int | None
+) -> int:
     """Store that a step ended with an insight and return the seq.
+
+    The `others` of the same reply wait in the inbox, from which each becomes a fact of its own.
 
     Raises:
         StoreError: the step is taken, or what the insight is about or was made from is not in the store.
     """
     with database.transaction():
-        insights.refuse_unfounded(database, insight, step=nothing.step)
+        for each in (insight, *others):
+            insights.refuse_unfounded(database, each, step=nothing.step)
+        for each in others:
+            payload = json.dumps({**asdict(each), "island": nothing.island})
+            values = {"kind": insights.HANDED_IN, "payload": payload, "author": clean(nothing.operator)}
+            checksums.add(database, "inbox", {**values, "created": time.time()})
         return _end_without_candidate(database, EntryKind.INSIGHT, nothing, session=session, insight=insight)
 
 

@@ -59,13 +59,13 @@ def assignment_for(
         running: steps under way; their failures and strategies are not assigned again.
         plans: the rule for the next strategy: `newest`, or one of `islands.plan_rank.RULES`.
     """
-    if ContextNeed.BROKEN in operator.needs:
+    if operator.needs & {ContextNeed.BROKEN, ContextNeed.STATE}:
         taken_ids = {selection.broken for selection in running}
-        open_ones = [failure for failure in repairable if failure.candidate.id not in taken_ids][:FRESH_FAILURES]
-        if not open_ones:
+        open_ones = [failure for failure in repairable if failure.candidate.id not in taken_ids]
+        if name := _to_mend(operator, first, open_ones, history=history, rng=rng):
+            return Assignment(failed=name, insights=_notes_on(history, island, name))
+        if ContextNeed.BROKEN in operator.needs:
             return None
-        name = open_ones[int(rng.integers(len(open_ones)))].candidate.id
-        return Assignment(failed=name, insights=_notes_on(history, island, name))
     if operator.parents == 0:
         return Assignment(insights=_notes_on(history, island, ""))
     if first is None:
@@ -91,6 +91,22 @@ def assignment_for(
     parents = _parents(operator, first, history=history, rng=rng)
     insights = (*strategies, *_notes_on(history, island, first.candidate.id))
     return Assignment(parents, insights=insights) if parents else None
+
+
+def _to_mend(
+    operator: ModelOperator,
+    first: Elite | None,
+    open_ones: Sequence[Failure],
+    *,
+    history: History,
+    rng: np.random.Generator,
+) -> str:
+    """Return the id of the failure to mend, or nothing: one of the newest, or the newest one made from the parent."""
+    if ContextNeed.STATE in operator.needs:
+        own = (failure for failure in open_ones if first is not None and first in history.made_from(failure.parents))
+        return next((failure.candidate.id for failure in own), "")
+    newest = open_ones[:FRESH_FAILURES]
+    return newest[int(rng.integers(len(newest)))].candidate.id if newest else ""
 
 
 def inspirations(elites: Iterable[Elite], parents: Sequence[Elite], *, history: History) -> tuple[Elite, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from evokernel.records.candidate import EVERYWHERE, MOST_AGENT_HINTS, Proposal, Usage
+from evokernel.records.candidate import EVERYWHERE, MOST_AGENT_HINTS, Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
 from evokernel.records.step import Attempt, Failure, OperatorRecord, Sibling, StepResult
@@ -19,6 +19,8 @@ VARIANTS = 8
 KEPT = 512
 """Number of latest kernels and structures that pruning spares; of older ones it spares the leaders."""
 LEADERS = 32
+FOREIGN_KEPT = 4
+"""Number of the newest kernels in other languages that are kept."""
 SIBLINGS = 2048
 TUNING_TRIALS = 6
 BY_HAND = "inject"
@@ -70,6 +72,8 @@ class History:
     """Islands and hints of people for them, oldest first."""
     agent_hints: list[tuple[str, str]] = field(default_factory=list)
     """Islands and hints of agents for them, oldest first; the newest of each island."""
+    foreign: list[tuple[Candidate, str]] = field(default_factory=list)
+    """Kernels in other languages that people handed in, each with words on it, oldest first; the newest few."""
     pinned: list[str] = field(default_factory=list)
     """Ids of the candidates that people have pinned."""
     operators: dict[str, dict[str, OperatorRecord]] = field(default_factory=dict)
@@ -145,6 +149,11 @@ class History:
         places = [place for place, each in enumerate(self.agent_hints) if each[0] == island]
         if len(places) > MOST_AGENT_HINTS:
             del self.agent_hints[places[0]]
+
+    def hand_in_foreign(self, candidate: Candidate, words: str) -> None:
+        """Take in a kernel in another language, with words on it; an earlier one with its text goes."""
+        others = [each for each in self.foreign if each[0] != candidate]
+        self.foreign = [*others, (candidate, words)][-FOREIGN_KEPT:]
 
     def hints_for(self, island: str) -> tuple[str, ...]:
         """Return the hints of people for an island, oldest first."""
@@ -267,7 +276,7 @@ class History:
         *,
         device_usd_per_s: float,
     ) -> None:
-        sources = self._made_from(proposal.parents)
+        sources = self.made_from(proposal.parents)
         value = elite.fitness.value if elite is not None else None
         gain = value - sources[0].fitness.value if value is not None and sources else None
         over_best = value - max(e.fitness.value for e in sources) if value is not None and sources else 0.0
@@ -294,7 +303,7 @@ class History:
         if over_best > 0:
             self.gains[kind] += 1
 
-    def _made_from(self, parents: Sequence[str]) -> list[Elite]:
+    def made_from(self, parents: Sequence[str]) -> list[Elite]:
         """Return the correct parents of a change; in place of a failed parent its own parents."""
         found, waiting = list[Elite](), list(parents)
         while waiting and not found:

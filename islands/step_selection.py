@@ -154,7 +154,7 @@ class StepSelector:
     def _for_model(
         self, operator: ModelOperator, choice: ParentSelection, running: Sequence[Selection]
     ) -> Assignment | None:
-        if ContextNeed.FOREIGN in operator.needs and not self._foreign:
+        if ContextNeed.FOREIGN in operator.needs and not (self._foreign or choice.state.history.foreign):
             return None
         history = choice.state.history
         elites = history.near(choice.available()) or history.near(list(history.elites.values()))

@@ -1,17 +1,20 @@
 """`evokernel export`: a kernel to take home, or what a run can teach."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
 from evokernel.cli.display.tables import put, sheet, workloads
-from evokernel.cli.display.text import GOOD, STRONG, clean, interval, stdout, times
+from evokernel.cli.display.text import DIM, GOOD, STRONG, clean, interval, stdout, times
 from evokernel.cli.locate import open_store, store_option
 from evokernel.cli.training import check_training, export_training, training_options
 from evokernel.records.timing import Speedup
 from evokernel.report.best import candidate_id
+
+if TYPE_CHECKING:
+    from evokernel.export.patch import KernelPatch
 
 _TRIED = "kernel.py built it and got the right result, in a process of its own without evokernel"
 _UNTRIED = "kernel.py is the text that was judged; the other files were not run: see README.md"
@@ -34,6 +37,12 @@ _UNTRIED = "kernel.py is the text that was judged; the other files were not run:
     help="The search on NAME_backward (init --training): its best kernel gives the gradients.",
 )
 @click.option("--per-workload", is_flag=True, help="Also take the fastest kernel of each workload along, for op.py.")
+@click.option(
+    "--patch",
+    is_flag=True,
+    help="Of a task of `evokernel extract`: also write a diff that has your function call the kernel.",
+)
+@click.option("--apply", is_flag=True, help="With --patch: change your file, beside writing the diff.")
 @store_option
 @training_options
 @click.pass_context
@@ -56,11 +65,15 @@ def command(
     With --backward two kernels become one operator with gradients, compared with autograd in fp64, and forward +
     backward are timed beside torch.
 
+    With --patch the function that `evokernel extract` took the task from calls the kernel where it was judged, and
+    does what it did everywhere else: as a diff, and with --apply in your file (docs/own_kernels.md).
+
     With --training what one or more runs can teach is written instead: tables of kernels, answers, preferences, fixes
     and trajectories, and the prompts and replies of models; --check says whether such rows are what their stores say
     (docs/training-data.md).
     """
     training, check, sample = (asked.pop(name) for name in ("training", "check", "sample"))
+    patch, apply = asked.pop("patch"), asked.pop("apply")
     _refuse_mixed(context, training=training is not None, check=check is not None)
     stores: list[Path | None] = [*places, *([store] if store is not None else [])]
     stores = stores or [None]
@@ -70,14 +83,16 @@ def command(
         return export_training(training, stores, asked)
     if len(stores) > 1:
         raise click.UsageError("name one store, as an argument or with --store; only --training takes several")
+    if apply and not patch:
+        raise click.UsageError("--apply belongs to --patch")
     if backward is not None:
-        if per_workload:
-            raise click.UsageError("--per-workload and --backward do not go together")
+        if per_workload or patch:
+            raise click.UsageError(f"--{'patch' if patch else 'per-workload'} and --backward do not go together")
         return _pair(stores[0], backward, name, out=out)
-    return _kernel(stores[0], name, out=out, per_workload=per_workload)
+    return _kernel(stores[0], name, out=out, per_workload=per_workload, patch=patch, apply=apply)
 
 
-_OF_KERNELS = ("name", "out", "per_workload", "backward")
+_OF_KERNELS = ("name", "out", "per_workload", "backward", "patch", "apply")
 _OF_TRAINING = (
     "min_speedup", "operators", "models", "holdout_passed", "discount", "form", "parquet", "test_tasks", "balance",
 )  # fmt: skip
@@ -119,11 +134,13 @@ def _pair(place: Path | None, back: Path, name: str, *, out: Path | None) -> Non
     put(stdout(), heading, sheet({key: clean(text) for key, text in facts.items()}))
 
 
-def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool) -> None:
+def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bool, patch: bool, apply: bool) -> None:
     from evokernel.export.export_kernel import export
+    from evokernel.export.patch import patch_of_run
 
     with open_store(place) as opened:
         wanted = candidate_id(opened, name or "best")
+        patched = patch_of_run(opened, wanted) if patch else None
         made = export(opened, wanted, out=out or Path(f"kernel-{wanted[:8]}"), per_workload=per_workload)
     put(
         stdout(),
@@ -143,4 +160,22 @@ def _kernel(place: Path | None, name: str, *, out: Path | None, per_workload: bo
             Text.assemble((name, STRONG), " leads on some workload, but ", clean(why))
             for name, why in made.left_out.items()
         ),
+        None if patched is None else _patched(patched, made.folder, apply=apply),
     )
+
+
+def _patched(patch: "KernelPatch", folder: Path, *, apply: bool) -> Text:
+    """Write the diff, apply it where that is asked for, and say what was done."""
+    from evokernel.export.export_kernel import NotExported
+
+    file, place = folder / f"{patch.function}.patch", patch.file.parent
+    try:
+        file.write_text(patch.diff, encoding="utf-8", newline="")
+    except OSError as error:
+        raise NotExported(f"cannot write {file}: {error}") from None
+    if apply:
+        patch.apply()
+        changed = ", ".join(str(path) for path in patch.texts) or "nothing: it is as it would be"
+        return Text.assemble(("patched ", GOOD), clean(changed), (f"  {clean(str(file))} says how", DIM))
+    how = f"cd {place} && patch -p1 < {file.resolve()}"
+    return Text.assemble(("patch ", GOOD), clean(f"{file}: look at it, then --apply, or:  {how}"))

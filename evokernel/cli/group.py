@@ -30,6 +30,7 @@ class CommandEntry:
 SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Search": {
         "init": CommandEntry("evokernel.cli.init", "command", "Make a task, kernels and a config from PyTorch."),
+        "extract": CommandEntry("evokernel.cli.extract", "command", "Make them from a Triton kernel that you have."),
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
         ),
@@ -67,6 +68,7 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "judge": CommandEntry("evokernel.cli.judge", "command", "Attack the judge with cheats made for a task."),
         "judge-server": CommandEntry("evokernel.cli.judge_server", "command", "Judge kernels that come in over HTTP."),
         "export": CommandEntry("evokernel.cli.export", "command", "Write a kernel as something to build or import."),
+        "recheck": CommandEntry("evokernel.cli.recheck", "command", "Judge exported kernels again, after an upgrade."),
         "verify": CommandEntry("evokernel.cli.verify", "command", "Whether a store is whole."),
         "tasks": CommandEntry("evokernel.cli.tasks", "command", "The built-in tasks."),
         "schema": CommandEntry("evokernel.cli.schema", "command", "The JSON schema of a config, for editors."),

@@ -9,6 +9,7 @@ from evokernel.cli.locate import open_store, store_path, takes_store
 from evokernel.config.run import language_of
 from evokernel.errors import ConfigError, StoreError
 from evokernel.records.candidate import Candidate
+from evokernel.report.best import best_kernel
 from evokernel.source import SIZE_LIMIT_BYTES
 
 
@@ -16,30 +17,42 @@ from evokernel.source import SIZE_LIMIT_BYTES
 @takes_store(file="FILE")
 @click.option("--why", metavar="TEXT", default="", help="What is new about it; kept in its lineage.")
 def command(store: Path | None, file: str, why: str) -> None:
-    """Hand a kernel in a FILE to a run, which judges it like any other.
+    """Hand a kernel in a FILE to a run, which judges it like any other; of another run's store (.db) its winner.
 
-    The language is told by the name: .cpp, .py (Triton), .cu.py (CUDA C++). STORE may be in use.
+    The language is told by the name: .cpp, .py (Triton), .cu.py (CUDA C++). A kernel in another language than the
+    run's is not judged: prompts show it, and `port` brings it over. STORE may be in use.
     """
     path = store_path(store)
-    candidate = _candidate(Path(file))
     with open_store(path) as opened:
         identity = opened.identity()
         if identity is None:
             raise StoreError(f"{path} holds no run yet: name the kernel under seed_sources of its config")
-        if candidate.language != identity.language:
-            raise ConfigError(f"{file} is in {candidate.language}, and the run evolves {identity.language}")
-        if opened.proposal_of(candidate.id) is not None:
+        candidate, words = _winner(Path(file), identity.task) if file.endswith(".db") else (_candidate(Path(file)), "")
+        foreign = candidate.language != identity.language
+        if not foreign and opened.proposal_of(candidate.id) is not None:
             raise ConfigError(f"{candidate.id} is in the run already: `evokernel show {candidate.id} --store {path}`")
     then = hand_in(
         path,
-        "source",
+        "foreign" if foreign else "source",
         {
             "source": candidate.source,
             "language": candidate.language,
-            "rationale": f"inject: {why.strip() or Path(file).name}",
+            "rationale": f"inject: {'; '.join(filter(None, (why.strip(), words))) or Path(file).name}",
         },
     )
-    click.echo(f"{candidate.id} handed in: {then}")
+    idea = f" as an idea from {candidate.language}" if foreign else ""
+    click.echo(f"{candidate.id} handed in{idea}: {then}")
+
+
+def _winner(path: Path, task: str) -> tuple[Candidate, str]:
+    """Return the best kernel of another run of a task, and words on its speed."""
+    with open_store(path) as other:
+        identity = other.identity()
+        if identity is None or identity.task != task:
+            has = "no run" if identity is None else f"a run of task {identity.task}"
+            raise ConfigError(f"{path} holds {has}, and this run is of task {task}")
+        best = best_kernel(other)
+    return best.candidate, f"winner of {path.name}: {best.speedup.value:.3g}x over its baselines on {identity.device}"
 
 
 def _candidate(file: Path) -> Candidate:

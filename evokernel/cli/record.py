@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from archive.journal import InsightEntry
+from archive.journal import InboxEntry, InsightEntry
 from evokernel.cli.locate import open_store, takes_store
 from evokernel.errors import StoreError
 
@@ -22,7 +22,8 @@ def command(store: Path | None, file: str) -> None:
     if path.exists():
         raise StoreError(f"{file} exists already, and may be another recording; name a new file")
     with open_store(store) as opened:
-        titles = {fact.seq: fact.insight.title for fact in opened.facts() if isinstance(fact, InsightEntry)}
+        told = (fact.seq for fact in opened.facts() if isinstance(fact, InsightEntry | InboxEntry))
+        titles = {seq: insight.title for seq in told if (insight := opened.insight(seq)) is not None}
         count = write_recording(path, opened.calls.all(), titles=titles)
         if not count:
             path.unlink()  # made just now

@@ -7,9 +7,7 @@ import click
 def command() -> None:
     """Print the JSON schema of a config, with which an editor completes keys and names, explains and checks them.
 
-    \b
-    Editors with yaml-language-server find it by the first line of a config:
-      # yaml-language-server: $schema=evokernel.schema.json
+    Editors with yaml-language-server find it by the first line of a config, `# yaml-language-server: $schema=FILE`.
 
     It knows each setting by itself; `evolve` checks beyond it what settings say together.
     """

@@ -21,6 +21,8 @@ _FREE = (
     "replies_from",
     "repairs",
     "plans",
+    "plans_per_call",
+    "hypotheses",
 )
 _FREE_OF_ISLANDS = ("operators", "selector", "choose", "models")
 

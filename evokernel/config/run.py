@@ -182,6 +182,10 @@ class RunConfig(Part):
     plans: Literal["newest", "mean", "floor", "novel"] = "newest"
     """The strategy to implement next: the `newest`; the highest expected gain, `mean`, or its `floor`, both by what
     measured gains kept of predicted ones; or the most `novel`."""
+    plans_per_call: int = Field(default=1, ge=1, le=8)
+    """The strategies that one call for a plan asks for; above 1 each comes with its risk and its novelty."""
+    hypotheses: bool = False
+    """Keep a tree of bottlenecks and the changes meant to remove them: plans name one and are told what results say."""
     replies_from: tuple[str, ...] = ()
     """Other stores, relative to the config, whose replies serve equal requests; they cost nothing."""
     device_usd_per_hour: float = Field(default=2.0, ge=0)

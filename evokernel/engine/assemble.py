@@ -274,6 +274,7 @@ def make_operators(config: RunConfig, *, model: LanguageModel | None = None) -> 
                 prompt_tokens=config.prompt_tokens,
                 feedback=FeedbackLevel(config.prompt_feedback),
                 history=HistoryKind(config.prompt_history),
+                plans=config.plans_per_call,
             )
         else:
             made[name] = PluginOperator(resolve(name, known, "operator")(), name=name)

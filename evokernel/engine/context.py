@@ -12,6 +12,7 @@ from evokernel.records.llm import Origin
 from evokernel.records.step import Context, Selection
 from evokernel.task import Task
 from islands.assignment import inspirations
+from islands.hypothesis import hypotheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,12 @@ def context_for(selection: Selection, fold: StateFold, *, setting: SearchSetting
         attempts=tuple(history.attempts) if asks else (),
         best=history.best,
         insights=insights,
+        hypotheses=hypotheses(history.insights.all.values(), selection.island) if config.hypotheses and asks else None,
         hints=history.hints_for(selection.island),
         agent_hints=history.agent_hints_for(selection.island),
         constraints=in_words(config.constraints),
-        foreign=setting.foreign,
+        foreign=(*(candidate for candidate, _ in reversed(history.foreign)), *setting.foreign),
+        foreign_words={candidate.id: words for candidate, words in history.foreign},
     )
 
 

@@ -110,6 +110,14 @@ def read_source(payload: Mapping[str, Any], *, language: str) -> Submission:
     )
 
 
+def read_foreign(payload: Mapping[str, Any], *, language: str) -> tuple[Candidate, str]:
+    """Return the kernel in another language than ours in a payload, and words on it. Raises `ValueError`."""
+    other = _word(payload, "language", language)
+    if other == language:
+        raise ValueError(f"it is in {language}, as this run's kernels are")
+    return read_source(payload, language=other).candidate, _word(payload, "rationale", "")
+
+
 def read_insight(payload: Mapping[str, Any]) -> tuple[Insight, str]:
     """Return the insight in a payload, and its island. Raises `ValueError` for another payload."""
     text = payload.get("text")

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from archive.records import NoCandidate
@@ -13,7 +13,7 @@ from evokernel.records.candidate import Candidate, Usage
 from evokernel.records.events import Notice
 from evokernel.records.llm import CallStatus, ModelCall, ModelCallResult, ModelRequest, Reply
 from evokernel.records.remarks import RemarkKind
-from evokernel.records.step import Answer, Context, ContextNeed, Draft, Selection, UnusableReply
+from evokernel.records.step import Answer, Context, ContextNeed, Draft, Look, LookRequest, Selection, UnusableReply
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +108,12 @@ class ModelGate:
         if self._model is not None:
             await self._model.close()
 
-    async def answer(self, operator: Operator, context: Context) -> Answer | None:
+    async def answer(
+        self, operator: Operator, context: Context, *, look: Callable[[LookRequest, Context], Awaitable[Look]]
+    ) -> Answer | None:
         """Return an operator's answer to its context; for a fault of the operator one that cannot be used.
+
+        An operator that asks for a look gets what `look` returns, and is asked again.
 
         Raises:
             BudgetSpent, ModelsUnavailable: no model answered; another session may take the step up.
@@ -121,6 +125,8 @@ class ModelGate:
         self.running += held
         try:
             found = await self._asked(operator, context)
+            if isinstance(found, LookRequest):
+                found = await self._asked(operator, replace(context, look=await look(found, context)))
         finally:
             self.count -= waits
             for selection in held:

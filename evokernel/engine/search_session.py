@@ -21,6 +21,7 @@ from evokernel.engine.run_clock import HEARTBEAT_S, RunClock
 from evokernel.engine.scheduler import StepScheduler
 from evokernel.engine.snapshot import Snapshots
 from evokernel.engine.state import SearchState
+from evokernel.engine.step_looks import StepLooks
 from evokernel.engine.verdicts import Verdicts, only_our_faults
 from evokernel.errors import BudgetSpent, ConfigError, HarnessError, ModelsUnavailable
 from evokernel.protocols import Evaluator, asks_model
@@ -31,7 +32,7 @@ from evokernel.records.fitness import Elite
 from evokernel.records.llm import Insight
 from evokernel.records.remarks import RemarkKind
 from evokernel.records.run import NOTHING_LEFT, Progress
-from evokernel.records.step import Draft, InsightReply, Selection, UnusableReply
+from evokernel.records.step import Draft, InsightReply, LookRequest, Selection, UnusableReply
 from evokernel.source.tunables import skeleton_hash
 from islands.archipelago import EVERYWHERE
 from islands.diversity import diversity_of
@@ -91,6 +92,7 @@ class SearchSession:
             promotion=self._promotion,
             notify=self._notify,
         )
+        self._looks = StepLooks(self._parts.store, self._fold, self._parts.language, self._take_inbox)
         if self._parts.agents is not None:
             self._parts.agents.current = self._services
 
@@ -205,8 +207,10 @@ class SearchSession:
         """Ask the operator and judge its proposal."""
         operator = self._fold.archipelago.operators[selection.operator]
         context = context_for(selection, self._fold, setting=self._setting)
+        if self._parts.model is not None:
+            context = replace(context, looks=self._looks.offered(operator, context))
         try:
-            answer = await self._gate.answer(operator, context)
+            answer = await self._gate.answer(operator, context, look=self._looks.take)
         except (BudgetSpent, ModelsUnavailable):
             return  # a later session takes the step up, with what was paid for it
         if asks_model(operator):
@@ -232,13 +236,15 @@ class SearchSession:
                 await self._judge(proposal)
             case InsightReply():
                 record = no_candidate(selection, asked_seq, usage=answer.usage, exhausted=False)
-                seq = self._parts.store.record_insight(record, answer.insight)
+                seq = self._parts.store.record_insight(record, answer.insight, answer.others)
                 self._apply_no_candidate(seq, record, answer.insight)
+                self._take_inbox()  # further insights of the reply
                 self._notify(Notice(f"{selection.operator} ({selection.island}): {answer.insight.title}"))
-            case UnusableReply():
+            case UnusableReply() | LookRequest():
                 again = asks_model(operator)  # a rule would say the same
+                reason = answer.reason if isinstance(answer, UnusableReply) else "it asks for a look once more"
                 self._commit_no_candidate(
-                    no_candidate(selection, asked_seq, reason=answer.reason, usage=answer.usage, exhausted=not again)
+                    no_candidate(selection, asked_seq, reason=reason, usage=answer.usage, exhausted=not again)
                 )
             case None:
                 self._commit_no_candidate(no_candidate(selection, asked_seq))

@@ -9,7 +9,16 @@ from archive.grid import GridArchive
 from archive.journal import EmptyStep, EvaluationEntry, Fact, InboxEntry, InsightEntry, ResultEntry
 from archive.records import NoCandidate
 from archive.verdict_filter import VerdictFilter
-from evokernel.engine.inbox import LOOK, Submission, read_answer, read_insight, read_look, read_source, read_text
+from evokernel.engine.inbox import (
+    LOOK,
+    Submission,
+    read_answer,
+    read_foreign,
+    read_insight,
+    read_look,
+    read_source,
+    read_text,
+)
 from evokernel.engine.state import SearchState
 from evokernel.protocols import Language
 from evokernel.records.candidate import Proposal
@@ -126,8 +135,8 @@ class StateFold:
     def apply_inbox(self, entry: InboxEntry) -> list[Notice]:
         """Apply an entry of the inbox and return notes on it.
 
-        Kinds: `source` (judged like any proposal), `hint`, `pin`, `unpin`, `ban`, `insight`, and `answer`, a reply
-        that gets a step of its own.
+        Kinds: `source` (judged like any proposal), `foreign` (in another language, for prompts), `hint`, `pin`,
+        `unpin`, `ban`, `insight`, and `answer`, a reply that gets a step of its own.
         """
         self.state.seq = entry.seq
         by = f" by {entry.author}" if entry.author else ""
@@ -153,6 +162,10 @@ class StateFold:
                     raise ValueError(f"{name} is known already")
                 self.state.injected[name] = handed_in
                 return f"{name} was handed in"
+            case "foreign":
+                foreign, words = read_foreign(payload, language=self._language.name)
+                self.history.hand_in_foreign(foreign, words)
+                return f"{foreign.id} in {foreign.language} is at hand for prompts"
             case "hint":
                 text = read_text(payload, "text")
                 island = str(payload.get("island") or EVERYWHERE)

@@ -38,6 +38,7 @@ def _cuda_helper() -> type:
 
 
 Module = _cuda_helper()'''
+_OF_THE_TEMPLATE = ("_nvrtc", "_cuda_driver", "_cuda_helper", "Module = _cuda_helper()")
 
 
 def with_helper(source: str) -> str:
@@ -54,6 +55,21 @@ def with_helper(source: str) -> str:
     before, after = lines[: node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1 :]
     after[0] = helper_text().encode() + after[0][node.end_col_offset :]
     return b"\n".join([*before, *after]).decode()
+
+
+def without_helper(text: str) -> str:
+    """Return an exported file with the line that imports the helper in its place, as the source was judged.
+
+    Raises:
+        LanguageError: there is no helper in it.
+    """
+    nodes = [node for node in ast.parse(text).body if getattr(node, "name", ast.unparse(node)) in _OF_THE_TEMPLATE]
+    if len(nodes) != len(_OF_THE_TEMPLATE):
+        raise LanguageError("the file does not hold the helper that `evokernel export` writes into it")
+    lines = text.encode().split(b"\n")
+    first, last = nodes[0].lineno - 1, nodes[-1].end_lineno or 0
+    rest = lines[last - 1][nodes[-1].end_col_offset :]
+    return b"\n".join([*lines[:first], HELPER_IMPORT.encode() + rest, *lines[last:]]).decode()
 
 
 def helper_text() -> str:

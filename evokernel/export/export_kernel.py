@@ -19,6 +19,7 @@ from evokernel.config.run import DEVICE_OF, RunConfig
 from evokernel.errors import EvokernelError, StoreError
 from evokernel.evaluate.build.confined_generators import confine_generators
 from evokernel.evaluate.client.evaluate_kernel import KernelVerdict, judge, judgement_document
+from evokernel.evaluate.device.device_class import this_machine
 from evokernel.export.check import check_exported, check_reference
 from evokernel.export.files import KERNEL, export_files
 from evokernel.export.reference import reference_files
@@ -36,7 +37,9 @@ _NO_REFERENCE = (
 )
 _LOOKED_AT = 200
 """Number of the best kernels that are searched for leaders on single workloads."""
-_SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
+SOURCE_FILES = {"cpp": "kernel.cpp", "triton": "kernel.py", "cuda": "kernel.py"}
+"""The file of the best kernel's source, by language; that of `cuda` holds the helper in place of its import."""
+"""File of the best kernel's source, by language."""
 
 
 class NotExported(EvokernelError):
@@ -177,12 +180,13 @@ def _publish(texts: Mapping[str, str], out: Path, check: Callable[[Path], str]) 
 
 
 def _provenance(store: Store, judgements: Mapping[str, KernelVerdict], *, run: RunFacts, config: RunConfig) -> str:
-    main = judgements[KERNEL]
+    main, gpu = judgements[KERNEL], this_machine().gpu
     facts: dict[str, Any] = {
         "format": 1,
         "exported": datetime.now(UTC).isoformat(timespec="seconds"),
         "evokernel": __version__,
         "language": main.candidate.language,
+        "driver": gpu.driver if gpu and DEVICE_OF[main.candidate.language] == "cuda" else None,
         "run": {"id": run.run_id, "created": run.created, "store": str(run.path), "seed": run.seed},
         "task": {"spec": config.task, "file_hash": task_hash(config.task), "hash": main.identity.task_hash},
         "config": config.model_dump(mode="json"),
@@ -199,6 +203,6 @@ def _origin(store: Store, judgement: KernelVerdict, config: RunConfig) -> dict[s
         "candidate": name,
         "program_hash": found.stored.program_hash,
         "lineage": [asdict(step) for step in story(store, name)],
-        "final": judgement_document(judgement, task=config.task, file=_SOURCE_FILES[language]),
+        "final": judgement_document(judgement, task=config.task, file=SOURCE_FILES[language]),
         "evaluations": portrait_document(found)["evaluations"],
     }

@@ -18,6 +18,7 @@ class ConstrainedLanguage:
         self.name = language.name
         self.suffix = language.suffix
         self.syntax = language.syntax
+        self.hot_loop = getattr(language, "hot_loop", None)
         self.environment = f"{language.environment}; {'; '.join(in_words(constraints))}"
 
     def warm(self) -> None:

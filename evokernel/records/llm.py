@@ -2,12 +2,23 @@
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal
 
 from evokernel.records.candidate import Usage
+
+_SHARE = re.compile(r"(?P<number>\d{1,3}(?:\.\d{1,6})?)\s*(?P<percent>%)?")
+
+
+@lru_cache(maxsize=4096)  # ranking strategies reads each text once for every other one
+def _stated(text: str, label: str) -> str:
+    lines = (line.lstrip(" \t>*_#-").partition(":") for line in text.split("\n"))
+    return next((said.strip(" \t*_`") for name, _, said in lines if name.strip("*_ ").upper() == label), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +203,23 @@ class Insight:
     sources: tuple[int, ...] = ()
     """Seqs of the insights that it was made from."""
 
+    def stated(self, label: str) -> str:
+        """Return what the text says behind a label at the beginning of a line, as in `RISK: 0.3`, or nothing."""
+        return _stated(self.text, label)
+
+    def stated_share(self, label: str) -> float | None:
+        """Return the number from 0 to 1 behind a label, as in `RISK: 0.3` or `RISK: 30 %`; None without one."""
+        match = _SHARE.match(self.stated(label))
+        if match is None:
+            return None
+        share = float(match["number"]) / (100 if match["percent"] else 1)
+        return share if share <= 1 else None
+
+    @property
+    def bottleneck(self) -> str:
+        """The loss that it removes: the title of a diagnosis, what a strategy states; empty where nothing is said."""
+        return self.title if self.kind is InsightKind.DIAGNOSIS else self.stated("BOTTLENECK").rstrip(".")
+
 
 @dataclass(frozen=True, slots=True)
 class KnownInsight:
@@ -205,3 +233,42 @@ class KnownInsight:
     """The insight."""
     gains: tuple[float | None, ...] = field(default=())
     """For each candidate made with it the log speed-up over the first parent; None for one that failed."""
+
+    @property
+    def outcome(self) -> str:
+        """What measured gains say of it: `open` before one is right, `confirmed`, `confirmed in part`, `refuted`."""
+        return outcome_of(self.gains, self.insight.predicted_speedup)
+
+
+KEPT_BY_CONFIRMED = 0.5
+"""Share of a predicted gain that a kernel keeps where it confirms the prediction."""
+
+
+def outcome_of(gains: tuple[float | None, ...], predicted_speedup: float | None) -> str:
+    """Return what gains, natural logarithms, say of a predicted speed-up; None is a kernel that failed.
+
+    A failed kernel refutes nothing: it may have been made wrongly.
+    """
+    measured = [gain for gain in gains if gain is not None]
+    if not measured:
+        return "open"
+    if max(measured) <= 0:
+        return "refuted"
+    kept = max(measured) >= KEPT_BY_CONFIRMED * math.log(max(1.0, predicted_speedup or 1.0))
+    return "confirmed" if kept else "confirmed in part"
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A bottleneck with the changes that were meant to remove it."""
+
+    bottleneck: str
+    """Its words."""
+    changes: tuple[KnownInsight, ...]
+    """Strategies and diagnoses about it, oldest first, with the gains of the kernels made with them."""
+
+    @property
+    def outcome(self) -> str:
+        """What all gains of its changes say of it, as in `KnownInsight.outcome`."""
+        gains = tuple(gain for known in self.changes for gain in known.gains)
+        return outcome_of(gains, max((known.insight.predicted_speedup or 1.0 for known in self.changes), default=1.0))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from evokernel.records.candidate import Candidate, Proposal, Usage
 from evokernel.records.evaluation import Evaluation, Status
 from evokernel.records.fitness import Elite
-from evokernel.records.llm import Insight, KnownInsight, Message, Origin
+from evokernel.records.llm import Hypothesis, Insight, KnownInsight, Message, Origin
 from evokernel.task import Task
 
 
@@ -187,6 +187,8 @@ class Context:
     """The fittest kernel of the run, or None."""
     insights: tuple[KnownInsight, ...] = ()
     """Those selected, then those on the first parent and this island, lessons that have paid."""
+    hypotheses: tuple[Hypothesis, ...] | None = None
+    """Bottlenecks named on the island, those with the newest changes last; None where the run keeps none."""
     hints: tuple[str, ...] = ()
     """Words of people, oldest first."""
     agent_hints: tuple[str, ...] = ()
@@ -194,9 +196,15 @@ class Context:
     constraints: tuple[str, ...] = ()
     """Limits that every kernel must keep, in words."""
     foreign: tuple[Candidate, ...] = ()
-    """Correct kernels for this task in other languages."""
+    """Kernels for this task in other languages: those handed in, the newest first, then the task's own."""
+    foreign_words: Mapping[str, str] = field(default_factory=dict)
+    """Words on those that were handed in, by id."""
     in_hand: tuple[Mapping[str, int], ...] = ()
     """Points of the first parent's skeleton that wait for their verdict."""
+    looks: tuple["LookKind", ...] = ()
+    """Looks that the operator may ask for before it answers."""
+    look: "Look | None" = None
+    """The look that was taken in this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +251,8 @@ class InsightReply:
     """The words."""
     usage: Usage = field(default_factory=Usage)
     """Their cost."""
+    others: tuple[Insight, ...] = ()
+    """Further insights of the same reply; the last one counts as the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +267,40 @@ class UnusableReply:
     """The reply itself, for people; empty where there is none."""
 
 
-Answer = Draft | InsightReply | UnusableReply
+class LookKind(StrEnum):
+    """A further look at the kernel to change, or at the failed one."""
+
+    PROFILE = "profile"
+    """Facts of the compiler, counters and remarks."""
+    MACHINE_CODE = "machine code"
+    """The instructions of its hot loop."""
+    DIFF = "diff"
+    """The difference from the most similar kernel of another structure, with the speed of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """An answer that asks for one more look first."""
+
+    kind: LookKind
+    """The look."""
+    text: str
+    """The reply."""
+    usage: Usage = field(default_factory=Usage)
+    """Its cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look that was taken, and is stored."""
+
+    asked: LookRequest
+    """The request."""
+    text: str
+    """What was seen."""
+
+
+Answer = Draft | InsightReply | UnusableReply | LookRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +355,10 @@ class ContextNeed(StrEnum):
     """Two strategies to be crossed, where there are two."""
     FOREIGN = "foreign"
     """A kernel in another language."""
+    STATE = "state"
+    """A failed candidate made from the first parent, in place of it, where there is one with tries left."""
+    LOOK = "look"
+    """May ask for one more look before it answers."""
 
 
 class FeedbackLevel(StrEnum):

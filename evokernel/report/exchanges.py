@@ -9,6 +9,7 @@ from archive.store import Store
 from evokernel.records.remarks import RemarkKind
 
 SHOWN = 2000
+"""At most so many: a page with more ticks shows nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,11 @@ class Exchange:
 def exchanges_of(store: Store) -> list[Exchange]:
     """Return the newest exchanges, `SHOWN` at the most, oldest first; none in a store without remarks."""
     remarks = store.remarks.all((RemarkKind.MIGRATION, RemarkKind.RESET))
-    seqs = result_seqs(store) if remarks else {}
-    progress = ProgressAxis(store) if remarks else None
-    found = [(remark, seqs[remark.step]) for remark in remarks if remark.step in seqs]
+    if not remarks:
+        return []  # neither of the two below is then read from the store
+    seqs, progress = result_seqs(store), ProgressAxis(store)
+    found = [(remark, remark.step, seqs[remark.step]) for remark in remarks if remark.step in seqs]
     return [
-        Exchange(remark.kind, remark.text, remark.step or 0, {by: progress.at(seq, by) for by in BYS})
-        for remark, seq in found[-SHOWN:]
-        if progress
+        Exchange(remark.kind, remark.text, step, {by: progress.at(seq, by) for by in BYS})
+        for remark, step, seq in found[-SHOWN:]
     ]

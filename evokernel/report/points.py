@@ -38,7 +38,7 @@ class Point:
     """Hours of the run up to its first result."""
     dollars: float
     """Dollars of the run up to its first result."""
-    skeleton: str = ""
+    skeleton: str
     """The hash of its structure: its source without the values of tunables."""
 
 

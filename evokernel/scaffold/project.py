@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -83,6 +83,10 @@ class ProjectSettings:
     """Further sizes for one device class only."""
     fewer_distributions: bool = False
     """Leave distributions out on which honest answers would be refused."""
+    stem: str = ""
+    """Beginning of the names of the files; empty for the operation's name."""
+    kernel: Callable[[Task, Path], str] | None = None
+    """Returns the Triton program to start from, for the task and its file; None for Inductor's."""
 
 
 _DEFAULT = ProjectSettings()
@@ -145,7 +149,7 @@ def init_project(
     floats = _floats(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if _changed(floats) else subject
     analysis = _analyse(plain, layout)
-    stem = stem_of(subject)
+    stem = settings.stem or stem_of(subject)
     files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
     task_file, config_file, schema_file = out / f"{stem}_task.py", out / f"{stem}.yaml", out / SCHEMA_FILE
     _refuse_to_replace((task_file, *files.values(), config_file), force=force)
@@ -177,7 +181,11 @@ def init_project(
             task_file.write_text(task_text(draft, stem=stem, out=out), encoding="utf-8")
             task = load_task(str(task_file))
         seeds = make_seeds(
-            OperationTask(subject, task, task_file, layout.example), files, traced=analysis.traced, why=analysis.why
+            OperationTask(subject, task, task_file, layout.example),
+            files,
+            traced=analysis.traced,
+            why=analysis.why,
+            kernel=settings.kernel,
         )
         config = template("config.yaml.txt", stem=stem, task=task_file.name, file=path.name)
         config_file.write_text(MODELINE + config, encoding="utf-8")

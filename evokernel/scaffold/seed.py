@@ -4,7 +4,7 @@ import ctypes
 import inspect
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,9 +66,17 @@ class OperationTask:
 
 
 def make_seeds(
-    origin: OperationTask, files: Mapping[str, Path], *, traced: Traced | None, why: str
+    origin: OperationTask,
+    files: Mapping[str, Path],
+    *,
+    traced: Traced | None,
+    why: str,
+    kernel: Callable[[Task, Path], str] | None = None,
 ) -> tuple[Seed, ...]:
-    """Write a kernel in each language: a right one, or one that is built and fails, with all that its author needs."""
+    """Write a kernel in each language: a right one, or one that is built and fails, with all that its author needs.
+
+    `kernel` returns a Triton program for the task and its file, in place of Inductor's.
+    """
     made = []
     for language, file in files.items():
         if language == "cpp":
@@ -77,7 +85,7 @@ def make_seeds(
             source, reason = _plain(task, traced, why, example=origin.example)
         else:
             entry = f"def run({', '.join(argument.name for argument in origin.task.signature.arguments)})"
-            source, reason = _triton(origin.file)
+            source, reason = (kernel(origin.task, origin.file), "") if kernel else _triton(origin.file)
         file.write_text(source or _stub(origin, file, entry=entry, language=language), encoding="utf-8")
         made.append(Seed(language, file, entry, reason, remark=_uncompared(source)))
     return tuple(made)

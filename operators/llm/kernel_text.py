@@ -82,9 +82,10 @@ def fix_portrait(fix: ErrorFix) -> str:
     return f"{fence(one_line(fix.feedback))}\n\nwas mended by\n\n{fence(middle_cut(text, FIX_CHARACTERS), 'diff')}"
 
 
-def foreign_portrait(candidate: Candidate) -> str:
-    """Return a correct kernel in another language."""
-    return f"### In {candidate.language} (`{candidate.id}`)\n\n{quoted(candidate)}"
+def foreign_portrait(candidate: Candidate, words: str = "") -> str:
+    """Return a kernel in another language, with words on it where it was handed in."""
+    said = f"Handed in to this run, which cannot judge it:\n\n{fence(one_line(words))}\n\n" if words else ""
+    return f"### In {candidate.language} (`{candidate.id}`)\n\n{said}{quoted(candidate)}"
 
 
 def quoted(candidate: Candidate) -> str:

@@ -17,12 +17,15 @@ from evokernel.records.step import (
     FeedbackLevel,
     HistoryKind,
     InsightReply,
+    LookKind,
+    LookRequest,
     OperatorKind,
     Prompt,
     UnusableReply,
 )
 from evokernel.source.protected import protected_change
 from evokernel.source.tunables import read_tunables
+from operators.llm.parent_state import ParentState, parent_state
 from operators.llm.prompt import PromptSection, fill, keep, tokens_of
 from operators.llm.replies import (
     UnreadableReply,
@@ -30,20 +33,23 @@ from operators.llm.replies import (
     join,
     read_idea,
     read_kernel,
-    read_note,
+    read_notes,
     read_prediction,
     tidy,
 )
 from operators.llm.replies.kernels import ReplyExpectation
-from operators.llm.replies.words import split
+from operators.llm.replies.words import labelled, split
 from operators.llm.sections import GROUPS, in_order, sections_of
 from operators.llm.templates import ReplyKind, Template, TemplateNeed
-from operators.quoting import one_line
+from operators.quoting import fence, one_line
 
 T = TypeVar("T", str, int)
 PROMPT_TOKENS = 16000
 LONGEST_CONTINUED = 64_000
 """The longest reply, in characters, that is continued: the continuation pays for all of it again as a prompt."""
+SEEN = (
+    "What you asked to see, the {kind}:\n\n{text}\n\nNow answer in the form described above; there is no further look."
+)
 GO_ON = (
     "Your reply was cut off at its length limit. Go on exactly where you stopped, in the middle of a line if need be: "
     "no repetition, no introduction, no new fence."
@@ -60,6 +66,7 @@ class TemplateOperator(ModelOperator):
             where they alone are longer.
         feedback: the evaluator's words in the prompt, where the template does not say.
         history: the earlier changes in the prompt, where the template does not say.
+        plans: strategies that one call asks for, where the template asks for one.
     """
 
     kind = OperatorKind.MODEL
@@ -72,6 +79,7 @@ class TemplateOperator(ModelOperator):
         prompt_tokens: int = PROMPT_TOKENS,
         feedback: FeedbackLevel = FeedbackLevel.PROFILE,
         history: HistoryKind = HistoryKind.ALL,
+        plans: int = 1,
     ) -> None:
         self.name = template.name
         self.parents = template.settings.parents
@@ -81,12 +89,16 @@ class TemplateOperator(ModelOperator):
         self._template = template
         self._model = model
         self._prompt_tokens = prompt_tokens
+        self._plans = plans
+        self._run_feedback = feedback
         self._feedback = template.settings.feedback or feedback
         self._history = template.settings.history or history
 
     def prompt(self, context: Context) -> Prompt:
         """Return the prompt for a context. Raises `ConfigError` where a user's template cannot be rendered."""
-        sections = sections_of(context, self.needs, feedback=self._feedback, history=self._history)
+        found = ContextNeed.STATE in self.needs and parent_state(context) is ParentState.BOTTLENECK
+        feedback = self._run_feedback if found else self._feedback
+        sections = sections_of(context, self.needs, feedback=feedback, history=self._history)
         system, skeleton = self._template.render(self._values(context), frozenset(section.name for section in sections))
         spare = self._prompt_tokens - tokens_of(len(system))
         kept, dropped = keep(skeleton, sections, GROUPS, spare_tokens=spare)
@@ -105,14 +117,15 @@ class TemplateOperator(ModelOperator):
             text = tidy(reply)
             if self._template.settings.reply.is_kernel:
                 return self._read_kernel(text, prompt)
-            return InsightReply(self._read_insight(text, prompt))
+            first, *others = self._read_insights(text, prompt)
+            return InsightReply(first, others=tuple(others))
         except UnreadableReply as unread:
             return UnusableReply(str(unread), text=reply)
 
     async def propose(self, context: Context) -> Answer | None:
         """Return the answer in the model's reply, or None where the context lacks an input of this operator.
 
-        A reply that was cut off is continued once.
+        A reply that was cut off is continued once. A reply that asks for a look on offer is returned as a request.
 
         Raises:
             BudgetSpent: the call could cost more than is left.
@@ -123,10 +136,14 @@ class TemplateOperator(ModelOperator):
             raise ConfigError(f"operator {self.name!r} asks a model, and there is none; name one under `models:`")
         if not self._has_input(context):
             return None
-        prompt, usage = self.prompt(context), Usage()
+        prompt, usage, look, begin = self.prompt(context), Usage(), context.look, 0
         messages = prompt.messages
+        if look is not None:
+            usage, begin = look.asked.usage, 1
+            seen = Message("user", SEEN.format(kind=look.asked.kind, text=fence(look.text)))
+            messages = (*messages, Message("assistant", look.asked.text), seen)
         text = ""
-        for ordinal in (0, 1):
+        for ordinal in (begin, begin + 1):
             try:
                 reply = await self._model.complete(self._request(context, ordinal, messages))
             except (BudgetSpent, ModelsUnavailable):
@@ -134,7 +151,9 @@ class TemplateOperator(ModelOperator):
             except ModelError as error:
                 return UnusableReply(f"no usable reply: {error}", usage)
             usage = _sum(usage, reply, first=ordinal == 0)
-            text = join(text, reply.text) if ordinal else reply.text
+            text = join(text, reply.text) if ordinal > begin else reply.text
+            if ordinal == 0 and (kind := _asked_look(reply.text, context)):
+                return LookRequest(kind, reply.text, usage)
             if not reply.truncated or len(reply.text) > LONGEST_CONTINUED:
                 break
             messages = (*messages, Message("assistant", reply.text), Message("user", GO_ON))
@@ -154,7 +173,8 @@ class TemplateOperator(ModelOperator):
             ContextNeed.FOREIGN: not context.foreign,
             ContextNeed.STRATEGY: not self._strategies(context),
         }
-        return len(context.parents) >= least and not any(lacks.get(need, False) for need in self.needs)
+        mends = ContextNeed.STATE in self.needs and context.broken is not None
+        return (mends or len(context.parents) >= least) and not any(lacks.get(need, False) for need in self.needs)
 
     def _request(self, context: Context, ordinal: int, messages: tuple[Message, ...]) -> ModelRequest:
         names = tuple(elite.candidate.id for elite in context.parents)
@@ -174,29 +194,37 @@ class TemplateOperator(ModelOperator):
 
     def _values(self, context: Context) -> dict[str, str | int]:
         verdicts = [context.verdicts.get(elite.candidate.id) for elite in context.parents]
+        ports = ContextNeed.FOREIGN in self.needs
         floors = [timing.floor_us for verdict in verdicts if verdict for timing in verdict.timings]
         return {
             "operator": self.name,
             "language": context.language,
-            "other_language": context.foreign[0].language if context.foreign else "",
+            "other_language": context.foreign[0].language if ports and context.foreign else "",
             "reply": self._template.settings.reply.value,
             "base": self._base_name(context),
             "kernels": len(context.parents),
             "tries": context.broken.tries if context.broken else 0,
+            "state": parent_state(context).value,
+            "looks": ", ".join(context.looks),
+            "plans": self._plans,
+            "bottlenecks": int(context.hypotheses is not None),
             "crossing": int(len(self._strategies(context)) > 1),
             "limited": int(any(floors) and self._feedback.holds(FeedbackLevel.TIMES)),
         }
 
+    def _mends(self, context: Context) -> bool:
+        return ContextNeed.BROKEN in self.needs or (ContextNeed.STATE in self.needs and context.broken is not None)
+
     def _base_name(self, context: Context) -> str:
-        if ContextNeed.BROKEN in self.needs:
+        if self._mends(context):
             return "the broken kernel"
         last = len(context.parents) if ContextNeed.LADDER in self.needs else 1
         return f"kernel {last}" if context.parents else ""
 
     def _base(self, context: Context) -> Candidate | None:
         """Return the kernel that changes are applied to and compared with."""
-        if ContextNeed.BROKEN in self.needs:
-            return context.broken.candidate if context.broken else None
+        if context.broken is not None and self._mends(context):
+            return context.broken.candidate
         ordered = in_order(context, self.needs)
         return ordered[0].candidate if ordered else None
 
@@ -237,7 +265,7 @@ class TemplateOperator(ModelOperator):
 
     def _lineage(self, context: Context) -> tuple[str, ...]:
         named = tuple(elite.candidate.id for elite in in_order(context, self.needs))
-        broken = (context.broken.candidate.id,) if ContextNeed.BROKEN in self.needs and context.broken else ()
+        broken = (context.broken.candidate.id,) if context.broken is not None and self._mends(context) else ()
         return broken + named
 
     def _rationale(self, idea: str, context: Context) -> str:
@@ -246,17 +274,27 @@ class TemplateOperator(ModelOperator):
             reason = f"from {context.foreign[0].language} {context.foreign[0].id}: {reason}"
         return f"{self.name}: {reason}"
 
-    def _read_insight(self, text: str, prompt: Prompt) -> Insight:
-        note, base = read_note(text), self._base(prompt.context)
-        kind = InsightKind(self._template.settings.reply.value)
-        return Insight(
-            kind=kind,
-            title=note.title,
-            text=note.text,
-            candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
-            predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
-            sources=prompt.strategies if kind is InsightKind.STRATEGY else prompt.insights,
-        )
+    def _read_insights(self, text: str, prompt: Prompt) -> list[Insight]:
+        """Return the insights of a reply, the first one last, so that it counts as the newest."""
+        kind, base = InsightKind(self._template.settings.reply.value), self._base(prompt.context)
+        notes = read_notes(text, most=self._plans if kind is InsightKind.STRATEGY else 1)
+        return [
+            Insight(
+                kind=kind,
+                title=note.title,
+                text=note.text,
+                candidate=base.id if base is not None and kind is not InsightKind.LESSON else "",
+                predicted_speedup=None if kind is InsightKind.LESSON else note.predicted_speedup,
+                sources=prompt.strategies if kind is InsightKind.STRATEGY else prompt.insights,
+            )
+            for note in reversed(notes)
+        ]
+
+
+def _asked_look(text: str, context: Context) -> LookKind | None:
+    """Return the look that a reply asks for, of those on offer."""
+    wish = labelled(text, "LOOK").lower()
+    return next((kind for kind in context.looks if wish == kind), None)
 
 
 def _check_demand(demand: TemplateNeed, source: str, before: str) -> None:

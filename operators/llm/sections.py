@@ -23,9 +23,10 @@ GROUPS: Mapping[str, SectionGroup] = {
     "parents": SectionGroup("## Kernels to work on", "kernel"),
     "broken": SectionGroup("## What is to be mended", "kernel"),
     "fixes": SectionGroup("## How errors of this kind were mended in this run", "mended error"),
-    "foreign": SectionGroup("## Correct kernels for this task in other languages", "kernel"),
+    "foreign": SectionGroup("## Kernels for this task in other languages", "kernel"),
     "tried": SectionGroup("## Already tried, so do something else", "other change", listed=True),
     "strategies": SectionGroup("## Strategies", "strategy"),
+    "hypotheses": SectionGroup("## Bottlenecks named so far, and what was tried on each", "bottleneck", listed=True),
     "insights": SectionGroup("## What earlier analysis says", "note"),
     "inspirations": SectionGroup("## Other good kernels, for ideas to borrow", "kernel"),
     "failures": SectionGroup("## What has failed of late, so avoid it", "older failure", listed=True),
@@ -42,6 +43,8 @@ PROTECTED = (
     "marks among them."
 )
 TRIED_LINES = 24
+HYPOTHESES, CHANGES, TITLE = 8, 4, 120
+"""Bottlenecks that a prompt tells, changes of each, and characters of a title."""
 NOTE_CHARACTERS = 12000
 _VALUES: Mapping[str, str] = {
     "normal": "normally distributed",
@@ -87,6 +90,7 @@ def sections_of(
         *(PromptSection("fixes", fix_portrait(fix), worth=FIX) for fix in context.fixes if told),
         *_foreign(context),
         *_tried(context, history, feedback),
+        *_hypotheses(context, timed=timed),
         *_insights(context, timed=timed),
         *_inspirations(context, feedback),
         *(_failures(context) if told else ()),
@@ -162,7 +166,7 @@ def _device(context: Context) -> Iterator[PromptSection]:
 
 def _rules(context: Context, needs: frozenset[ContextNeed]) -> Iterator[PromptSection]:
     """Yield the limits that every kernel must keep, protected text of the kernel to change among them."""
-    broken = context.broken if ContextNeed.BROKEN in needs else None
+    broken = context.broken if needs & {ContextNeed.BROKEN, ContextNeed.STATE} else None
     bases = [broken.candidate] if broken else [elite.candidate for elite in in_order(context, needs)]
     protected = [PROTECTED] if bases and protected_text(bases[0].source) else []
     if rules := [*context.constraints, *protected]:
@@ -199,7 +203,11 @@ def _broken(context: Context, feedback: FeedbackLevel) -> Iterator[PromptSection
 
 def _foreign(context: Context) -> Iterator[PromptSection]:
     for index, candidate in enumerate(context.foreign):
-        yield PromptSection("foreign", foreign_portrait(candidate), worth=FOREIGN if index else None)
+        words = context.foreign_words.get(candidate.id)
+        text = foreign_portrait(candidate, words or "")
+        yield PromptSection("foreign", text, worth=FOREIGN if index else None)
+        if words is not None:  # handed in as an idea for all
+            yield PromptSection("inspirations", text, worth=FOREIGN)
 
 
 def _tried(context: Context, history: HistoryKind, feedback: FeedbackLevel) -> Iterator[PromptSection]:
@@ -256,6 +264,22 @@ def _insights(context: Context, *, timed: bool) -> Iterator[PromptSection]:
         worth = LESSON if known.insight.kind is InsightKind.LESSON else None
         name = "strategies" if strategy else "insights"
         yield PromptSection(name, _insight(known, context, timed=timed), worth=worth, reference=known.seq)
+
+
+def _hypotheses(context: Context, *, timed: bool) -> Iterator[PromptSection]:
+    """Yield the newest bottlenecks, each with its newest changes."""
+    for hypothesis in reversed((context.hypotheses or ())[-HYPOTHESES:] if timed else ()):
+        lines = [f"{one_line(hypothesis.bottleneck, TITLE)}: {hypothesis.outcome}"]
+        for known in hypothesis.changes[-CHANGES:]:
+            expected = known.insight.predicted_speedup
+            said = f" (expected {expected:.2f}x)" if expected else ""
+            lines.append(f"- {one_line(known.insight.title, TITLE)}{said} -> {known.outcome}{_gains(known)}")
+        yield PromptSection("hypotheses", "\n".join(lines), worth=LESSON)
+
+
+def _gains(known: KnownInsight) -> str:
+    results = ", ".join("failed" if gain is None else f"{math.exp(gain):.2f}x" for gain in known.gains[-6:])
+    return f": {results}" if results else ""
 
 
 def _insight(known: KnownInsight, context: Context, *, timed: bool) -> str:

@@ -34,6 +34,7 @@ SECTIONS = (
     "fixes",
     "foreign",
     "tried",
+    "hypotheses",
     "strategies",
     "insights",
     "inspirations",
@@ -52,10 +53,16 @@ VALUES: Mapping[str, str | int] = {
     "kernels": 1,
     "tries": 0,
     "crossing": 0,
+    "plans": 1,
+    "bottlenecks": 0,
+    "state": "unprofiled",
+    "looks": "",
     "limited": 0,
 }
 """Plain values, with specimens: `base` names the kernel that edits apply to, empty without one; `kernels` counts
 the parents, `tries` the repairs that a broken kernel has had; `crossing` is 1 where there are two strategies;
+`plans` is the number of strategies to ask for, and `bottlenecks` 1 where each is to name the one it removes;
+`state` is that of the kernel to work on (`operators.llm.parent_state`), and `looks` names what may be asked for first;
 `other_language` is that of the kernel to port; `limited` is 1 where the floor of the device is known."""
 
 

@@ -84,6 +84,30 @@ def test_a_kernel_of_ones_own_is_judged(store: Path, call: Call, project: Path) 
     assert "in the run already" in result.stderr
 
 
+def test_a_kernel_in_another_language_is_an_idea(store: Path, call: Call, project: Path) -> None:
+    text = "def run(x, n, y): ...\n"
+    (project / "mine.py").write_text(text)
+    name = Candidate(text, "triton").id
+    assert f"{name} handed in as an idea from triton: the next" in call("inject", store, "mine.py", "--why", "a").output
+    kind, payload, _ = waiting(store)[0]
+    assert (kind, payload) == ("foreign", {"source": text, "language": "triton", "rationale": "inject: a"})
+    notes = engage(store, asking_config(budget={"evaluations": 4}), handed_in_only=True).notes
+    assert any(f"{name} in triton is at hand for prompts" in note for note in notes)
+
+
+def test_the_winner_of_another_run_of_the_task_can_be_handed_in(store: Path, call: Call, project: Path) -> None:
+    engage(project / "other.db", asking_config(budget={"evaluations": 30}))
+    engage(project / "toy2.db", asking_config(task="toy"))
+    result = call("inject", store, project / "other.db")
+    kind, payload, _ = waiting(store)[0]
+    assert (kind, payload["language"]) == ("source", "cpp")
+    assert payload["rationale"].startswith("inject: winner of other.db: ")
+    assert f"{Candidate(payload['source'], 'cpp').id} handed in: the next" in result.output
+    result = call("inject", store, project / "toy2.db")
+    assert result.exit_code == 2
+    assert "holds a run of task toy, and this run is of task" in " ".join(result.stderr.split())
+
+
 def test_a_running_search_is_told_of(store: Path, call: Call) -> None:
     with Store.open(store, write=True) as opened:
         opened.session_start()
@@ -92,7 +116,6 @@ def test_a_running_search_is_told_of(store: Path, call: Call) -> None:
 
 
 def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> None:
-    (project / "mine.py").write_text("def run(x, n, y): ...\n")
     (project / "mine.f90").write_text("end\n")
     (project / "empty.cpp").write_text("\n")
     (project / "long.cpp").write_text("x" * 262145)
@@ -107,7 +130,6 @@ def test_what_cannot_be_handed_in(store: Path, call: Call, project: Path) -> Non
         (("pin", store, "ffff"), "ffff"),
         (("pin", store, Candidate(wrong, "cpp").id), "is no correct kernel"),
         (("ban", store, Candidate(wrong, "cpp").id), "is no correct kernel"),
-        (("inject", store, "mine.py"), "is in triton, and the run evolves cpp"),
         (("inject", store, "mine.f90"), "its language is not known"),
         (("inject", store, "empty.cpp"), "is empty"),
         (("inject", store, "long.cpp"), "the limit is 262144"),

@@ -43,6 +43,8 @@ FREE: list[Change] = [
     (("prompt_tokens",), 5000),
     (("prompt_feedback",), "times"),
     (("prompt_history",), "best"),
+    (("plans_per_call",), 3),
+    (("hypotheses",), True),
     (("plans",), "floor"),
     (("replies_from",), ["/old.db"]),
     (("repairs",), 1),

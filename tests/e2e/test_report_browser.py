@@ -321,7 +321,9 @@ def many(count: int) -> list[Point]:
         name, since = f"{step:010x}", parent.candidate if parent else ""
         why, island = f"unroll: by {step % 8}", rng.choice(("one", "two"))
         points.append(
-            Point(name, step, "unroll", island, "", why, None, since, status, speedup, speedup, step, step / 3600, 0.0)
+            Point(
+                name, step, "unroll", island, "", why, None, since, status, speedup, speedup, step, step / 3600, 0.0, ""
+            )
         )
     return points
 

@@ -27,7 +27,12 @@ _FLAGS = (
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 )
+_LEFT = ("Inspected target navigated or closed", "Execution context was destroyed.")
 _OUR_READ, _OUR_WRITE = 3, 4  # where Chromium looks for its two ends
+
+
+class PageLeft(AssertionError):
+    """The page went elsewhere while an expression was evaluated in it."""
 
 
 class Browser:
@@ -92,6 +97,8 @@ class Browser:
         while True:
             heard = self._hear(until)
             if heard.get("id") == self._number:
+                if heard.get("error", {}).get("message") in _LEFT:
+                    raise PageLeft
                 assert "error" not in heard, f"{method}: {heard['error']}"
                 result: dict[str, Any] = heard["result"]
                 return result
@@ -128,7 +135,9 @@ class Browser:
         """Open a page, by its file or its address, in a window of a width and wait until it has drawn itself."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        # A page that still glides to where it was sent moves what a click is aimed at.
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme, still])
         self.call("Page.navigate", url=place if isinstance(place, str) else place.absolute().as_uri())
         self.wait("document.readyState == 'complete' && document.documentElement?.dataset.ready == 'yes'")
         self.settle()
@@ -136,13 +145,19 @@ class Browser:
     def wait(self, script: str) -> None:
         """Wait until an expression is true in the page."""
         until = time.monotonic() + SAFETY_NET_S
-        while not self.run(script):
+        while not self._holds(script):
             assert time.monotonic() < until, f"this did not come about: {script}; faults: {self.faults}"
             time.sleep(0.05)
 
+    def _holds(self, script: str) -> bool:
+        try:
+            return bool(self.run(script))
+        except PageLeft:
+            return False
+
     def settle(self) -> None:
-        """Wait until what was asked for is on the screen."""
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        """Wait until what was asked for is on the screen, in the next page if the browser is on its way to one."""
+        self.wait("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def click(self, selector: str, *, text: str = "") -> None:
         """Click the first element of a selector, with a text, where a mouse would hit it."""

@@ -99,6 +99,13 @@ class CppLanguage:
             compile_ms = (time.perf_counter() - start) * 1e3
             return made if isinstance(made, BuildFailure) else self._measure(folder, made, compile_ms)
 
+    def hot_loop(self, source: str) -> str:
+        """Return the instructions of a source's hot loop, one a line; nothing where it does not build."""
+        with _workdir({"kernel.cpp": source}) as folder:
+            made = self._compile(folder, (*self._flags, *_REPEATABLE), ["kernel.cpp"], "kernel.so", listing=True)
+            found = made if isinstance(made, BuildFailure) else self._profile(folder)
+        return "" if isinstance(found, BuildFailure) else "\n".join(f"{i.mnemonic} {i.operands}" for i in found.code)
+
     @property
     def sanitizers(self) -> bool:
         """Say whether the compiler can link the sanitizers; tried once."""

@@ -45,6 +45,8 @@ class HotLoopProfile:
     """Its calls."""
     frame_bytes: int
     """Largest stack frame of the functions that `run` reaches, in bytes."""
+    code: tuple[Instruction, ...] = ()
+    """The instructions themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def profile(functions: Mapping[str, list[Instruction]], isa: Isa, *, entry: str 
         loop_gathers=sum(map(isa.is_gather, code)),
         loop_calls=sum(map(isa.is_call, code)),
         frame_bytes=max(sum(map(isa.frame_bytes, functions[name])) for name in split),
+        code=tuple(code),
     )
 
 

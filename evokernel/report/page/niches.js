@@ -60,6 +60,6 @@ function nicheRows() {
 function drawNiches() {
   if (!data.niches.length) return null;
   const cells = data.niches.reduce((sum, map) => sum + map.cells.length, 0);
-  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best, by the search; other axes are folded together.`, 
+  return section("niches", "Niches", `Right candidates by what they do when compiled and run; ${many(cells, "niche")} found. Each cell shows its best, by the search; other axes are folded together.`,
     el("div", { class: "controls" }, saveButton("CSV", "Save the niches as CSV", () => saveText("niches.csv", "text/csv", csv(nicheRows())))), data.niches.map(nicheView));
 }

@@ -67,12 +67,41 @@ def inductor_seed(task_spec: str, *, timeout_s: float = 120.0, compare_s: float 
         return maker.make(task.on(device_class))
 
 
+def check_program(task_spec: str, program: str, *, whose: str, compare_s: float = 60.0) -> str:
+    """Compile a Triton program for sm_90 and compare it with a task's reference, as `inductor_seed` does.
+
+    Args:
+        task_spec: a built-in task or the path of a task file.
+        program: the text.
+        whose: begins a message on it.
+        compare_s: the longest that the comparison in the interpreter may take, in s.
+
+    Returns:
+        What the comparison came to; begins with `NOT_COMPARED` where the interpreter could not tell.
+
+    Raises:
+        NoInductorSeed: it is no kernel, or wrong.
+    """
+    with tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True) as name:
+        maker = _Maker(str(task_path(task_spec)), "cuda", Path(name), compare_s, compare_s, whose=whose)
+        return maker.check(load_task(task_spec).on("cuda"), program)
+
+
 class _Maker:
     """Makes and checks the program for one task."""
 
-    def __init__(self, path: str, device_class: str, folder: Path, timeout_s: float, compare_s: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        device_class: str,
+        folder: Path,
+        timeout_s: float,
+        compare_s: float,
+        *,
+        whose: str = "Inductor's program",
+    ) -> None:
         self._task_arguments = (path, device_class)
-        self._folder = folder
+        self._folder, self._whose = folder, whose
         self._timeout_s, self._deadline, self._compare_s = timeout_s, time.monotonic() + timeout_s, compare_s
 
     def make(self, task: Task) -> str:
@@ -81,9 +110,13 @@ class _Maker:
         if "program" not in told:
             raise NoInductorSeed(str(told["reason"]))
         program = str(told["program"])
-        self._build(task, program)
-        checked = f"It compiles for sm_90. {self._compare(program)}"
+        checked = f"It compiles for sm_90. {self.check(task, program)}"
         return _HEAD.format(name=task.name, version=told["version"], checked=checked) + program
+
+    def check(self, task: Task, program: str) -> str:
+        """Return the result of the comparison of a program that compiles."""
+        self._build(task, program)
+        return self._compare(program)
 
     def _build(self, task: Task, program: str) -> None:
         from evokernel.scaffold.inductor.trace_sizes import check_workloads
@@ -97,7 +130,7 @@ class _Maker:
             built = language.build(program, task, hidden=[workload.dims for workload in check_workloads(task)])
             complaint = built.message if isinstance(built, BuildFailure) else None
         if complaint is not None:
-            raise NoInductorSeed(f"Inductor's program is no kernel for sm_90: {_first_line(complaint)}")
+            raise NoInductorSeed(f"{self._whose} is no kernel for sm_90: {_first_line(complaint)}")
 
     def _compare(self, program: str) -> str:
         """Return the result of the comparison with the reference. Raises `NoInductorSeed` where results differ."""
@@ -113,7 +146,7 @@ class _Maker:
         if "failed" in told:
             return f"{NOT_COMPARED}: Triton's interpreter fails ({told['failed']})."
         if told["wrong"]:
-            raise NoInductorSeed(f"Inductor's program is wrong in Triton's interpreter: {_first_line(told['wrong'])}")
+            raise NoInductorSeed(f"{self._whose} is wrong in Triton's interpreter: {_first_line(told['wrong'])}")
         return "Triton's interpreter gives the reference's results, in fp32 for 16-bit numbers."
 
     def _ask(self, module: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> dict[str, Any]:

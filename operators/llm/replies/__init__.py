@@ -1,7 +1,7 @@
 """Reading of replies: a kernel, or an insight, or the exact reason why neither is there."""
 
 from operators.llm.replies.kernels import read_kernel
-from operators.llm.replies.notes import TitledNote, read_note
+from operators.llm.replies.notes import TitledNote, read_note, read_notes
 from operators.llm.replies.words import UnreadableReply, ends_open, join, read_idea, read_prediction, tidy
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "read_idea",
     "read_kernel",
     "read_note",
+    "read_notes",
     "read_prediction",
     "tidy",
 ]

@@ -1,10 +1,12 @@
 """Reading of an insight from a reply: a title, an expected gain, and the text."""
 
+import re
 from dataclasses import dataclass
 
 from operators.llm.replies.words import UnreadableReply, labelled, read_prediction, refusal, without_labels
 from operators.quoting import middle_cut, one_line
 
+_TITLE = re.compile(r"^(?=[ \t>*_#-]*TITLE[*_]*[ \t]*[::])", re.MULTILINE | re.IGNORECASE)
 TITLE_CHARACTERS = 160
 TEXT_CHARACTERS = 12000
 
@@ -19,6 +21,24 @@ class TitledNote:
     """The text under the title."""
     predicted_speedup: float | None
     """The expected speed-up as a factor; None where none is given."""
+
+
+def read_notes(text: str, *, most: int) -> list[TitledNote]:
+    """Return up to so many notes of a tidy reply, each beginning with a TITLE; parts that are no note are left out.
+
+    Raises:
+        UnreadableReply: there is no note at all.
+    """
+    parts = _TITLE.split(text) if most > 1 else [text]
+    notes, problems = list[TitledNote](), list[UnreadableReply]()
+    for part in parts[1:] or parts:  # words before the first title are no note
+        try:
+            notes.append(read_note(part))
+        except UnreadableReply as unread:
+            problems.append(unread)
+    if not notes:
+        raise problems[0]
+    return notes[:most]
 
 
 def read_note(text: str) -> TitledNote:

@@ -60,6 +60,12 @@ def test_vector_bits_are_those_of_the_hot_loop(cpp: CppLanguage):
     assert wide.metrics["hot_loop_fma"] >= 1
 
 
+def test_the_hot_loop_can_be_read(cpp: CppLanguage):
+    assert "xmm" in cpp.hot_loop(NAIVE) or platform.machine() != "x86_64"
+    assert len(cpp.hot_loop(NAIVE).split("\n")) == built(cpp.build(NAIVE)).metrics["hot_loop_instructions"]
+    assert cpp.hot_loop("int run;") == ""
+
+
 def test_comment_changes_nothing_that_was_measured(cpp: CppLanguage):
     plain, commented = (
         built(cpp.build(IKJ)),

@@ -12,6 +12,7 @@ from evokernel.languages.cpp.messages import digest_errors
 from evokernel.languages.cpp.static_check import static_check as check_cpp
 from evokernel.languages.gpu.cuda_static_check import static_check as check_cuda
 from evokernel.languages.gpu.triton_static_check import static_check as check_triton
+from evokernel.records.llm import Insight, InsightKind
 from evokernel.source import regions, tunables
 from operators.llm import replies
 from operators.llm.replies import patches, words
@@ -55,6 +56,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "prediction": lambda text: words.read_prediction(f"PREDICTED: {text}"),
     "idea": words.read_idea,
     "note": replies.read_note,
+    "notes": lambda text: replies.read_notes(f"TITLE: {text}", most=3),
+    "bottleneck": lambda text: Insight(InsightKind.STRATEGY, "", text).bottleneck,
     "joined halves": lambda text: words.join(f"```\n{text}", text),
     "blocks": patches.read_edits,
     "changes by blocks": change_a_half,

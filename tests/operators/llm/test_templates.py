@@ -42,11 +42,11 @@ def write(folder: Path, text: str = GOOD, name: str = "shrink") -> str:
     return str(folder)
 
 
-def test_all_thirteen_are_built_in_and_none_has_the_name_of_a_rule() -> None:
+def test_all_fourteen_are_built_in_and_none_has_the_name_of_a_rule() -> None:
     found = load_templates()
     assert set(found) == {
         "draft", "mutate", "crossover", "refine", "repair", "contrast", "plan", "implement", "diagnose", "simplify",
-        "port", "expose", "reflect",
+        "port", "expose", "reflect", "universal",
     }  # fmt: skip
     assert not set(found) & {name for name in OPERATORS if name in ("tune", "blend", "rewrite")}
     assert all(template.settings.about.endswith(".") for template in found.values())
@@ -137,8 +137,8 @@ ADD = Task(
 
 
 @pytest.mark.parametrize("name", ["cpp", "triton", pytest.param("cuda", marks=needs_nvrtc)])
-def test_the_worked_examples_of_port_compile(name: str) -> None:
-    text = (BUILT_IN / "port.md.j2").read_text()
+def test_the_worked_examples_compile(name: str) -> None:
+    text = (BUILT_IN / "_example.md.j2").read_text()
     example = re.search(rf'"{name}" in .*?```\w+\n(.*?)\n```', text, re.DOTALL)
     assert example is not None
     language = (

@@ -1,0 +1,92 @@
+"""`evokernel extract`: from a Triton kernel that exists to a task, a seed, an expert to beat and a config."""
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from evokernel.cli.display.tables import put, sheet
+from evokernel.cli.display.text import BAD, DIM, GOOD, STRONG, WARN, clean, stdout
+
+UNFIT_EXIT = 1
+
+
+@click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
+@click.argument("place", metavar="FILE.py:FUNCTION")
+@click.option(
+    "--call",
+    "script",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    metavar="SCRIPT.py",
+    help="Calls FUNCTION; its first call is recorded.",
+)
+@click.option(
+    "--reference",
+    required=True,
+    metavar="FILE.py:FUNCTION",
+    help="The same in PyTorch, with the same arguments: what is right.",
+)
+@click.option(
+    "--shapes",
+    multiple=True,
+    metavar="TEXT",
+    help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
+)
+@click.option(
+    "--config",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Which of the configurations of triton.autotune seed and expert begin with, counted from 0.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
+)
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def command(
+    place: str,
+    script: Path,
+    reference: str,
+    shapes: tuple[str, ...],
+    config: int,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Write a task, a seed, an expert and a config for a function that launches Triton kernels.
+
+    SCRIPT is run in the sandbox, without a GPU, until it calls the function. The function's kernels become the seed of
+    a search and the baseline `expert`; the configurations of triton.autotune become tunables. Before anything is
+    written the seed is compiled for sm_90 and compared with the reference in Triton's interpreter.
+
+    `evokernel export STORE --patch` writes a winner back behind the function's signature (docs/own_kernels.md).
+    """
+    from evokernel.scaffold.extract.extract_project import extract_project
+
+    click.echo("recording the call, and checking the kernel: half a minute, sometimes more", err=True)
+    project = extract_project(
+        place, script=script, reference=reference, out=out, force=force, shapes=shapes, config=config
+    )
+    (seed,) = project.seeds
+    written = ", ".join(str(path) for path in project.files)
+    workloads = project.task.workloads["cuda"]
+    facts = {
+        "computes": project.task.description,
+        "search": ", ".join(workload.name for workload in workloads.search),
+        "holdout": ", ".join(workload.name for workload in workloads.holdout),
+        "note": "; ".join(project.remarks),
+    }
+    right = "built for sm_90, and equal to the reference within rounding"
+    told = (f"built for sm_90. {seed.remark}", WARN) if seed.remark else (right, GOOD)
+    put(
+        stdout(),
+        Text.assemble(("task ", STRONG), (project.task.name, STRONG), (f"  wrote {clean(written)}", DIM)),
+        sheet(facts),
+        Text.assemble((f"{seed.file.name}  {clean(told[0])}", told[1])),
+        Text(f"this task cannot judge kernels yet: {clean(project.unfit)}", style=BAD)
+        if project.unfit
+        else Text(f"task     fit to judge kernels: {project.admission}", style=GOOD),
+        Text(f"look through the task file, then:  evokernel evolve {project.files[2]}", style=DIM),
+    )
+    click.get_current_context().exit(UNFIT_EXIT if project.unfit else 0)

@@ -1,0 +1,109 @@
+"""One recorded call of a host function: its arguments, and the configurations of the kernels that Triton tunes."""
+
+import importlib.util
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evokernel.errors import TaskError
+from evokernel.evaluate.build.compile_pool import CompilePool, CompilerPrograms
+from evokernel.evaluate.numerics.arrays import torch_dtype
+from evokernel.evaluate.sandbox.levels import detect_sandbox
+from evokernel.task import DTYPES
+
+_PROGRAM = "call_recorder"
+_LIMIT_S = 120.0
+Config = Mapping[str, int | bool | str]
+"""Values of a kernel's parameters, `num_warps` and `num_stages` by name; text for what is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of a function that launches Triton kernels."""
+
+    module: Path
+    """The user's file."""
+    function: str
+    """Name of the function in it."""
+    arguments: Mapping[str, Any]
+    """Tensors and numbers by name, in calling order; only integers have their contents."""
+    tuned: Mapping[str, tuple[Config, ...]]
+    """Configurations by name of each kernel that Triton tunes."""
+
+    @property
+    def tensors(self) -> list[str]:
+        """The names of the tensors."""
+        return [name for name, value in self.arguments.items() if isinstance(value, torch.Tensor)]
+
+
+def record_call(module: Path, function: str, script: Path) -> KernelCall:
+    """Run a script in the sandbox, without a GPU, until it calls the function.
+
+    Raises:
+        TaskError: it does not come to that call, or an argument cannot stand in a task.
+    """
+    if importlib.util.find_spec("triton") is None:
+        raise TaskError("triton is not installed for this Python: pip install triton")
+    module, script = module.resolve(), script.resolve()
+    ours = Path(__file__).parents[3]
+    folders = dict.fromkeys(map(str, (ours, script.parent, module.parent)))
+    toolbox = CompilerPrograms(
+        programs={_PROGRAM: f"evokernel.scaffold.extract.{_PROGRAM}"}, preload=("torch",), folders=tuple(folders)
+    )
+    pool = CompilePool(detect_sandbox(), toolbox)
+    request = {"script": str(script), "module": str(module), "function": function}
+    try:
+        answered = pool(_PROGRAM, request, timeout_s=_LIMIT_S)
+    finally:
+        pool.host.close()
+    if answered.timed_out:
+        raise TaskError(
+            f"{script.name} did not call {function} within {_LIMIT_S:g} s; kernels before that call run in Triton's "
+            "interpreter, which is slow: write a script that makes this call alone"
+        )
+    told = answered.answer or {"failure": answered.error}
+    if "failure" in told:
+        raise TaskError(
+            f"{script.name} did not come to a call of {function} of {module.name}: {told['failure']}. It is run "
+            "without a GPU and without network, and sees its own folder and that of the module"
+        )
+    return _read(module, function, told, answered.blob)
+
+
+def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> KernelCall:
+    arguments, begin = dict[str, Any](), 0
+    for name, found in told["arguments"]:
+        if "other" in found:
+            raise TaskError(
+                f"the argument {name!r} of {function} is a {found['other']}; expected tensors, numbers, texts or None: "
+                "wrap the call in a function that takes these"
+            )
+        if "value" in found:
+            arguments[name] = found["value"]
+            continue
+        end = begin + found["tensor"]["bytes"]
+        arguments[name] = _tensor(name, found["tensor"], blob[begin:end])
+        begin = end
+    tuned = {}
+    for kernel, each in told["tuned"].items():
+        if each["unusual"]:
+            raise TaskError(
+                f"the configurations of {kernel} set {', '.join(each['unusual'])}; expected parameters of the kernel, "
+                "num_warps and num_stages"
+            )
+        tuned[kernel] = tuple(each["configs"])
+    return KernelCall(module, function, arguments, tuned)
+
+
+def _tensor(name: str, found: Mapping[str, Any], raw: bytes) -> torch.Tensor:
+    if found["dtype"] not in DTYPES:
+        raise TaskError(f"the argument {name!r} is {found['dtype']}; expected one of {', '.join(DTYPES)}")
+    dtype, shape = torch_dtype(found["dtype"]), tuple(found["shape"])
+    made = torch.empty_strided(shape, found["strides"], dtype=dtype)
+    if len(raw) == math.prod(shape) * DTYPES[found["dtype"]] > 0:
+        return made.copy_(torch.frombuffer(bytearray(raw), dtype=dtype).reshape(shape))
+    return made.zero_()
