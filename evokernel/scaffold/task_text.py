@@ -43,6 +43,8 @@ class TaskDraft:
     """Those of the task, where not all make sense."""
     left_out: tuple[str, ...] = ()
     """Distributions on which honest answers were refused."""
+    seen: str = ""
+    """Values in recorded calls, in words."""
 
 
 def template(name: str, /, **values: str) -> str:
@@ -113,7 +115,8 @@ def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
         types += f"; {_SHORT.get(plan.dtype, plan.dtype)} on {machines[device]}" if plan.dtype else ""
     made = listed(zip(outputs, draft.layout.outputs, strict=True))
     text = f"{made} = {draft.subject.name}({listed(draft.layout.inputs.items())}), {types}"
-    return text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+    text = text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+    return f'{text}"\n    "; {draft.seen}' if draft.seen else text
 
 
 def call_text(subject: UserOperation) -> str:
@@ -186,7 +189,7 @@ def _set_text(layout: Layout, device: str, plan: WorkloadDraft) -> str:
         "workloads.py.txt",
         device=device,
         scale_note=_scale_note(layout, plan),
-        search=_workloads_text(plan.search, weigh_first=len(plan.search) > 1),
+        search=_workloads_text(plan.search, plan.weights),
         holdout=_workloads_text(plan.holdout),
         probe=", ".join(f'"{name}": {bounds}' for name, bounds in plan.probe.items()),
         more="".join(more),
@@ -200,10 +203,10 @@ def _scale_note(layout: Layout, plan: WorkloadDraft) -> str:
     return f"            # Smaller than your example ({example}), so that a search can try many kernels.\n"
 
 
-def _workloads_text(all_dims: tuple[Dims, ...], *, weigh_first: bool = False) -> str:
+def _workloads_text(all_dims: tuple[Dims, ...], weights: Sequence[float] = ()) -> str:
     made = []
     for place, dims in enumerate(all_dims):
         values = ", ".join(str(value) for value in dims.values())
-        weight = "weight=2.0" if weigh_first and place == 0 else ""
+        weight = f"weight={weights[place]}" if weights and weights[place] != 1.0 else ""
         made.append(f"_size({', '.join(filter(None, (values, weight)))})")
     return f"({', '.join(made)},)" if len(made) == 1 else f"({', '.join(made)})"

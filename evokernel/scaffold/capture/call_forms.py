@@ -1,12 +1,13 @@
 """Forms of calls: dtypes, layouts, sizes and constants of their arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from evokernel.scaffold.capture.value_statistics import Extents
+from evokernel.evaluate.numerics.arrays import torch_dtype
+from evokernel.scaffold.capture.value_statistics import ValueStatistics
 from evokernel.scaffold.user_operation import axis_order
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -23,6 +24,20 @@ class TensorForm:
     dense: bool
     """False where elements overlap, or others lie between them."""
 
+    def __str__(self) -> str:
+        plain = self.order == tuple(range(len(self.order)))
+        return f"{self.dtype} of {len(self.order)} axes" + ("" if plain else f" that lie in memory as {self.order}")
+
+    def example(self, shape: tuple[int, ...], found: ValueStatistics) -> torch.Tensor:
+        """Return an example: integers of the same range, other tensors without contents."""
+        extents, dtype = [shape[axis] for axis in self.order], torch_dtype(self.dtype)
+        if dtype.is_floating_point:
+            dense = torch.empty(extents, dtype=dtype, device="meta")
+        else:
+            dense = torch.full(extents, int(found.low), dtype=dtype)
+            dense.view(-1)[-1] = int(found.high)
+        return dense.permute([self.order.index(axis) for axis in range(len(shape))])
+
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
@@ -30,23 +45,31 @@ class CallForm:
 
     arguments: tuple[tuple[str, TensorForm | str], ...]
     """By name, in calling order; a constant is text."""
-    weights: tuple[tuple[int, ...], ...] = ()
-    """Sizes of a module's parameters."""
-    training: bool = False
-    """Mode of a module."""
+    made: str = ""
+    """Python expression that makes a module, its mode and dtype included; empty for a function."""
+
+    @property
+    def tensors(self) -> dict[str, TensorForm]:
+        """The tensor arguments by name."""
+        return {name: form for name, form in self.arguments if isinstance(form, TensorForm)}
+
+    def differences(self, other: "CallForm") -> Iterator[str]:
+        """Yield what differs, in words."""
+        mine, theirs = dict(self.arguments), dict(other.arguments)
+        for name in dict.fromkeys((*mine, *theirs)):
+            if mine.get(name) != theirs.get(name):
+                yield f"{name} is {mine.get(name)} and {theirs.get(name)}"
+        if self.made != other.made:
+            yield f"the module is {self.made} and {other.made}"
 
 
 Sizes = tuple[tuple[str, tuple[int, ...]], ...]
 """Shape of each tensor argument, by name."""
 
 
-def form_of(arguments: Mapping[str, Any], module: torch.nn.Module | None) -> CallForm:
+def form_of(arguments: Mapping[str, Any], made: str) -> CallForm:
     """Return the form of a call."""
-    return CallForm(
-        tuple((name, _argument_form(value)) for name, value in arguments.items()),
-        weights=tuple(tuple(each.shape) for each in module.parameters()) if module is not None else (),
-        training=module is not None and module.training,
-    )
+    return CallForm(tuple((name, _argument_form(value)) for name, value in arguments.items()), made)
 
 
 def sizes_of(arguments: Mapping[str, Any]) -> Sizes:
@@ -54,29 +77,17 @@ def sizes_of(arguments: Mapping[str, Any]) -> Sizes:
     return tuple((name, tuple(value.shape)) for name, value in arguments.items() if isinstance(value, torch.Tensor))
 
 
-def extents_of(sizes: Sizes) -> Extents:
-    """Return each size by argument and axis."""
-    return {(name, axis): extent for name, shape in sizes for axis, extent in enumerate(shape)}
+def is_plain(value: Any) -> bool:
+    """Say whether a value is a number, a text, None, or a tuple or list of these."""
+    if isinstance(value, tuple | list):
+        return all(isinstance(each, _PLAIN) for each in value)
+    return isinstance(value, _PLAIN)
 
 
 def _argument_form(value: Any) -> TensorForm | str:
     if not isinstance(value, torch.Tensor):
-        return repr(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"
+        return repr(value) if is_plain(value) else f"a {type(value).__name__}"
     order = axis_order(value)
     dense = value.permute(order).is_contiguous()
     natural = tuple(range(value.ndim))
     return TensorForm(str(value.dtype).removeprefix("torch."), order if dense else natural, dense)
-
-
-def example_of(value: Any) -> Any:
-    """Return an example that stands for an argument: integers with their values, other tensors without contents."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    order = axis_order(value)
-    if not value.permute(order).is_contiguous():
-        order = tuple(range(value.ndim))
-    if not value.is_floating_point():
-        dense = value.detach().cpu().permute(order).contiguous()
-    else:
-        dense = torch.empty([value.shape[axis] for axis in order], dtype=value.dtype, device="meta")
-    return dense.permute([order.index(axis) for axis in range(value.ndim)])

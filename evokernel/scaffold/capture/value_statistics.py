@@ -1,6 +1,5 @@
 """Statistics of the values of one argument over a sample of its calls."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,9 +10,6 @@ _FEW_ELEMENTS = 3
 """Rows shorter than this say nothing on their order."""
 _RARE = 0.5
 """Share of the distinct values that independent draws would have, below which values repeat themselves."""
-
-Extents = Mapping[tuple[str, int], int]
-"""Sizes of a call by argument and axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +36,9 @@ class ValueStatistics:
     """Distinct integers by elements."""
     expected: float = 1.0
     """The same for independent draws from the range."""
-    from_zero: bool = False
-    """True where every row of integers begins with 0."""
-    ends: frozenset[tuple[str, int]] = frozenset()
-    """Sizes, by argument and axis, that every row of integers ends with."""
-
-    @property
-    def repeats(self) -> bool:
-        """True where there are far fewer distinct integers than independent draws would have."""
-        return self.distinct < _RARE * self.expected
 
     def joined(self, other: "ValueStatistics") -> "ValueStatistics":
-        """Return the statistics of two calls of about one size."""
+        """Return the statistics of both calls."""
         return ValueStatistics(
             low=min(self.low, other.low),
             high=max(self.high, other.high),
@@ -63,61 +50,55 @@ class ValueStatistics:
             unique=self.unique and other.unique,
             distinct=(self.distinct + other.distinct) / 2,
             expected=(self.expected + other.expected) / 2,
-            from_zero=self.from_zero and other.from_zero,
-            ends=self.ends & other.ends,
         )
 
     @property
     def structure(self) -> str:
         """The structure of integers in words; empty where they are like independent draws."""
         said = ["sorted along the last axis"] * self.ordered + ["no value twice in a row"] * self.unique
-        if not self.unique and self.repeats:
+        if not self.unique and self.distinct < _RARE * self.expected:
             said.append(f"{self.distinct:.2g} distinct values for each element")
         return ", ".join(said)
 
+    def in_words(self, name: str, dtype: str) -> str:
+        """Return one phrase on an argument."""
+        if dtype == "bool":
+            return f"{name} is {1.0 - self.zeros:.0%} true"
+        said = [f"{name} from {self.low:.4g} to {self.high:.4g}"]
+        if "float" in dtype:
+            said.append(f"mean {self.mean:.3g}, standard deviation {self.deviation:.3g}")
+        said += [f"{self.zeros:.0%} zeros"] * (self.zeros >= 0.005)
+        said += [f"{self.infinite:.0%} infinite or NaN"] * (self.infinite > 0)
+        said += [self.structure] * bool(self.structure)
+        return ", ".join(said)
 
-def statistics_of(value: torch.Tensor, extents: Extents) -> ValueStatistics:
-    """Return the statistics of a tensor with at least one element, in a call with these sizes."""
+
+def statistics_of(value: torch.Tensor) -> ValueStatistics:
+    """Return the statistics of a tensor with at least one element."""
     width = value.shape[-1] if value.ndim else 1
     rows = value.detach().reshape(-1, width)[: max(1, _MOST_ELEMENTS // width)].cpu()
-    finite = rows.double()[torch.isfinite(rows.double())]
+    wide = rows.double()
+    finite = wide[torch.isfinite(wide)]
     some = finite if finite.numel() else torch.zeros(1, dtype=torch.float64)
-    floats = value.is_floating_point() or value.dtype == torch.bool
+    integers = not value.is_floating_point() and value.dtype != torch.bool
     return ValueStatistics(
         low=float(some.min()),
         high=float(some.max()),
-        zeros=float((rows == 0).double().mean()),
+        zeros=float((wide == 0).double().mean()),
         mean=float(some.mean()),
         deviation=float(some.std(correction=0)),
         infinite=1.0 - finite.numel() / rows.numel(),
-        **({} if floats else _structure(rows.long(), extents)),
+        **(_structure(rows.long()) if integers else {}),
     )
 
 
-def _structure(rows: torch.Tensor, extents: Extents) -> dict[str, bool | float | frozenset[tuple[str, int]]]:
+def _structure(rows: torch.Tensor) -> dict[str, bool | float]:
     steps = rows.diff(dim=-1)
     many = rows.shape[-1] >= _FEW_ELEMENTS
     span, count = int(rows.max() - rows.min()) + 1, rows.numel()
-    last = rows[:, -1]
-    ends = {place for place, extent in extents.items() if many and bool((last == extent).all())}
     return {
         "ordered": many and bool((steps >= 0).all()) and bool((steps > 0).any()),
         "unique": many and bool((rows.sort(dim=-1).values.diff(dim=-1) > 0).all()),
         "distinct": rows.unique().numel() / count,
         "expected": span * (1.0 - (1.0 - 1.0 / span) ** count) / count,
-        "from_zero": many and bool((rows[:, 0] == 0).all()),
-        "ends": frozenset(ends),
     }
-
-
-def in_words(name: str, dtype: str, found: ValueStatistics) -> str:
-    """Return one phrase on an argument."""
-    if dtype == "bool":
-        return f"{name} is {1.0 - found.zeros:.0%} true"
-    said = [f"{name} from {found.low:.4g} to {found.high:.4g}"]
-    if "float" in dtype:
-        said.append(f"mean {found.mean:.3g}, standard deviation {found.deviation:.3g}")
-    said += [f"{found.zeros:.0%} zeros"] * (found.zeros >= 0.005)
-    said += [f"{found.infinite:.0%} infinite or NaN"] * (found.infinite > 0)
-    said += [found.structure] * bool(found.structure)
-    return ", ".join(said)
