@@ -20,7 +20,8 @@ class CallWatch:
         """The error that ended the watch."""
 
     def __enter__(self) -> "CallWatch":
-        self._before = sys.getprofile()
+        found = sys.getprofile()
+        self._before = found if callable(found) else None
         threading.setprofile(self._look)
         sys.setprofile(self._look)
         return self
@@ -29,7 +30,9 @@ class CallWatch:
         sys.setprofile(self._before)
         threading.setprofile(self._before)
 
-    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+    def _look(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self._before is not None:  # one watch within another
+            self._before(frame, event, argument)
         if event == "call" and self.fault is None and self._wanted(frame.f_code):
             try:
                 self._seen(frame)

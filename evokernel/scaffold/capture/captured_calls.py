@@ -141,22 +141,24 @@ class CapturedCalls:
         if not self.forms:
             left = f" with elements in all tensors ({self.empty} without)" if self.empty else ""
             raise TaskError(
-                f"{self.name} was never called{left}. A program that torch.compile or a CUDA graph runs calls no Python "
-                "function: capture it without them, and the function that really runs"
+                f"{self.name} was never called{left}. Expected calls of a Python function, or of a class of modules, "
+                "under this name; torch.compile, CUDA graphs and operations of torch itself call none: run without "
+                "them, or put the operation into a function"
             )
         first, *others = self.forms
         if others:
             counts = [sum(calls.count for calls in sizes.values()) for sizes in self.forms.values()]
             differences = dict.fromkeys(each for other in others for each in first.differences(other))
+            instance = " (of a class, capture one of its modules)" if first.made else ""
             raise TaskError(
                 f"{self.name} was called in {len(counts)} ways ({', '.join(map(str, counts))} calls), and a task is "
-                f"one: {'; '.join([*differences][:_SHOWN])}. Capture a part of the program with calls of one kind, or "
-                "give each kind a function of its own"
+                f"one: {'; '.join([*differences][:_SHOWN])}. Capture a part of the program with calls of one kind"
+                f"{instance}, or give each kind a function of its own"
             )
         odd = {name: value for name, value in first.arguments if isinstance(value, str) and value.startswith("a ")}
         if odd:
             said = ", ".join(f"{name} is {value}" for name, value in odd.items())
-            raise TaskError(f"{self.name}: {said}; expected tensors, numbers, texts or None: capture a function of these")
+            raise TaskError(f"{self.name}: {said}; expected tensors, numbers, texts or None: wrap it")
         return first, self.forms[first]
 
     def packed(self) -> str:
@@ -232,7 +234,7 @@ class CallRecorder:
                 f"{code.co_name} uses variables of the function around it ({', '.join(closed)}), which differ from "
                 "call to call: pass them as arguments"
             )
-        if not isinstance(function, FunctionType) or function.__code__ is not code:
+        if not isinstance(function, FunctionType) or function.__code__ is not code or not code.co_name.isidentifier():
             raise TaskError(
                 f"{code.co_qualname} is not at the top of its file; expected a function that is, or an nn.Module"
             )
@@ -254,7 +256,7 @@ def capture(target: Callable[..., Any]) -> Iterator[CapturedCalls]:
     Raises:
         TaskError: it is none of these, or cannot be written down.
     """
-    kind = type(target) if isinstance(target, torch.nn.Module) else target
+    kind: Any = type(target) if isinstance(target, torch.nn.Module) else target
     module = inspect.isclass(kind) and issubclass(kind, torch.nn.Module)
     function = inspect.unwrap(kind.forward if module else target)
     if not isinstance(function, FunctionType):

@@ -32,7 +32,7 @@ def construction(module: torch.nn.Module) -> str:
     try:
         with torch.device("meta"):
             twin = kind(**given)
-    except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+    except Exception as error:
         raise _unknown(module, f"{spelt} raised {type(error).__name__}: {error}") from error
     if _shapes(twin) != _shapes(module) or repr(twin) != repr(module):
         raise _unknown(module, f"{spelt} is another one")

@@ -1,6 +1,7 @@
 """Statistics of the values of one argument over a sample of its calls."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -92,7 +93,7 @@ def statistics_of(value: torch.Tensor) -> ValueStatistics:
     )
 
 
-def _structure(rows: torch.Tensor) -> dict[str, bool | float]:
+def _structure(rows: torch.Tensor) -> dict[str, Any]:
     steps = rows.diff(dim=-1)
     many = rows.shape[-1] >= _FEW_ELEMENTS
     span, count = int(rows.max() - rows.min()) + 1, rows.numel()

@@ -28,7 +28,7 @@ class _Called(BaseException):
         self.frame = frame
 
 
-class OnProcessor(TorchFunctionMode):  # type: ignore[misc]
+class MainMemory(TorchFunctionMode):  # type: ignore[misc]
     """Puts in main memory what a script wants on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -82,7 +82,7 @@ def _frame_of_call(request: dict[str, Any]) -> FrameType | None:
 
     sys.setprofile(look)
     try:
-        with OnProcessor():
+        with MainMemory():
             runpy.run_path(request["script"], run_name="__main__")
     except _Called as call:
         return call.frame
