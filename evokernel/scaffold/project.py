@@ -83,6 +83,8 @@ class ProjectSettings:
     """Further sizes for one device class only."""
     called: tuple[tuple[Mapping[str, tuple[int, ...]], int], ...] = ()
     """Shapes of the tensors in recorded calls, that of the example first, with how often each came: their weights."""
+    distribution: str = "normal"
+    """Distribution that search workloads are timed on."""
     seen: str = ""
     """Values in recorded calls, in words; part of the description."""
     fewer_distributions: bool = False
@@ -182,6 +184,7 @@ def init_project(
         flops=analysis.flops,
         reduction=analysis.reduction,
         exact=analysis.exact,
+        distribution=settings.distribution,
         seen=settings.seen,
     )
     text = task_text(draft, stem=stem, out=out)

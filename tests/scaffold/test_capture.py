@@ -49,7 +49,7 @@ def looked_up(x: torch.Tensor, idx: torch.Tensor, scale: float = 1.0) -> torch.T
     return x[idx] * scale
 
 
-class Scaled(nn.Module):
+class Scaled(nn.Module):  # type: ignore[misc]
     def __init__(self, size: int) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(size))
@@ -69,10 +69,12 @@ def captured(*calls: tuple[Any, ...]) -> CapturedCalls:
 
 
 def test_calls_of_a_function_are_weighted_workloads_with_what_its_values_were(tmp_path: Path) -> None:
-    calls = captured((TABLE, ROWS), *[(TABLE, ROWS[:3])] * 3, (TABLE[:0], ROWS[:0]))
+    near = TABLE + 100.0
+    calls = captured((near, ROWS), *[(near, ROWS[:3])] * 3, (TABLE[:0], ROWS[:0]))
     project = calls.init(tmp_path, devices=("cpu",))
     (search,) = (each.search for each in project.task.workloads.values())
     assert [(each.weight, *each.dims.values()) for each in search[:2]] == [(3.0, 3, 8, 20), (1.0, 4, 8, 20)]
+    assert {each.distribution for each in search} == {"offset"}
     assert project.task.signature.inputs[1].below == "K"
     assert "idx from 3 to 17" in project.task.description
     assert "sorted along the last axis" in project.task.description
@@ -100,9 +102,7 @@ def test_two_captures_see_their_own_calls_and_the_program_goes_on() -> None:
         ([(TABLE, slice(3))], "idx is a slice; expected tensors"),
     ],
 )
-def test_calls_that_are_no_one_task_are_refused(
-    calls: list[tuple[Any, ...]], message: str, tmp_path: Path
-) -> None:
+def test_calls_that_are_no_one_task_are_refused(calls: list[tuple[Any, ...]], message: str, tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=message):
         captured(*calls).init(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -148,6 +148,20 @@ def test_a_script_is_run_and_the_calls_of_its_modules_are_read_back(tmp_path: Pa
     ]
     assert calls.text.endswith("gate = Gate(dim=6).eval()\n")
     assert unpacked(calls.packed()) == calls
+
+
+@pytest.mark.parametrize(
+    ("values", "distribution"),
+    [
+        (torch.randn(64), "normal"),
+        (torch.eye(32), "needles"),
+        (torch.tensor([0.0, 1.0, 1.0, 0.0]), "integers01"),
+        (torch.randint(0, 1000, (4000,)) % 7 * 140, "wide"),
+        (torch.randn(64) + 100.0, "offset"),
+    ],
+)
+def test_values_are_timed_on_the_distribution_that_they_are_most_like(values: torch.Tensor, distribution: str) -> None:
+    assert statistics_of(values).distribution == distribution
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from math import prod
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -96,7 +97,8 @@ class CapturedCalls:
     ) -> Project:
         """Write task, kernels and config, as `evokernel init` does.
 
-        The most frequent sizes are the first search workloads, weighted by how often they came.
+        The most frequent sizes are the first search workloads, weighted by how often they came. Kernels are timed on
+        the distribution that the values of the largest tensor were most like.
 
         Args:
             out: the folder to write to.
@@ -122,6 +124,7 @@ class CapturedCalls:
             devices=tuple(devices),
             cpu_dtype=cpu_dtype,
             called=tuple(({argument_name(key): each for key, each in shapes}, calls.count) for shapes, calls in common),
+            distribution=values[max(first, key=lambda key: prod(first[key]))].distribution,
             seen=f"seen in {len(self)} calls: {'; '.join(_values(form, sizes))}",
         )
         with whole_or_nothing([apart] if self.text else []):

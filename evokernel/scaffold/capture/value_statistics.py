@@ -9,6 +9,10 @@ _MOST_ELEMENTS = 1 << 18
 """Elements of a tensor that are looked at, whole rows from its start on."""
 _FEW_ELEMENTS = 3
 """Rows shorter than this say nothing on their order."""
+_SPARSE = 0.9
+"""Share of zeros from which values are like needles."""
+_FAR = 10.0
+"""Mean in standard deviations from which values are like those of `offset`."""
 _RARE = 0.5
 """Share of the distinct values that independent draws would have, below which values repeat themselves."""
 
@@ -54,10 +58,26 @@ class ValueStatistics:
         )
 
     @property
+    def distribution(self) -> str:
+        """The distribution of tasks that these values are most like, one of `DISTRIBUTIONS`."""
+        if self.zeros >= _SPARSE:
+            return "needles"
+        if (self.low, self.high) == (0.0, 1.0) and abs(self.mean + self.zeros - 1.0) < 1e-6:
+            return "integers01"
+        if self.repeats:
+            return "wide"
+        return "offset" if abs(self.mean) > _FAR * self.deviation > 0.0 else "normal"
+
+    @property
+    def repeats(self) -> bool:
+        """True where there are far fewer distinct integers than independent draws would have."""
+        return self.distinct < _RARE * self.expected
+
+    @property
     def structure(self) -> str:
         """The structure of integers in words; empty where they are like independent draws."""
         said = ["sorted along the last axis"] * self.ordered + ["no value twice in a row"] * self.unique
-        if not self.unique and self.distinct < _RARE * self.expected:
+        if not self.unique and self.repeats:
             said.append(f"{self.distinct:.2g} distinct values for each element")
         return ", ".join(said)
 
