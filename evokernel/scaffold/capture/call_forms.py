@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
+from evokernel.errors import TaskError
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.scaffold.capture.value_statistics import ValueStatistics
 from evokernel.scaffold.user_operation import axis_order
+from evokernel.task import DTYPES
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -68,8 +70,8 @@ Sizes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def form_of(arguments: Mapping[str, Any], made: str) -> CallForm:
-    """Return the form of a call."""
-    return CallForm(tuple((name, _argument_form(value)) for name, value in arguments.items()), made)
+    """Return the form of a call. Raises `TaskError` for a tensor that no task can have."""
+    return CallForm(tuple((name, _argument_form(name, value)) for name, value in arguments.items()), made)
 
 
 def sizes_of(arguments: Mapping[str, Any]) -> Sizes:
@@ -84,10 +86,15 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN)
 
 
-def _argument_form(value: Any) -> TensorForm | str:
+def _argument_form(name: str, value: Any) -> TensorForm | str:
     if not isinstance(value, torch.Tensor):
         return repr(value) if is_plain(value) else f"a {type(value).__name__}"
+    dtype = str(value.dtype).removeprefix("torch.")
+    if dtype not in DTYPES or value.layout != torch.strided:
+        raise TaskError(
+            f"the argument {name!r} is {dtype}, {value.layout}; expected a dense one of {', '.join(DTYPES)}"
+        )
     order = axis_order(value)
     dense = value.permute(order).is_contiguous()
     natural = tuple(range(value.ndim))
-    return TensorForm(str(value.dtype).removeprefix("torch."), order if dense else natural, dense)
+    return TensorForm(dtype, order if dense else natural, dense)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from evokernel.errors import TaskError
+
 
 class CallWatch:
     """Hands over the frames of chosen code, in this thread and in those that start meanwhile.
@@ -16,7 +18,7 @@ class CallWatch:
     def __init__(self, wanted: Callable[[CodeType], bool], seen: Callable[[FrameType], None]) -> None:
         self._wanted, self._seen = wanted, seen
         self._before: Any = None
-        self.fault: Exception | None = None
+        self.fault: TaskError | None = None
         """The error that ended the watch."""
 
     def __enter__(self) -> "CallWatch":
@@ -36,5 +38,7 @@ class CallWatch:
         if event == "call" and self.fault is None and self._wanted(frame.f_code):
             try:
                 self._seen(frame)
-            except Exception as error:  # noqa: BLE001 - the program that is watched goes on
+            except TaskError as error:
                 self.fault = error
+            except Exception as error:  # noqa: BLE001 - the program that is watched goes on
+                self.fault = TaskError(f"a call of {frame.f_code.co_name} could not be read: {error}")

@@ -301,6 +301,8 @@ def _values(form: CallForm, sizes: Mapping[Sizes, SizeCalls]) -> list[str]:
 
 
 def _value(name: str, text: str) -> Any:
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
