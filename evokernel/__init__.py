@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from evokernel.python.evolve import evolve
     from evokernel.python.run import Run, open_store
     from evokernel.records.evaluation import Evaluation
+    from evokernel.scaffold.capture.captured_calls import CapturedCalls, capture
 
-__all__ = ["Evaluation", "Judge", "Run", "__version__", "evolve", "open_store"]
+__all__ = ["CapturedCalls", "Evaluation", "Judge", "Run", "__version__", "capture", "evolve", "open_store"]
 __version__ = "0.1.0"
 _PUBLIC = {
+    "CapturedCalls": "evokernel.scaffold.capture.captured_calls",
     "Evaluation": "evokernel.records.evaluation",
     "Judge": "evokernel.judging.judge",
     "Run": "evokernel.python.run",
+    "capture": "evokernel.scaffold.capture.captured_calls",
     "evolve": "evokernel.python.evolve",
     "open_store": "evokernel.python.run",
 }

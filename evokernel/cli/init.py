@@ -13,11 +13,13 @@ from evokernel.cli.display.word_table import WordTable
 
 if TYPE_CHECKING:
     from evokernel.scaffold.gradients.saved_values import SaveChoice
-    from evokernel.scaffold.project import Project
+    from evokernel.scaffold.project import Project, ProjectSettings
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.py")
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="[FILE.py]", required=False
+)
 @click.option("--name", default="", metavar="FUNCTION|CLASS", help="What to take, where the file has several.")
 @click.option(
     "--inputs",
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help='Further sizes that matter to you, for example "x: 4096x8192, w: 8192"; may be given several times.',
 )
+@click.option(
+    "--from-run",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="SCRIPT.py",
+    help="In place of FILE.py: run this script, and take sizes, types and values from the calls of --function.",
+)
+@click.option("--function", metavar="NAME", help="With --from-run, a function, or a class of modules.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
@@ -54,7 +63,7 @@ if TYPE_CHECKING:
     "results, or all that autograd saves; the rest is computed again.",
 )
 def command(
-    file: Path,
+    file: Path | None,
     name: str,
     inputs: str,
     shapes: tuple[str, ...],
@@ -70,6 +79,9 @@ def command(
 
     With --training there are two tasks, NAME_forward and NAME_backward, each for a search of its own; `evokernel
     export STORE --backward STORE` joins the winners (docs/tasks.md).
+
+    With --from-run the most frequent sizes of the calls are the first search workloads, weighted by how often they
+    came. The script is run in the sandbox, without a GPU.
     """
     from evokernel.scaffold.project import ProjectSettings, init_project
 
@@ -79,14 +91,34 @@ def command(
     force, save = asked["force"], asked["save"]
     if save and not asked["training"]:
         raise click.UsageError("--save belongs to --training")
+    if (file is None) == (asked["from_run"] is None) or (asked["from_run"] is None) != (asked["function"] is None):
+        raise click.UsageError("expected FILE.py, or --from-run SCRIPT.py --function NAME")
     click.echo("running the operation, and building kernels for it: half a minute, sometimes two", err=True)
+    if file is None:
+        if name or inputs or shapes or asked["training"]:
+            raise click.UsageError("--name, --inputs, --shapes and --training belong to FILE.py, not to --from-run")
+        _show(_from_run(asked["from_run"], asked["function"], out=out, force=force, settings=settings))
+        return
     if asked["training"]:
         click.get_current_context().exit(
             _training(file, name=name, inputs=inputs, out=out, force=force, save=save, settings=settings)
         )
     project = init_project(file, name=name, inputs=inputs, out=out or file.parent, force=force, settings=settings)
+    _show(project)
+
+
+def _show(project: "Project") -> None:
     put(stdout(), _heading(project), _facts(project), *_seeds(project), _admission(project), _next(project))
     click.get_current_context().exit(1 if project.unfit else 0)
+
+
+def _from_run(script: Path, function: str, *, out: Path | None, force: bool, settings: "ProjectSettings") -> "Project":
+    from evokernel.scaffold.capture.script_calls import script_calls
+
+    calls, remark = script_calls(script, function)
+    if len(calls):
+        put(stdout(), Text(clean(str(calls))), *([Text(clean(remark), style=WARN)] if remark else []))
+    return calls.init(out or script.parent, force=force, devices=settings.devices, cpu_dtype=settings.cpu_dtype)
 
 
 def _training(file: Path, *, out: Path | None, save: "SaveChoice | None", **given: Any) -> int:

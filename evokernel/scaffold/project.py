@@ -81,6 +81,12 @@ class ProjectSettings:
     """Further sizes that matter, each as example inputs are given."""
     device_shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further sizes for one device class only."""
+    called: tuple[tuple[Mapping[str, tuple[int, ...]], int], ...] = ()
+    """Shapes of the tensors in recorded calls, that of the example first, with how often each came: their weights."""
+    distribution: str = "normal"
+    """Distribution that search workloads are timed on."""
+    seen: str = ""
+    """Values in recorded calls, in words; part of the description."""
     fewer_distributions: bool = False
     """Leave distributions out on which honest answers would be refused."""
     stem: str = ""
@@ -144,7 +150,8 @@ def init_project(
 
     def own(device: str) -> list[Dims]:
         texts = (*settings.shapes, *settings.device_shapes.get(device, ()))
-        return [layout.example, *(dims_of(layout, _shapes(text)) for text in texts)]
+        shapes = [*(shapes for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
+        return [layout.example, *(dims_of(layout, each) for each in shapes)]
 
     floats = _floats(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if _changed(floats) else subject
@@ -155,7 +162,14 @@ def init_project(
     _refuse_to_replace((task_file, *files.values(), config_file), force=force)
     plans = {
         device: replace(
-            plan_workloads(plain, layout, _cost(subject, layout, analysis), limits=LIMITS[device], own=own(device)),
+            plan_workloads(
+                plain,
+                layout,
+                _cost(subject, layout, analysis),
+                limits=LIMITS[device],
+                own=own(device),
+                counts=[count for _, count in settings.called],
+            ),
             dtype=floats.on.get(device, ""),
         )
         for device in devices
@@ -170,6 +184,8 @@ def init_project(
         flops=analysis.flops,
         reduction=analysis.reduction,
         exact=analysis.exact,
+        distribution=settings.distribution,
+        seen=settings.seen,
     )
     text = task_text(draft, stem=stem, out=out)
     out.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from evokernel.scaffold.dimensions import Layout
 from evokernel.scaffold.user_file import digest
 from evokernel.scaffold.user_operation import UserOperation
 from evokernel.scaffold.workloads import Dims, WorkloadDraft
+from evokernel.task import DISTRIBUTIONS
 
 _LINE = 110
 _SHORT = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -43,6 +44,15 @@ class TaskDraft:
     """Those of the task, where not all make sense."""
     left_out: tuple[str, ...] = ()
     """Distributions on which honest answers were refused."""
+    distribution: str = "normal"
+    """Distribution that search workloads are timed on."""
+    seen: str = ""
+    """Values in recorded calls, in words."""
+
+    @property
+    def unusual(self) -> bool:
+        """True where search workloads are timed on another distribution than `normal`."""
+        return self.distribution in (self.distributions or DISTRIBUTIONS) and self.distribution != "normal"
 
 
 def template(name: str, /, **values: str) -> str:
@@ -85,6 +95,8 @@ def task_text(draft: TaskDraft, *, stem: str, out: Path) -> str:
         ),
         size_arguments=", ".join(f"{name}: int" for name in names),
         size_comma=", " if names else "",
+        size_more=', distribution: str = "normal"' * draft.unusual,
+        size_rest=", distribution" * draft.unusual,
         size_name="x".join(f"{{{name}}}" for name in names) or "fixed",
         size_dims=", ".join(f'"{name}": {name}' for name in names),
         workloads="".join(_set_text(draft, device, plan) for device, plan in draft.workloads.items()),
@@ -135,7 +147,8 @@ def _description(draft: TaskDraft, outputs: Sequence[str]) -> str:
         types += f"; {_SHORT.get(plan.dtype, plan.dtype)} on {machines[device]}" if plan.dtype else ""
     made = listed(zip(outputs, draft.layout.outputs, strict=True))
     text = f"{made} = {draft.subject.name}({listed(draft.layout.inputs.items())}), {types}"
-    return text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+    text = text if len(text) < _LINE else f"{draft.subject.name}, {types}"
+    return f'{text}"\n    "; {draft.seen}' if draft.seen else text
 
 
 def call_text(subject: UserOperation) -> str:
@@ -208,7 +221,6 @@ def _tuple_text(extents: Sequence[str | int]) -> str:
 
 
 def _set_text(draft: TaskDraft, device: str, plan: WorkloadDraft) -> str:
-    layout = draft.layout
     more = [f'            dtype="{plan.dtype}",\n'] if plan.dtype else []
     more += ["            probes=3,\n"] if device == "cuda" else []
     if device == "cuda":
@@ -218,8 +230,8 @@ def _set_text(draft: TaskDraft, device: str, plan: WorkloadDraft) -> str:
     return template(
         "workloads.py.txt",
         device=device,
-        scale_note=_scale_note(layout, plan),
-        search=_workloads_text(plan.search, weigh_first=len(plan.search) > 1),
+        scale_note=_scale_note(draft.layout, plan),
+        search=_workloads_text(plan.search, plan.weights, draft.distribution if draft.unusual else ""),
         holdout=_workloads_text(plan.holdout),
         probe=", ".join(f'"{name}": {bounds}' for name, bounds in plan.probe.items()),
         more="".join(more),
@@ -233,10 +245,11 @@ def _scale_note(layout: Layout, plan: WorkloadDraft) -> str:
     return f"            # Smaller than your example ({example}), so that a search can try many kernels.\n"
 
 
-def _workloads_text(all_dims: tuple[Dims, ...], *, weigh_first: bool = False) -> str:
+def _workloads_text(all_dims: tuple[Dims, ...], weights: Sequence[float] = (), distribution: str = "") -> str:
     made = []
     for place, dims in enumerate(all_dims):
         values = ", ".join(str(value) for value in dims.values())
-        weight = "weight=2.0" if weigh_first and place == 0 else ""
-        made.append(f"_size({', '.join(filter(None, (values, weight)))})")
+        weight = f"weight={weights[place]}" if weights and weights[place] != 1.0 else ""
+        timed = f'distribution="{distribution}"' * bool(distribution)
+        made.append(f"_size({', '.join(filter(None, (values, weight, timed)))})")
     return f"({', '.join(made)},)" if len(made) == 1 else f"({', '.join(made)})"

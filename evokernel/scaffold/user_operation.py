@@ -137,7 +137,7 @@ def find_subject(
     values = _example(source, forward, chosen[0], text=inputs, given_inputs=example_inputs)
     kinds = inspect.signature(forward).parameters
     named = [key for key in values if kinds[key].kind is inspect.Parameter.KEYWORD_ONLY]
-    tensors = {_argument(key): value for key, value in values.items() if isinstance(value, torch.Tensor)}
+    tensors = {argument_name(key): value for key, value in values.items() if isinstance(value, torch.Tensor)}
     constants = {key: value for key, value in values.items() if not isinstance(value, torch.Tensor)}
     weights = _weights(target, taken=set(tensors)) if construct else {}
     for theirs, (ours, value) in weights.items():
@@ -150,8 +150,8 @@ def find_subject(
         name=chosen[0],
         target=target,
         inputs=tensors,
-        call_names=tuple(_argument(key) if key not in constants else key for key in values if key not in named),
-        keywords={key: _argument(key) if key not in constants else key for key in named},
+        call_names=tuple(argument_name(key) if key not in constants else key for key in values if key not in named),
+        keywords={key: argument_name(key) if key not in constants else key for key in named},
         constants=constants,
         parameters={theirs: ours for theirs, (ours, _) in weights.items()},
         kept=tuple(key for key, each in target.named_buffers() if not each.is_floating_point()) if construct else (),
@@ -263,7 +263,7 @@ def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str
     made: dict[str, tuple[str, torch.Tensor]] = {}
     for theirs, value in (*module.named_parameters(), *module.named_buffers()):
         if value.is_floating_point():
-            ours = _argument(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
+            ours = argument_name(theirs.replace(".", "_") if theirs[0].isalpha() else f"p{theirs.replace('.', '_')}")
             while ours in taken:
                 ours += "_"
             taken.add(ours)
@@ -271,7 +271,7 @@ def _weights(module: torch.nn.Module, *, taken: set[str]) -> dict[str, tuple[str
     return made
 
 
-def _argument(name: str) -> str:
+def argument_name(name: str) -> str:
     """Return a name that is an identifier in C++ and Python."""
     return f"{name}_" if name in _RESERVED or keyword.iskeyword(name) else name
 

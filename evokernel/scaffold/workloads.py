@@ -80,6 +80,8 @@ class WorkloadDraft:
 
     search: tuple[Dims, ...]
     """Dimensions of each."""
+    weights: tuple[float, ...]
+    """Of the search workloads."""
     holdout: tuple[Dims, ...]
     """Dimensions of each."""
     probe: Mapping[str, tuple[int, int]]
@@ -91,17 +93,27 @@ class WorkloadDraft:
 
 
 def plan_workloads(
-    subject: UserOperation, layout: Layout, cost: WorkloadCosts, *, limits: WorkloadLimits, own: Sequence[Dims]
+    subject: UserOperation,
+    layout: Layout,
+    cost: WorkloadCosts,
+    *,
+    limits: WorkloadLimits,
+    own: Sequence[Dims],
+    counts: Sequence[int] = (),
 ) -> WorkloadDraft:
     """Return workloads that the reference runs on: the user's own sizes, then some around the first of them.
 
-    Own sizes above the limits are halved until they fit.
+    Own sizes above the limits are halved until they fit. `counts` are weights of the first of them; without any the
+    first size counts twice.
     """
     least = _least(subject, layout)
     kept = [_cut(dims, cost, limits, least=least, most_us=limits.own_us) for dims in own]
     base = _grown(_cut(kept[0], cost, limits, least=least, most_us=limits.most_us), cost, limits)
     planned = _scaled(subject, layout, base, _SEARCH, odd=False, least=least)
     search = _distinct([*kept, *planned])[: max(3, len(kept) + 1)]
+    called = zip(kept, counts or (2,), strict=False)
+    weighed = [(dims, float(count)) for dims, count in called] if len(search) > 1 else []
+    weights = tuple(sum(count for dims, count in weighed if dims == each) or 1.0 for each in search)
     holdout = [
         dims
         for dims in _scaled(subject, layout, base, limits.holdout, odd=True, least=least)
@@ -109,7 +121,7 @@ def plan_workloads(
     ]
     high = _probe_high(layout, cost, limits)
     probe = {name: (least, max(least, min(high, 2 * value + 1) | 1)) for name, value in base.items()}
-    return WorkloadDraft(tuple(search), tuple(holdout) or (base,), probe, cut=kept != list(own))
+    return WorkloadDraft(tuple(search), weights, tuple(holdout) or (base,), probe, cut=kept != list(own))
 
 
 def dims_of(layout: Layout, shapes: Mapping[str, Sequence[int]]) -> Dims:

@@ -28,7 +28,7 @@ class _Called(BaseException):
         self.frame = frame
 
 
-class _OnProcessor(TorchFunctionMode):  # type: ignore[misc]
+class MainMemory(TorchFunctionMode):  # type: ignore[misc]
     """Puts in main memory what a script wants on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -57,11 +57,11 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     sys.path[:0] = list(dict.fromkeys(os.path.dirname(request[key]) for key in ("script", "module")))
     sys.argv = [request["script"]]
     if not torch.cuda.is_available():
-        _stand_in()
+        stand_in()
     try:
         frame = _frame_of_call(request)
     except BaseException as error:  # noqa: BLE001  a user's script may raise anything, SystemExit among it
-        return {"failure": _reason(error, request["script"])}, b""
+        return {"failure": failure_reason(error, request["script"])}, b""
     if frame is None:
         return {"failure": f"it ended without a call of {request['function']}"}, b""
     blob = bytearray()
@@ -82,7 +82,7 @@ def _frame_of_call(request: dict[str, Any]) -> FrameType | None:
 
     sys.setprofile(look)
     try:
-        with _OnProcessor():
+        with MainMemory():
             runpy.run_path(request["script"], run_name="__main__")
     except _Called as call:
         return call.frame
@@ -95,7 +95,7 @@ def _here(value: Any) -> Any:
     return "cpu" if isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda" else value
 
 
-def _stand_in() -> None:
+def stand_in() -> None:
     """Let torch and Triton answer as with an H100: scripts ask before they begin."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -163,7 +163,8 @@ def _plain(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value if isinstance(value, (bool, int)) else str(value) for key, value in config.items()}
 
 
-def _reason(error: BaseException, script: str) -> str:
+def failure_reason(error: BaseException, script: str) -> str:
+    """Return the line of a script that raised an error, and the error in one line."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
     first = str(error).strip().partition("\n")[0][:300]
     return f"line {lines[-1] if lines else '?'} raised {type(error).__name__}: {first}"

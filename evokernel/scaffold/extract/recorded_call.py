@@ -2,7 +2,7 @@
 
 import importlib.util
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from evokernel.errors import TaskError
 from evokernel.evaluate.build.compile_pool import CompilePool, CompilerPrograms
 from evokernel.evaluate.numerics.arrays import torch_dtype
 from evokernel.evaluate.sandbox.levels import detect_sandbox
+from evokernel.languages.toolchain import CompileAnswer
 from evokernel.task import DTYPES
 
-_PROGRAM = "call_recorder"
+_PROGRAM = "recorder"
 _LIMIT_S = 120.0
 Config = Mapping[str, int | bool | str]
 """Values of a kernel's parameters, `num_warps` and `num_stages` by name; text for what is no number."""
@@ -49,17 +50,9 @@ def record_call(module: Path, function: str, script: Path) -> KernelCall:
     if importlib.util.find_spec("triton") is None:
         raise TaskError("triton is not installed for this Python: pip install triton")
     module, script = module.resolve(), script.resolve()
-    ours = Path(__file__).parents[3]
-    folders = dict.fromkeys(map(str, (ours, script.parent, module.parent)))
-    toolbox = CompilerPrograms(
-        programs={_PROGRAM: f"evokernel.scaffold.extract.{_PROGRAM}"}, preload=("torch",), folders=tuple(folders)
-    )
-    pool = CompilePool(detect_sandbox(), toolbox)
     request = {"script": str(script), "module": str(module), "function": function}
-    try:
-        answered = pool(_PROGRAM, request, timeout_s=_LIMIT_S)
-    finally:
-        pool.host.close()
+    folders = (script.parent, module.parent)
+    answered = ask_sandbox("evokernel.scaffold.extract.call_recorder", request, folders, timeout_s=_LIMIT_S)
     if answered.timed_out:
         raise TaskError(
             f"{script.name} did not call {function} within {_LIMIT_S:g} s; kernels before that call run in Triton's "
@@ -72,6 +65,19 @@ def record_call(module: Path, function: str, script: Path) -> KernelCall:
             "without a GPU and without network, and sees its own folder and that of the module"
         )
     return _read(module, function, told, answered.blob)
+
+
+def ask_sandbox(
+    program: str, request: Mapping[str, Any], folders: Iterable[Path], *, timeout_s: float
+) -> CompileAnswer:
+    """Return the answer of a module's `answer`, which runs in a sandboxed process that sees these folders."""
+    seen = dict.fromkeys(map(str, (Path(__file__).parents[3], *folders)))
+    toolbox = CompilerPrograms(programs={_PROGRAM: program}, preload=("torch",), folders=tuple(seen))
+    pool = CompilePool(detect_sandbox(), toolbox)
+    try:
+        return pool(_PROGRAM, dict(request), timeout_s=timeout_s)
+    finally:
+        pool.host.close()
 
 
 def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> KernelCall:
