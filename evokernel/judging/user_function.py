@@ -11,10 +11,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-import torch
-
 from evokernel.errors import TaskError
-from evokernel.scaffold.project import init_project
 from evokernel.tasks import task_path
 
 PROJECTS = "runs"
@@ -46,6 +43,8 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     Raises:
         TaskError: the function cannot be written down, or does not make a fit task.
     """
+    from evokernel.scaffold.project import init_project  # imports torch, which a caller with a task file waits for
+
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise TaskError(
@@ -81,6 +80,8 @@ def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> 
 
 
 def _value_text(value: Any) -> str:
+    import torch
+
     if isinstance(value, torch.Tensor):
         shape, dtype = "x".join(map(str, value.shape)), str(value.dtype).removeprefix("torch.")
         short = _SHORT.get(dtype, dtype)
@@ -120,6 +121,8 @@ def standalone_text(function: Callable[..., Any]) -> str:
 
 def _write(name: str, value: Any, module: str, texts: dict[str, str]) -> None:
     """Add the text that defines a name to `texts`, after the texts of what it needs."""
+    import torch
+
     if name in texts:
         return
     if isinstance(value, ModuleType):
