@@ -57,7 +57,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         LanguageError: there is no compiler.
         HarnessError: the machinery failed.
     """
-    pin_to(setup.cores.judge)
+    pin_to(setup.cores.untimed)  # torch is imported on one core while this process works on another
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
@@ -120,6 +120,7 @@ def _start_baselines(setup: BenchSetup, stack: ExitStack) -> BaselineTimer:
 
 
 def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitStack) -> WorkerPool:
+    pin_to(setup.cores.judge)  # the zygote stays where this thread is
     trampoline = build_trampoline(task.signature, cache_folder())
     limits = WorkerLimits(
         memory_bytes=setup.settings.memory_mib << 20,
