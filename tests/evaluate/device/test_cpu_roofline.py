@@ -45,6 +45,13 @@ def test_the_sheet_is_complete_and_ordered(sheet: dict[str, float]):
     assert max(value for name, value in sheet.items() if name.endswith("gb_s")) < 1e5
 
 
+def test_the_compiled_probe_is_kept_for_the_next_judge(sheet: dict[str, float], folder: Path):
+    (program,) = folder.iterdir()
+    built = program.stat().st_mtime_ns
+    measure_device([max(os.sched_getaffinity(0))], folder)
+    assert [each.stat().st_mtime_ns for each in folder.iterdir()] == [built]
+
+
 def test_the_name_is_stable_and_says_something():
     assert device_name() == device_name()
     assert len(device_name()) > 3
