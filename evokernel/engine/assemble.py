@@ -28,7 +28,7 @@ from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
-from evokernel.evaluate.device.cores import RESERVED_ON_CUDA
+from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
 from evokernel.languages.device_limits import DeviceLimits
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from evokernel.agents.transport import AgentTransport
     from evokernel.llm.redact import Redactor
 
-_LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
 DEFAULT_ASKING = 8
 """Operators that wait for a model at once, where the config does not say."""
 
@@ -164,19 +163,6 @@ def make_language_of(config: RunConfig, language: Language | None = None, *, lim
     """
     language = language or local_language(config.language, config.evaluation, threads=config.threads, device=limits)
     return constrained(language, config.constraints)
-
-
-def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:
-    """Return the number of proposals in flight at once, on this machine or one with `cores` cores.
-
-    On a processor it is the number of cores plus one, since compiling is the slow part. A GPU judges about four
-    candidates a second, and a build takes about two seconds of one core. So it is the number of cores for compilers,
-    at most twelve for each GPU: a proposal that waits does not know the results before it.
-    """
-    cores = cores or len(os.sched_getaffinity(0))
-    if device == "cpu":
-        return cores + 1
-    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))
 
 
 def check_same_class(store: Store, resolved: Resolved) -> None:

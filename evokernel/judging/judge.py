@@ -4,16 +4,17 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
 from evokernel.config.load import parse_config
 from evokernel.config.run import DEVICE_OF, DeviceClass, RunConfig
-from evokernel.engine.assemble import default_in_flight
 from evokernel.errors import ConfigError, EvokernelError, HarnessError, LanguageError
 from evokernel.evaluate.build.confined_compilers import local_language
+from evokernel.evaluate.client.judge_process import JudgeHostClient
 from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Machine, this_machine
 from evokernel.judging.user_function import PROJECTS, task_file
 from evokernel.protocols import Evaluator
@@ -71,15 +72,20 @@ class Judge:
         folder: str | Path = PROJECTS,
     ) -> None:
         self.fidelity = _fidelity(fidelity)
-        self.spec = task_file(task, example_inputs, folder=Path(folder))
-        loaded, machine = load_task(self.spec), this_machine()
-        given = {"language": language, "device": device, "threads": threads, "evaluation": evaluation or {}}
-        config = parse_config(_NO_SEARCH | {"task": self.spec} | given, "the settings of this judge")
-        config = config.on(_device(config, loaded, machine))
-        self.language, chosen, settings = config.language, DEVICE_OF[config.language], config.evaluation
-        self.task: Task = loaded.on(chosen)
-        made = local_language(self.language, settings, threads=threads, device=machine.limits(chosen))
-        opening = open_evaluator(self.spec, made, settings=settings, threads=threads, machine=machine)
+        machine = this_machine()
+        with ExitStack() as begun:
+            # it imports torch while the task's file does here
+            host = begun.enter_context(JudgeHostClient("cpu" if machine.gpu is None else "cuda"))
+            self.spec = task_file(task, example_inputs, folder=Path(folder))
+            loaded = load_task(self.spec)
+            given = {"language": language, "device": device, "threads": threads, "evaluation": evaluation or {}}
+            config = parse_config(_NO_SEARCH | {"task": self.spec} | given, "the settings of this judge")
+            config = config.on(_device(config, loaded, machine))
+            self.language, chosen, settings = config.language, DEVICE_OF[config.language], config.evaluation
+            self.task: Task = loaded.on(chosen)
+            made = local_language(self.language, settings, threads=threads, device=machine.limits(chosen))
+            opening = open_evaluator(self.spec, made, settings=settings, threads=threads, machine=machine, start=host)
+            self._host = begun.pop_all()
         self._program_hash = made.program_hash
         gpus = len(machine.gpus(chosen, wanted=settings.gpus))
         self._lock = threading.Lock()
@@ -157,7 +163,7 @@ class Judge:
     # ------------------------------------------------------------------------------------------------ its own thread
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+        with self._host, asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             try:
                 runner.run(self._served())
             except Exception as error:  # noqa: BLE001  the edge of the thread: whoever waits is told

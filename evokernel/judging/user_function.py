@@ -6,11 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from evokernel.errors import TaskError
-from evokernel.scaffold.function_text import own_file, standalone_text
-from evokernel.scaffold.project import init_project
 from evokernel.tasks import task_path
 
 PROJECTS = "runs"
@@ -40,6 +36,10 @@ def function_project(function: Callable[..., Any], example_inputs: Sequence[Any]
     Raises:
         TaskError: the function cannot be written down, or does not make a fit task.
     """
+    # these import torch, which a caller with a task file need not wait for
+    from evokernel.scaffold.function_text import own_file, standalone_text
+    from evokernel.scaffold.project import init_project
+
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise TaskError(
@@ -75,6 +75,8 @@ def inputs_text(function: Callable[..., Any], example_inputs: Sequence[Any]) -> 
 
 
 def _value_text(value: Any) -> str:
+    import torch
+
     if isinstance(value, torch.Tensor):
         shape, dtype = "x".join(map(str, value.shape)), str(value.dtype).removeprefix("torch.")
         short = _SHORT.get(dtype, dtype)

@@ -1,7 +1,7 @@
 """A workload in the judge: shared buffers, secret inputs, expected values."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -229,3 +229,12 @@ class BoundWorkload:
         if name not in self._patterns:
             self._patterns[name] = bits(poison_like(view, self._poison))
         return self._patterns[name]
+
+
+def draw_ahead(workloads: Iterable[BoundWorkload], *, until: Callable[[], bool]) -> None:
+    """Draw secret inputs and compute expected values, which the first check needs, for as long as `until` is false."""
+    for bound in workloads:
+        for distribution in bound.distributions:
+            if until():
+                return
+            bound.case(distribution)

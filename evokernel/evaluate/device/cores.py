@@ -1,11 +1,13 @@
 """Assignment of processor cores to judge, timed processes, engine and compilers."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 RESERVED_ON_CUDA = 3
 """Cores of each GPU, where there are enough: one for its judge, two for the host side of kernels."""
 _NEEDED_ON_CUDA = 4  # one of them for engine and compilers
+_LEAST_ON_CUDA, _MOST_PER_GPU = 4, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,16 @@ def share_out(
     rest = every[: len(every) - RESERVED_ON_CUDA * places]
     own = [every[end - RESERVED_ON_CUDA : end] for end in range(len(every), len(rest), -RESERVED_ON_CUDA)]
     return tuple(Cores(own[gpu][-1:], own[gpu][:-1], engine=rest, compilers=rest) for gpu in gpus)
+
+
+def default_in_flight(device: str, *, gpus: int = 0, cores: int | None = None) -> int:
+    """Return the number of proposals in flight at once, on this machine or one with `cores` cores.
+
+    On a processor it is the number of cores plus one, since compiling is the slow part. A GPU judges about four
+    candidates a second, and a build takes about two seconds of one core. So it is the number of cores for compilers,
+    at most twelve for each GPU: a proposal that waits does not know the results before it.
+    """
+    cores = cores or len(os.sched_getaffinity(0))
+    if device == "cpu":
+        return cores + 1
+    return max(_LEAST_ON_CUDA, min(cores - RESERVED_ON_CUDA * gpus, _MOST_PER_GPU * gpus))

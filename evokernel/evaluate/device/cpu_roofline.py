@@ -1,6 +1,7 @@
 """Roofline of this processor: peak rates measured at start, and the least time of a piece of work."""
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -20,34 +21,59 @@ _FLAGS = ("-O3", "-march=native", "-std=c++17", "-pthread")
 
 def device_name() -> str:
     """Return the processor's model; one too vague to name a model gets a hash of its feature flags."""
+    fields = _first_processor()
+    name = " ".join(fields.get("model name", fields.get("CPU implementer", "cpu")).split())
+    if re.search(r"\d{3}", name):
+        return name
+    return f"{name} [{hashlib.sha256(_traits(fields).encode()).hexdigest()[:8]}]"
+
+
+def _first_processor() -> dict[str, str]:
+    """Return what the system says of a processor. Raises `HarnessError`."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise HarnessError(f"cannot read the processor's name: {error}") from None
-    found = re.findall(r"^([\w ]+)\t*: (.*)", text.split("\n\n")[0], re.MULTILINE)
-    fields: dict[str, str] = dict(found)
-    name = " ".join(fields.get("model name", fields.get("CPU implementer", "cpu")).split())
-    if re.search(r"\d{3}", name):
-        return name
-    traits = " ".join(fields.get(key, "") for key in ("vendor_id", "cpu family", "model", "flags", "Features"))
-    return f"{name} [{hashlib.sha256(traits.encode()).hexdigest()[:8]}]"
+    return dict(re.findall(r"^([\w ]+)\t*: (.*)", text.split("\n\n")[0], re.MULTILINE))
 
 
-def measure_device(cores: Sequence[int]) -> dict[str, float]:
+def _traits(fields: Mapping[str, str]) -> str:
+    return " ".join(fields.get(key, "") for key in ("vendor_id", "cpu family", "model", "flags", "Features"))
+
+
+def measure_device(cores: Sequence[int], folder: Path) -> dict[str, float]:
     """Return peak rates and bandwidths of the given cores used at once, and the sizes of their caches.
 
     `peak_fp32_gflop_s`; `vector_bits` and `vector_registers` of the widest vectors that compilers use;
     `{l1,l2,l3,dram}_{read,copy}_gb_s`; `{l1,l2,l3}_bytes` (0 where there is no such cache).
-    Takes about a second, half of it compiling.
+    Takes half a second, and another one where `folder` holds no probe of this processor and compiler yet.
 
     Raises:
         HarnessError: no C++ compiler is found, or the probe fails.
     """
-    with tempfile.TemporaryDirectory(prefix="evokernel-device-") as folder:
-        program = Path(folder) / "probe"
-        _run([_compiler(), *_FLAGS, "-o", str(program), str(_PROBE)], "compile the device probe")
-        text = _run([str(program), *map(str, cores)], "run the device probe")
+    text = _run([str(_built_probe(folder)), *map(str, cores)], "run the device probe")
     return {name: float(value) for name, value in (line.split() for line in text.splitlines())}
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled probes and trampolines: small, few, and the same for every run."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "evokernel"
+
+
+def _built_probe(folder: Path) -> Path:
+    """Return the probe, compiled at the first use by this compiler on this processor. Raises `HarnessError`."""
+    compiler = _compiler()
+    made_by = _run([compiler, "--version"], "ask the compiler for its version")
+    told = "\0".join((_PROBE.read_text(encoding="utf-8"), *_FLAGS, compiler, made_by, _traits(_first_processor())))
+    program = folder / f"probe-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    if not program.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            built = Path(scratch, "probe")
+            _run([compiler, *_FLAGS, "-o", str(built), str(_PROBE)], "compile the device probe")
+            os.replace(built, program)  # a concurrent reader finds all of it or nothing
+    return program
 
 
 def best_of(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:

@@ -1,12 +1,10 @@
 """The bench of a processor: shared memory, C++ workers, the clock on cores of its own."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from evokernel.evaluate.bench.baseline_timing import BaselineTimer
@@ -14,10 +12,10 @@ from evokernel.evaluate.bench.bench import Bench
 from evokernel.evaluate.bench.candidate_session import WorkerSession
 from evokernel.evaluate.bench.groundwork import Groundwork, bind_workloads, lay_groundwork, pin_to, timed
 from evokernel.evaluate.bench.setup import BenchSetup
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.build.confined_compilers import sandbox_for
 from evokernel.evaluate.build.confined_generators import confine_generators
-from evokernel.evaluate.device.cpu_roofline import device_name, floor_of, measure_device
+from evokernel.evaluate.device.cpu_roofline import cache_folder, device_name, floor_of, measure_device
 from evokernel.evaluate.memory.arena import EndFencedArena, FencedArena, HostArena
 from evokernel.evaluate.numerics.hidden_shapes import fenced_workloads
 from evokernel.evaluate.numerics.timed_inputs import FreshInputs
@@ -59,7 +57,7 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
         LanguageError: there is no compiler.
         HarnessError: the machinery failed.
     """
-    pin_to(setup.cores.judge)
+    pin_to(setup.cores.untimed)  # torch is imported on one core while this process works on another
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as helpers:  # they import torch in parallel
             starting = helpers.submit(_start_baselines, setup, stack)
@@ -67,16 +65,17 @@ def open_cpu_bench(setup: BenchSetup) -> Iterator[CpuBench]:
             task = confine_generators(task, setup.task_spec, sandbox=sandbox)
             opening = helpers.submit(_open_workers, setup, task, sandbox, stack)
             groundwork = lay_groundwork(setup, task, sandbox, device_class="cpu")
+
+            def make_arena(workload: Workload, sets: int) -> HostArena:
+                return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
+
+            workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
+            draw_ahead(workloads, until=starting.done)
             baselines, pool = starting.result(), opening.result()
         pin_to(setup.cores.judge)
         panel = [*panel_functions(task, max_autotune=setup.final and setup.settings.max_autotune)]
         device = Processor(setup.cores.runners)
         sheet = dict(setup.sheet) or device.measure()
-
-        def make_arena(workload: Workload, sets: int) -> HostArena:
-            return HostArena.for_signature(task.signature, workload.sizes, sets=sets)
-
-        workloads = bind_workloads(setup, groundwork, make_arena=make_arena, sets=_SETS, stack=stack)
         anchors = ProcessAnchors(baselines, pool)
         if setup.expert:
             anchors.load_expert(setup.expert)
@@ -121,7 +120,8 @@ def _start_baselines(setup: BenchSetup, stack: ExitStack) -> BaselineTimer:
 
 
 def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitStack) -> WorkerPool:
-    trampoline = build_trampoline(task.signature, _cache_folder())
+    pin_to(setup.cores.judge)  # the zygote stays where this thread is
+    trampoline = build_trampoline(task.signature, cache_folder())
     limits = WorkerLimits(
         memory_bytes=setup.settings.memory_mib << 20,
         cpu_s=int(setup.settings.timeout_s * 30 * setup.threads) + 1,
@@ -129,12 +129,6 @@ def _open_workers(setup: BenchSetup, task: Task, sandbox: Sandbox, stack: ExitSt
         cpus=setup.cores.runners,
     )
     return stack.enter_context(WorkerPool(trampoline, sandbox=sandbox, limits=limits))
-
-
-def _cache_folder() -> Path:
-    """Return the folder of compiled trampolines: small, few, and the same for every run."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "evokernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +148,7 @@ class Processor:
 
     def measure(self) -> dict[str, float]:
         """Return the device sheet."""
-        return measure_device(self.runners)
+        return measure_device(self.runners, cache_folder())
 
     def floor(self, task: Task, workload: Workload, sheet: Mapping[str, float]) -> Floor:
         """Return the least time of peak arithmetic and memory; the sheet's peak is that of fp32 and wider."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
+from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose, draw_ahead
 from evokernel.evaluate.memory.arena import HostArena
 from evokernel.evaluate.numerics.canary import is_poison
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
@@ -51,6 +51,17 @@ def test_inputs_are_put_into_one_copy_whose_outputs_are_poisoned(ground):
     assert is_poison(doubled, ground.poison_word).all()
     assert (ground.outputs(1)[1] == 5).all()
     assert ground.case("normal") is case
+
+
+def test_inputs_are_drawn_ahead_until_something_else_is_ready(ground):
+    asked = iter([False, False, True])
+    draw_ahead([ground, ground], until=lambda: next(asked))
+    before = ground._rng.bit_generator.state
+    for distribution in ground.distributions[:2]:
+        ground.case(distribution)
+    assert ground._rng.bit_generator.state == before
+    ground.case(ground.distributions[2])
+    assert ground._rng.bit_generator.state != before
 
 
 def test_wiping_leaves_neither_inputs_nor_answers(ground):

@@ -1,5 +1,6 @@
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,8 +29,13 @@ SHEET = {
 
 
 @pytest.fixture(scope="module")
-def sheet() -> dict[str, float]:
-    return measure_device([max(os.sched_getaffinity(0))])
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def sheet(folder: Path) -> dict[str, float]:
+    return measure_device([max(os.sched_getaffinity(0))], folder)
 
 
 def test_the_sheet_is_complete_and_ordered(sheet: dict[str, float]):
@@ -37,6 +43,13 @@ def test_the_sheet_is_complete_and_ordered(sheet: dict[str, float]):
     assert sheet["l1_bytes"] < sheet["l2_bytes"]
     assert sheet["l1_copy_gb_s"] > sheet["dram_copy_gb_s"] > 0.5
     assert max(value for name, value in sheet.items() if name.endswith("gb_s")) < 1e5
+
+
+def test_the_compiled_probe_is_kept_for_the_next_judge(sheet: dict[str, float], folder: Path):
+    (program,) = folder.iterdir()
+    built = program.stat().st_mtime_ns
+    measure_device([max(os.sched_getaffinity(0))], folder)
+    assert [each.stat().st_mtime_ns for each in folder.iterdir()] == [built]
 
 
 def test_the_name_is_stable_and_says_something():
@@ -75,11 +88,11 @@ def test_of_two_sheets_the_better_entries_count():
     assert best_of({"launch_us": 2.0}, {"launch_us": 3.0, "wake_us": 1.0}) == {"launch_us": 2.0, "wake_us": 1.0}
 
 
-def test_other_programs_on_the_core_do_not_lift_the_limit_of_memory(sheet: dict[str, float]):
+def test_other_programs_on_the_core_do_not_lift_the_limit_of_memory(sheet: dict[str, float], folder: Path):
     core = min(os.sched_getaffinity(0))
     busy = [subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]) for _ in range(8)]
     try:
-        beside = measure_device([core])
+        beside = measure_device([core], folder)
     finally:
         for process in busy:
             process.kill()

@@ -11,8 +11,9 @@ import pytest
 from archive.store import Store
 from evokernel.config.load import load_config
 from evokernel.config.run import RunConfig, dump_config
-from evokernel.engine.assemble import check_same_class, default_in_flight, make_island
+from evokernel.engine.assemble import check_same_class, make_island
 from evokernel.errors import ConfigError, RunMismatch
+from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Machine, gpus_note, resolve_device
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.protocols import Operator
