@@ -99,7 +99,7 @@ def test_two_captures_see_their_own_calls_and_the_program_goes_on() -> None:
         ([(TABLE, ROWS), (TABLE.t().contiguous().t(), ROWS)], "lie in memory as"),
         ([(TABLE, ROWS), (TABLE, ROWS, 2.0)], "scale is 1.0 and 2.0"),
         ([(TABLE, [3, 1], 2.0), (TABLE, [3, 2], 2.0)], r"idx is \[3, 1\] and \[3, 2\]"),
-        ([(TABLE.to(torch.int16), ROWS)], "'x' is int16, torch.strided; expected strided, float32"),
+        ([(TABLE.to(torch.int16), ROWS)], "'x' is int16, torch.strided; expected a dense one of float32"),
         ([(TABLE, slice(3))], "idx is a slice; expected tensors"),
     ],
 )

@@ -125,7 +125,7 @@ class CapturedCalls:
             cpu_dtype=cpu_dtype,
             called=tuple(({argument_name(key): each for key, each in shapes}, calls.count) for shapes, calls in common),
             distribution=values[max(first, key=lambda key: prod(first[key]))].distribution,
-            seen=f"seen in {len(self)} calls: {'; '.join(_values(form, sizes))}",
+            seen=f"seen in {len(self)} call{'s' * (len(self) > 1)}: {'; '.join(_values(form, sizes))}",
         )
         with whole_or_nothing([apart] if self.text else []):
             if self.text:
