@@ -20,7 +20,7 @@ def examine_cluster(address: str) -> Iterator[Finding]:
 
     here = fingerprint(this_machine())
     expected = {name: here[name] for name in ON_EVERY_MACHINE}
-    task = ray.remote(_fingerprint).options(num_cpus=0, max_retries=0)
+    task = ray.remote(num_cpus=0, max_retries=0)(_fingerprint)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     calls = [
         task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote()

@@ -70,12 +70,14 @@ class LocalOpening:
         machine = this_machine()
         if not os.path.exists(task_path(self.task_spec)):
             raise HostMismatch(f"there is no task file {self.task_spec} on this host; put it where every host sees it")
+        alone = {"gpus": 1, "hosts": "local", "devices": {}}  # here it is a machine like any other
+        settings = self.settings.model_copy(update=alone)
         limits = machine.limits(DEVICE_OF[self.language])
-        language = local_language(self.language, self.settings, threads=self.threads, device=limits)
+        language = local_language(self.language, settings, threads=self.threads, device=limits)
         opening = open_evaluator(
             self.task_spec,
             constrained(language, self.constraints),
-            settings=self.settings.model_copy(update={"gpus": 1}),
+            settings=settings,
             threads=self.threads,
             machine=machine,
             deterministic=self.constraints.deterministic,

@@ -47,8 +47,8 @@ def connect(address: str) -> Any:
         except (ConnectionError, RuntimeError, ValueError) as error:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(
-                f"there is no Ray cluster at {address!r} ({first}); start one with `ray start --head`, or correct "
-                "evaluation.address"
+                f"no Ray cluster at {address!r} can be joined ({first}); start one with `ray start --head`, or correct "
+                "evaluation.address, or give this machine the cluster's token (docs/cluster.md)"
             ) from None
     return ray
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ def address() -> Iterator[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # never one that lies on this machine
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "resources": {"evokernel": 3}})
         yield cluster.address
         cluster.shutdown()
@@ -75,8 +78,7 @@ def test_a_candidate_that_three_hosts_were_lost_on_is_our_fault(address: str, tm
 
 def test_a_host_judges_as_a_machine_does_and_joins_again_after_its_death(address: str, tmp_path: Path):
     source = kernel()
-    settings = SETTINGS.model_copy(update={"hosts": "ray"})
-    opening = LocalOpening(write_task(tmp_path), "cpp", settings, ConstraintsConfig(), threads=1, profiled=False)
+    opening = LocalOpening(write_task(tmp_path), "cpp", SETTINGS, ConstraintsConfig(), threads=1, profiled=False)
 
     async def judge() -> list[Any]:
         hosts = hosts_of(address, 1)
