@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,22 @@ from tests.support.fakes import TOY, InstantEvaluator
 from tests.support.processes import descendants
 from tests.support.toy_host import ToyOpening
 
-pytest.importorskip("ray")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # Ray's own
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed"),
+]
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    from ray.cluster_utils import Cluster
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # never one that lies on this machine
+        from ray.cluster_utils import Cluster  # Ray reads those variables when it is imported
+
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "resources": {"evokernel": 3}})
         yield cluster.address
         cluster.shutdown()
