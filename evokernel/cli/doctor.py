@@ -23,21 +23,31 @@ from evokernel.config.models import ModelConfig
     "--model", "models", multiple=True, metavar="MODEL", help="Ask only this model one word; may be repeated."
 )
 @click.option("--api-base", metavar="URL", help="The address of an endpoint of your own for --model.")
+@click.option(
+    "--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Look only at the nodes of this Ray cluster."
+)
 @click.pass_context
-def command(context: click.Context, runs: Path, models: tuple[str, ...], api_base: str | None) -> None:
+def command(context: click.Context, runs: Path, models: tuple[str, ...], api_base: str | None, ray: str | None) -> None:
     """Look at everything a search needs, and say what to do about what is missing."""
     if models:
         context.exit(_ask(models, api_base))
     from evokernel.doctor.finding import FindingLevel
-    from evokernel.doctor.machine import examine
 
+    if ray:
+        from evokernel.doctor.cluster import examine_cluster
+
+        findings = examine_cluster(ray)
+    else:
+        from evokernel.doctor.machine import examine
+
+        findings = examine(runs)
     styles = {FindingLevel.OK: GOOD, FindingLevel.WARNING: WARN, FindingLevel.MISSING: BAD}
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column(style=DIM, no_wrap=True)
     made.add_column(overflow="fold")
     missing = 0
-    for finding in examine(runs):
+    for finding in findings:
         missing += finding.state is FindingLevel.MISSING
         text = Text(clean(finding.found))
         if finding.advice:

@@ -89,6 +89,12 @@ class EvaluationConfig(Part):
     """The strongest level to use; auto takes the best that this machine offers."""
     gpus: Literal["all"] | Annotated[int, Field(ge=1)] = "all"
     """GPUs that judge candidates at the same time: all visible ones of the first one's model, or at most this many."""
+    hosts: Literal["local", "ray"] = "local"
+    """Where candidates are built and judged: on this machine, or on hosts of a Ray cluster (docs/cluster.md)."""
+    address: str = "auto"
+    """The address of the Ray cluster, as HOST:PORT; `auto` for the one that this machine belongs to."""
+    devices: Mapping[str, Annotated[int, Field(ge=1)]] = {}
+    """The most hosts to use in the cluster, under the one model of their devices: {H100: 8}, or {CPU: 2}."""
     max_autotune: bool = False
     """Measure winners against torch.compile with max-autotune too, where a task has torch.compile for a baseline; plain
     matrix products have cuBLASLt instead. Each fresh process then waits for its trials: 20 s, and more than a minute
@@ -98,6 +104,19 @@ class EvaluationConfig(Part):
     """The file of a kernel to beat, relative to the config. It is judged as candidates are, and then serves as one more
     baseline, `expert`. evokernel trusts it as it trusts the task. Empty for none.
     """
+
+    @model_validator(mode="after")
+    def _cluster(self) -> "EvaluationConfig":
+        if self.hosts == "local" and self.devices:
+            raise ValueError("devices are those of a cluster: add hosts: ray, or remove devices")
+        if self.hosts == "ray" and len(self.devices) != 1:
+            raise ValueError(
+                f"hosts: ray needs devices of one model, such as {{H100: 8}} or {{CPU: 2}}, and got "
+                f"{dict(self.devices)}: times of two models do not compare"
+            )
+        if self.hosts == "ray" and self.expert:
+            raise ValueError("expert is a baseline on this machine only; remove it, or use hosts: local")
+        return self
 
     def on(self, device: DeviceClass) -> "EvaluationConfig":
         """Return the settings with every value given: those that were, and the device class's own for the others."""

@@ -28,6 +28,8 @@ from evokernel.engine.stoppers import stopper_from
 from evokernel.errors import ConfigError, RunMismatch
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.evaluate.client.open_evaluator import open_evaluator
+from evokernel.evaluate.cluster.host import LocalOpening
+from evokernel.evaluate.cluster.ray_hosts import IN_FLIGHT, RayHosts
 from evokernel.evaluate.device.cores import default_in_flight
 from evokernel.evaluate.device.device_class import Resolved, gpus_note, resolve_device, this_machine
 from evokernel.languages.constrained import constrained
@@ -84,14 +86,16 @@ def assemble(
         RunMismatch: the store holds a search on another class of devices.
     """
     task = load_task(config.task)
-    machine = this_machine()
+    hosts = RayHosts(config.evaluation) if config.evaluation.hosts == "ray" and evaluator is None else None
+    machine = hosts.machine() if hosts else this_machine()
     resolved = resolve_device(config, task, machine=machine)
     config, task = resolved.config, task.on(resolved.device)
     check_same_class(store, resolved)
     listeners = (*listeners, RemarkListener(store))
     edits_since(store, config)  # refused here, an edit costs no start of the evaluator
     gpus = machine.gpus(resolved.device, wanted=config.evaluation.gpus)
-    for note in filter(None, (resolved.note, gpus_note(machine, used=gpus))):
+    spread = Notice(f"candidates are judged by up to {len(hosts)} hosts of a Ray cluster") if hosts else None
+    for note in filter(None, (resolved.note, spread or gpus_note(machine, used=gpus))):
         for listener in listeners:
             listener.hear(note)
     language = make_language_of(config, language, limits=machine.limits(resolved.device))
@@ -118,6 +122,12 @@ def assemble(
         wait = "wait" if len(waiting) > 1 else "waits"
         text = f"no models are configured: {', '.join(waiting)} {wait} for `evokernel ask` and `evokernel tell`"
         notify(listeners, Notice(text))
+    profiled = any(map(asks_model, operators.values()))  # rules do not read profiles, which take seconds
+    if hosts:
+        opening = LocalOpening(
+            *(config.task, config.language, config.evaluation, config.constraints, config.threads, profiled)
+        )
+        evaluator = hosts.open(opening)
     return Search(
         Parts(
             task=task,
@@ -137,7 +147,7 @@ def assemble(
                 threads=config.threads,
                 machine=machine,
                 deterministic=config.constraints.deterministic,
-                profiled=any(map(asks_model, operators.values())),  # rules do not read profiles, which take seconds
+                profiled=profiled,
             ),
             stopper=stopper_from(budget),
             listeners=listeners,
@@ -145,7 +155,8 @@ def assemble(
         config=config,
         seeds=seed_candidates(config, task, operators=operators),
         handed_in_only=handed_in_only,
-        in_flight=config.in_flight or default_in_flight(resolved.device, gpus=len(gpus)),
+        in_flight=config.in_flight
+        or (IN_FLIGHT * len(hosts) if hosts else default_in_flight(resolved.device, gpus=len(gpus))),
     )
 
 

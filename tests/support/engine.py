@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from evokernel.engine.search import Parts, Search
 from evokernel.engine.state import SearchState
 from evokernel.engine.state_fold import StateFold
 from evokernel.engine.stoppers import stopper_from
-from evokernel.protocols import Language, LanguageModel, Listener, Operator
+from evokernel.protocols import Evaluator, Language, LanguageModel, Listener, Operator
 from evokernel.records.candidate import Candidate
 from evokernel.records.evaluation import Evaluation
 from evokernel.records.events import Event, Notice, ResultCommitted
 from evokernel.task import Role, Scalar, Signature, Task, Tensor, Workload, WorkloadSet
 from evokernel.testing.replay import replay_store
-from tests.support.fakes import TOY, InstantEvaluator, ToyLanguage
+from tests.support.fakes import TOY, ToyLanguage
 
 ASKING = 2
 TASK = Task(
@@ -70,7 +71,7 @@ def toy_config(**changes: Any) -> RunConfig:
 def toy_search(
     store: Store,
     config: RunConfig,
-    evaluator: InstantEvaluator,
+    evaluator: AbstractAsyncContextManager[Evaluator],
     *,
     source: str = TOY,
     others: Sequence[str] = (),

@@ -23,6 +23,9 @@ _NOT_IN_THE_HASH = {
     "sandbox",
     "compile_timeout_s",
     "gpus",
+    "hosts",
+    "address",
+    "devices",
     "expert",
 }  # the expert's text is in the hash, its path is not
 _ALWAYS_IN_IT = {"quick_ms", "precise_ms", "final_ms", "final_processes", "timeout_s", "memory_mib"}

@@ -14,7 +14,7 @@ from evokernel.evaluate.client.devices import DevicePool, DeviceSlot, JudgeHandl
 from evokernel.evaluate.client.duplicates import DuplicateArtifacts
 from evokernel.evaluate.client.evaluations import entry, unbuilt
 from evokernel.evaluate.client.judge_process import JudgeLost
-from evokernel.evaluate.client.judge_setup import JudgeSetup
+from evokernel.evaluate.client.judge_setup import JoinedRun, JudgeSetup
 from evokernel.evaluate.numerics.pooling import further_dtype, pool_finals
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.protocols import Language
@@ -77,6 +77,11 @@ class LocalEvaluator:
         self._lock = builder.lock
         self._clean: set[str] = set()
         self._duplicates = DuplicateArtifacts(identity.mode)
+
+    @property
+    def joined(self) -> JoinedRun:
+        """The properties that an evaluator of the same run on another machine takes over."""
+        return JoinedRun(self.identity, self._setup.distributions, self._hidden)
 
     async def evaluate(self, request: EvaluationRequest) -> Evaluation:
         """Return the verdict on one candidate.

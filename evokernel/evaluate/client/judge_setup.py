@@ -9,6 +9,18 @@ from evokernel.records.evaluation import EvaluatorIdentity
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedRun:
+    """Properties that all evaluators of a run share, chosen or measured by the first of its judges."""
+
+    identity: EvaluatorIdentity
+    """The evaluator's part of an evaluation's key, with the device sheet and the times of baselines."""
+    distributions: tuple[str, ...]
+    """The input distributions."""
+    hidden: Shapes
+    """The hidden shapes."""
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSetup:
     """Setup that all judges of a run share."""
 
