@@ -7,6 +7,7 @@ that was thought lost, finds nobody and is dropped.
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -29,6 +30,7 @@ _ELSEWHERE = 2  # times that a candidate is given to another host
 _SILENCE_S = 30.0
 _AGAIN_S = 1.0
 _CLOSING_S = 15.0
+_KNOCK_S = 10.0
 
 
 class HostLost(HarnessError):
@@ -42,6 +44,7 @@ def connect(address: str) -> Any:
     except ImportError:
         raise ConfigError('hosts: ray needs Ray: pip install "evokernel-search[ray]", on every node') from None
     if not ray.is_initialized():
+        _knock(address)
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -53,6 +56,20 @@ def connect(address: str) -> Any:
     return ray
 
 
+def _knock(address: str) -> None:
+    """Refuse an address where nobody listens: Ray would try for minutes. Raises `ConfigError`."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host, int(port)), _KNOCK_S).close()
+    except OSError as error:
+        raise ConfigError(
+            f"nothing answers at {address} ({error}): start a cluster there with `ray start --head`, or correct "
+            "evaluation.address (docs/cluster.md)"
+        ) from None
+
+
 class RayHost:
     """The engine's handle on one host; Ray starts its actor where there is room, and again when it dies."""
 
@@ -62,7 +79,7 @@ class RayHost:
         self.ready = False
         """Whether its evaluator is open, as far as is known."""
         self._ray = ray
-        place = {"resources": {CPU_HOSTS: 1}} if device == "CPU" else {"num_gpus": 1, "accelerator_type": device}
+        place = {"resources": {CPU_HOSTS: 1}} if device.upper() == "CPU" else {"num_gpus": 1, "accelerator_type": device}
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0, "max_concurrency": 4 * IN_FLIGHT}
         self._class = ray.remote(Host).options(**options, **place)
         self._actor = self._class.remote()

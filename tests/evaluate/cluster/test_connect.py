@@ -1,0 +1,12 @@
+"""Connecting to a cluster that is not there."""
+
+import pytest
+
+from evokernel.errors import ConfigError
+from evokernel.evaluate.cluster.ray_hosts import connect
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_missing_ray_or_cluster_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"evokernel-search\[ray\]|nothing answers at 127\.0\.0\.1:1 "):
+        connect("127.0.0.1:1")
