@@ -79,7 +79,9 @@ class RayHost:
         self.ready = False
         """Whether its evaluator is open, as far as is known."""
         self._ray = ray
-        place = {"resources": {CPU_HOSTS: 1}} if device.upper() == "CPU" else {"num_gpus": 1, "accelerator_type": device}
+        place = (
+            {"resources": {CPU_HOSTS: 1}} if device.upper() == "CPU" else {"num_gpus": 1, "accelerator_type": device}
+        )
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0, "max_concurrency": 4 * IN_FLIGHT}
         self._class = ray.remote(Host).options(**options, **place)
         self._actor = self._class.remote()
