@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +27,14 @@ EVALUATION = {
 }  # fmt: skip
 
 
-def test_right_kernel(project: Path, call: Call) -> None:
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def test_right_kernel(project: Path, call: Call, strict_umask: None) -> None:
     task, kernel = place_task(project)
     result = call("evaluate", kernel, "--task", task, "--json")
     assert result.exit_code == 0, result.output

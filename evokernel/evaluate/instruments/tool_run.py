@@ -13,7 +13,7 @@ from evokernel.evaluate.device.nodes import cuda_library_folders, nvidia_nodes
 from evokernel.evaluate.inside.runner.replay import CUBINS, INPUTS, JOB
 from evokernel.evaluate.sandbox.gpu_access import PASSED_ON
 from evokernel.evaluate.sandbox.levels import INSIDE, Sandbox, SandboxLevel, in_system
-from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.records.process_exit import ProcessExit
 
@@ -63,8 +63,7 @@ def laid_out(call: RecordedCall) -> Iterator[Path]:
         with (folder / INPUTS).open("wb") as file:
             for each in call.buffers:
                 file.write(each.content or b"")
-        for path in (folder, *folder.rglob("*")):  # under root another user reads it, so the umask must not matter
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        let_read(folder)
         yield folder
 
 

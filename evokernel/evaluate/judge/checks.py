@@ -10,7 +10,7 @@ from evokernel.evaluate.bench.candidate_session import CandidateSession, WorkerS
 from evokernel.evaluate.bench.feedback import failure, out_of_bounds
 from evokernel.evaluate.bench.workload import BoundWorkload, WorkloadPurpose
 from evokernel.evaluate.numerics.canary import stored_bytes
-from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, run_confined
+from evokernel.evaluate.sandbox.run_once import ProcessLimits, VisiblePaths, let_read, run_confined
 from evokernel.evaluate.sandbox.seccomp import Children
 from evokernel.evaluate.wire import HELD_OUT, PhaseVerdict
 from evokernel.languages.cpp.checked_job import EXIT_BAD_JOB, EXIT_FOUND, pack_job, read_sanitizer_report
@@ -126,11 +126,11 @@ def sanitize(session: CandidateSession, executable: bytes) -> tuple[PhaseVerdict
 def _run_job(bench: Bench, executable: bytes, job: bytes) -> ProcessExit:
     with tempfile.TemporaryDirectory(prefix="evokernel-checked-") as name:
         folder = Path(name)
-        folder.chmod(0o755)
         program = folder / "checked"
         program.write_bytes(executable)
         program.chmod(0o755)
         (folder / "job").write_bytes(job)
+        let_read(folder)
         # Confined programs have no standard input; the shell gives this one its job.
         return run_confined(
             ["/bin/sh", "-c", "exec ./checked < job"],

@@ -58,6 +58,12 @@ class ProcessLimits:
         return limits
 
 
+def let_read(folder: Path) -> None:
+    """Let others read a folder and all in it: under root they run as users of their own, and a umask may be strict."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
+
+
 @dataclass(frozen=True, slots=True)
 class VisiblePaths:
     """Paths that a program sees beside the system's own folders."""

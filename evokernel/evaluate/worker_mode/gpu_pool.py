@@ -25,6 +25,7 @@ from evokernel.evaluate.sandbox.fork_server import ForkServer, ForkServerSpec, p
 from evokernel.evaluate.sandbox.forked import ForkedRunner
 from evokernel.evaluate.sandbox.gpu_access import cuda_plan
 from evokernel.evaluate.sandbox.levels import Sandbox
+from evokernel.evaluate.sandbox.run_once import let_read
 from evokernel.evaluate.sandbox.standby import StandbyProcess
 from evokernel.evaluate.sandbox.timed_process import MESSAGE_BYTES
 from evokernel.evaluate.worker_mode.cpu_pool import LoadFailed
@@ -171,7 +172,6 @@ class CudaWorkerPool:
 
     def _unpack(self, artifact: bytes, source: str) -> Path:
         folder = Path(tempfile.mkdtemp(dir=self._bundles))
-        folder.chmod(0o755)
         try:
             files = unpack(artifact)
         except ValueError as error:
@@ -180,6 +180,7 @@ class CudaWorkerPool:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        let_read(folder)
         return folder
 
 
