@@ -30,6 +30,9 @@ class CommandEntry:
 SECTIONS: dict[str, dict[str, CommandEntry]] = {
     "Search": {
         "init": CommandEntry("evokernel.cli.init", "command", "Make a task, kernels and a config from PyTorch."),
+        "profile": CommandEntry(
+            "evokernel.cli.profile", "command", "Which operations of a program are worth a search."
+        ),
         "extract": CommandEntry("evokernel.cli.extract", "command", "Make them from a Triton kernel that you have."),
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
