@@ -14,7 +14,7 @@ import pytest
 from evokernel.report import html
 from tests.report.test_page import evil_store
 from tests.support.browser import CHROMIUM, Browser
-from tests.support.serving import serving
+from tests.support.serving import serving, wait_until
 from tests.support.stores import StoreBuilder, fill_store
 
 pytestmark = [
@@ -144,8 +144,13 @@ def test_an_index_leads_to_each_run_and_says_when_one_begins(quiet: Browser, tmp
             assert quiet.run("document.documentElement.scrollWidth") == width
         with StoreBuilder(tmp_path / "two.db") as builder:
             builder.seed(speedup=3.0)
-            quiet.wait("document.querySelectorAll('#runs tbody tr')[1].textContent.includes('3.00×')")
-            assert "1 running" in quiet.run("document.getElementById('live').textContent")
+            row, live = "document.querySelectorAll('#runs tbody tr')[1]", "document.getElementById('live')"
+
+            def begun() -> bool:
+                builder.store.heartbeat(1.0)  # as an engine does each second; without it a search is thought killed
+                return bool(quiet.run(f"{row}.textContent.includes('3.00×') && {live}.textContent == '1 running'"))
+
+            wait_until(begun)
         quiet.click("#runs a", text="gemm")
         quiet.wait("document.querySelector('#answer') && document.title == 'gemm · evokernel'")
         assert quiet.faults == []
