@@ -22,7 +22,7 @@ from evokernel.testing.replay import replay_store
 from tests.e2e.kill_and_resume import children, kill_group, log_of, start, wait_for_no_children, write_config
 from tests.support.processes import take_orphans
 
-KILLS = 12
+KILLS = 8
 STARTS_WITHIN_S = 300.0
 TASK = Path(__file__).parent / "small_task.py"
 
