@@ -49,12 +49,9 @@ def without_data() -> Iterator[None]:
 
 def state_apart(subject: UserOperation) -> UserOperation:
     """Return the operation with the buffers that a call changes kept apart: each call starts with those of the file."""
-    try:
-        with without_data():
-            inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
-            subject.call(inputs)
-    except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
+    if (tried := _tried(subject)) is None:
         return subject
+    inputs, _ = tried
     changed = {name for name in subject.parameters.values() if inputs[name]._version}
     modules = subject.target.named_modules() if subject.construct else ()
     running = {  # torch updates them without saying so
@@ -72,12 +69,9 @@ def changes_apart(subject: UserOperation) -> UserOperation:
     Raises:
         TaskError: such an input is not row-major, so that a kernel may only read it.
     """
-    try:
-        with without_data():
-            inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
-            result = subject.call(inputs)
-    except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
+    if (tried := _tried(subject)) is None:
         return subject
+    inputs, result = tried
     changed = [name for name, tensor in inputs.items() if tensor._version]
     if not changed:
         return subject
@@ -89,6 +83,16 @@ def changes_apart(subject: UserOperation) -> UserOperation:
     pairs = list(enumerate(result)) if isinstance(result, (tuple, list)) else [(None, result)]
     own = [place for place, item in pairs if item is not None and all(item is not inputs[name] for name in changed)]
     return replace(subject, in_place=tuple(changed), returned=tuple(own))
+
+
+def _tried(subject: UserOperation) -> tuple[dict[str, torch.Tensor], Any] | None:
+    """Call the operation at the sizes of its example; return inputs and result, None where it raises an error."""
+    try:
+        with without_data():
+            inputs = subject.empty({name: tuple(tensor.shape) for name, tensor in subject.inputs.items()})
+            return inputs, subject.call(inputs)
+    except Exception:  # noqa: BLE001 - it is reported where its outputs are asked for
+        return None
 
 
 def outputs_of(subject: UserOperation, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:

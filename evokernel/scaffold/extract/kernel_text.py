@@ -4,12 +4,12 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.extract.recorded_call import Config, KernelCall
+from evokernel.scaffold.extract.text_edits import TextEdits
 from evokernel.task import Signature
 
 _SHAPED = {"empty": "", "zeros": ".zero_()", "ones": ".fill_(1)", "new_empty": "", "new_zeros": ".zero_()"}
@@ -51,43 +51,6 @@ def function_text(file: Path, name: str) -> str:
     return _Source(file).alone(name)
 
 
-@dataclass
-class _Edits:
-    """A text with changes at places in it."""
-
-    raw: bytes
-    made: list[tuple[int, int, bytes]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._starts = [0]
-        for line in self.raw.split(b"\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
-
-    def line(self, number: int) -> int:
-        """Return where a line starts, the first being 1."""
-        return min(self._starts[number - 1], len(self.raw))
-
-    def begin(self, node: Any) -> int:
-        return self.line(node.lineno) + int(node.col_offset)
-
-    def end(self, node: Any) -> int:
-        return self.line(node.end_lineno) + int(node.end_col_offset)
-
-    def source(self, node: ast.expr) -> str:
-        return self.raw[self.begin(node) : self.end(node)].decode()
-
-    def replace(self, start: int, end: int, text: str) -> None:
-        self.made.append((start, end, text.encode()))
-
-    def piece(self, start: int, end: int) -> str:
-        """Return a part of the text with the changes in it."""
-        out, at = b"", start
-        for begin, stop, new in sorted(each for each in self.made if start <= each[0] and each[1] <= end):
-            out += self.raw[at:begin] + new
-            at = stop
-        return (out + self.raw[at:end]).decode()
-
-
 class _Source:
     """A user's file by the statements at its top."""
 
@@ -97,7 +60,7 @@ class _Source:
             self._tree = ast.parse(text)
         except (OSError, UnicodeDecodeError, SyntaxError) as error:
             raise TaskError(f"{file} cannot be read as Python: {error}") from None
-        self._edits = _Edits(text.encode())
+        self._edits = TextEdits(text.encode())
         self._file = file
         self._defined = {name: node for node in self._tree.body if not _is_main(node) for name in _names(node)}
 
