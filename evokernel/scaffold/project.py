@@ -14,26 +14,24 @@ import numpy as np
 from evokernel.errors import TaskError
 from evokernel.evaluate.bench.admission import admit
 from evokernel.evaluate.bench.admission_conversions import undefined_conversion
-from evokernel.evaluate.numerics.arrays import is_float
 from evokernel.evaluate.numerics.hidden_shapes import probe_workloads
 from evokernel.evaluate.numerics.inputs import draw
 from evokernel.scaffold.config_schema import MODELINE, SCHEMA_FILE, schema_text
 from evokernel.scaffold.dimensions import Layout, derive_layout, shapes_at
 from evokernel.scaffold.example_text import parse_inputs
 from evokernel.scaffold.index_bounds import find_bounds
+from evokernel.scaffold.project_precision import project_precision, tensor_dtypes
 from evokernel.scaffold.seed import OperationTask, Seed, make_seeds
 from evokernel.scaffold.sizes import FIRST, SECOND, NotGeneral, SymbolicSizes
-from evokernel.scaffold.task_text import TaskDraft, output_names, task_text, template
+from evokernel.scaffold.task_text import TaskDraft, task_text, template
 from evokernel.scaffold.trace import Traced, extents, flop_terms, reduction_terms, to_graph, trace
-from evokernel.scaffold.trial import changes_apart, dtype_name, outputs_of, state_apart
+from evokernel.scaffold.trial import changes_apart, state_apart
 from evokernel.scaffold.user_operation import UserOperation, find_subject
 from evokernel.scaffold.workloads import LIMITS, Dims, WorkloadCosts, WorkloadDraft, dims_of, plan_workloads
 from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
-_WIDE = "float32"
-"""Dtype of low-precision numbers on a processor."""
 _LANGUAGES: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
 _ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py"}
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
@@ -109,17 +107,6 @@ class _Analysis:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class _Floats:
-    """Floating-point dtypes of a task."""
-
-    signature: str
-    """Replaces that of the example in the signature; empty to keep it."""
-    on: Mapping[str, str]
-    """By device class, that of its workloads; empty for that of the signature."""
-    remark: str = ""
-
-
 def init_project(
     path: Path,
     *,
@@ -153,8 +140,8 @@ def init_project(
         shapes = [*(shapes for shapes, _ in settings.called[1:]), *map(_shapes, texts)]
         return [layout.example, *(dims_of(layout, each) for each in shapes)]
 
-    floats = _floats(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
-    plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if _changed(floats) else subject
+    floats = project_precision(subject, layout, devices, cpu_dtype=settings.cpu_dtype)
+    plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
     analysis = _analyse(plain, layout)
     stem = settings.stem or stem_of(subject)
     files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
@@ -177,7 +164,7 @@ def init_project(
     draft = TaskDraft(
         subject=subject,
         layout=layout,
-        dtypes=_dtypes(subject, layout, floats.signature),
+        dtypes=tensor_dtypes(subject, layout, floats.signature),
         ranges=ranges,
         workloads=plans,
         seeds={language: file.name for language, file in files.items()},
@@ -252,47 +239,6 @@ def stem_of(subject: UserOperation) -> str:
     """Return the beginning of the names of a project's files."""
     name = subject.path.stem if subject.name in ("Model", "forward", "run") else subject.name
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", name).lower()
-
-
-# ---------------------------------------------------------------------------------------------------- dtypes
-
-
-def _floats(subject: UserOperation, layout: Layout, devices: Sequence[str], *, cpu_dtype: str) -> _Floats:
-    """Decide the floating-point dtypes: low precision is for a GPU, as processors are slow at it."""
-    given = [*map(dtype_name, subject.inputs.values()), *layout.output_dtypes]
-    found = list(dict.fromkeys(filter(is_float, given)))
-    low = [dtype for dtype in found if DTYPES[dtype] < DTYPES[_WIDE]]
-    chosen = cpu_dtype or (_WIDE if low else "")
-    if "cpu" not in devices or not found or not chosen or found == [chosen]:
-        return _Floats("", {})
-    if not cpu_dtype and not _follows(subject, layout, chosen):
-        fixed = f"the function casts to {low[0]}, so the cpu workloads are {', '.join(low)}, too"
-        return _Floats("", {}, fixed)
-    theirs = [dtype for dtype in found if dtype != chosen]
-    keep = f"(--cpu-dtype {theirs[0]} to keep it)"
-    if "cuda" not in devices:
-        return _Floats(chosen, {}, f"{chosen} in place of {', '.join(theirs)} {keep}")
-    remark = f"{', '.join(theirs)} on a GPU, {chosen} on a processor {keep}"
-    return _Floats(chosen, {"cuda": found[0]}, remark) if len(found) == 1 else _Floats("", {"cpu": chosen}, remark)
-
-
-def _changed(floats: _Floats) -> bool:
-    return bool(floats.signature or floats.on.get("cpu"))
-
-
-def _follows(subject: UserOperation, layout: Layout, dtype: str) -> bool:
-    """Say whether floating-point outputs take this dtype where the inputs have it."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in subject.inputs.items()}
-    with suppress(TaskError):
-        wanted = [dtype if is_float(was) else was for was in layout.output_dtypes]
-        return wanted == [dtype_name(each) for each in outputs_of(subject.with_floats(dtype), shapes)]
-    return False
-
-
-def _dtypes(subject: UserOperation, layout: Layout, floats: str) -> dict[str, str]:
-    given = {name: dtype_name(tensor) for name, tensor in subject.inputs.items()}
-    given |= dict(zip(output_names(subject, layout), layout.output_dtypes, strict=True))
-    return {name: floats if floats and is_float(dtype) else dtype for name, dtype in given.items()}
 
 
 # ---------------------------------------------------------------------------------------------------- what it computes
