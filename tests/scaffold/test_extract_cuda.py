@@ -18,7 +18,7 @@ from evokernel.records.candidate import Candidate
 from evokernel.scaffold.extract.cuda_check import check_cuda_program
 from evokernel.scaffold.extract.cuda_text import CudaSeedWriter, check_launch
 from evokernel.scaffold.extract.extract_project import extract_cuda_project, extract_project
-from evokernel.scaffold.extract.recorded_call import KernelCall
+from evokernel.scaffold.extract.recorded_call import KernelCall, record_call
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Role, Scalar, Signature, Tensor
 from evokernel.tasks import load_task
@@ -90,7 +90,11 @@ def test_files_beside_are_included_once(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('extern "C" ', "", 'has no extern "C"'),
-        ("fused_add_rms_norm_kernel(", "other(", "no __global__ function fused_add_rms_norm_kernel; it has: other"),
+        (
+            "__launch_bounds__(THREADS)\nfused_add_rms_norm_kernel(",
+            "__cluster_dims__(2, 1, 1) other(",
+            "no __global__ function fused_add_rms_norm_kernel; it has: other",
+        ),
     ],
 )
 def test_a_kernel_without_a_plain_name_is_refused(example: Path, old: str, new: str, said: str) -> None:
@@ -136,6 +140,20 @@ def test_options_that_do_not_go_together(arguments: list[str], said: str) -> Non
     result = CliRunner().invoke(command, [*arguments, "--reference", "r.py:f"])
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_results_of_a_kernel_before_the_call_are_not_made_up(example: Path) -> None:
+    script = example / "early.py"
+    script.write_text(
+        f"""import torch, launch
+x = torch.ones(8, 64, device="cuda")
+launch.kernels.{ENTRY}[8, 256](x, x, x[0], x, x, 1e-6, 64)
+launch.launch(x, x, x[0])
+"""
+    )
+    with pytest.raises(TaskError, match=r"line 3 raised RuntimeError: a CUDA kernel is launched before the call"):
+        record_call(example / "launch.py", "launch", script)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from evokernel.scaffold.extract.kernel_text import SeedWriter
 from evokernel.scaffold.extract.recorded_call import KernelCall
 from evokernel.task import Signature
 
-_BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
+_ATTRIBUTE = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)")
 _KERNEL = re.compile(r"\b__global__\b[^;{()]*?\b(\w+)\s*\(")
 _OTHER_LAUNCHERS = ("cupy", "pycuda", "cuda", "torch.utils.cpp_extension", "numba")
 _MOST_THREADS = 1024
@@ -35,7 +35,7 @@ def check_launch(cu: Path, entry: str, file: Path) -> None:
         TaskError: there is no such kernel, or the file does not launch by `evokernel.cuda.Module`.
     """
     text = _read(cu)
-    known = _KERNEL.findall(_BOUNDS.sub("", text))
+    known = _KERNEL.findall(_ATTRIBUTE.sub("", text))
     if entry not in known:
         raise TaskError(f"{cu} has no __global__ function {entry}; it has: {', '.join(dict.fromkeys(known)) or 'none'}")
     if 'extern "C"' not in text:
@@ -79,8 +79,10 @@ class CudaSeedWriter(SeedWriter):
                 f"no Module at the top of {self._call.module.name} has {self._cu.name} as it is; write there: "
                 f'kernels = Module(read_source(Path(__file__).with_name("{self._cu.name}")))'
             )
+        needed = self._needed(self._host())
         for name, text in self._call.cuda_texts.items():
-            self._embed(name, text)
+            if self._defined.get(name) in needed:
+                self._embed(name, text)
         helper = self._defined["Module"]
         self._edits.replace(self._edits.begin(helper), self._edits.end(helper), HELPER_IMPORT)
         return super().text()
