@@ -1,4 +1,4 @@
-"""`evokernel extract`: from a Triton kernel that exists to a task, a seed, an expert to beat and a config."""
+"""`evokernel extract`: from a kernel in Triton or CUDA C++ to a task, a seed, an expert to beat and a config."""
 
 from pathlib import Path
 
@@ -12,20 +12,26 @@ UNFIT_EXIT = 1
 
 
 @click.command(epilog="Exit codes: 0 done; 1 the task cannot judge kernels; 2 an error, said on stderr.")
-@click.argument("place", metavar="FILE.py:FUNCTION")
+@click.argument("place", metavar="FILE.py:FUNCTION|FILE.cu")
 @click.option(
     "--call",
     "script",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    required=True,
     metavar="SCRIPT.py",
-    help="Calls FUNCTION; its first call is recorded.",
+    help="Calls FUNCTION; its first call is recorded. With --launch that file itself if left out.",
 )
 @click.option(
     "--reference",
     required=True,
     metavar="FILE.py:FUNCTION",
     help="The same in PyTorch, with the same arguments: what is right.",
+)
+@click.option("--entry", default="", metavar="NAME", help="With FILE.cu: the kernel in it.")
+@click.option(
+    "--launch",
+    default="",
+    metavar="FILE.py[:FUNCTION]",
+    help="With FILE.cu: the function that launches it by evokernel.cuda; `launch` if not named.",
 )
 @click.option(
     "--shapes",
@@ -45,29 +51,56 @@ UNFIT_EXIT = 1
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to; that of FILE if left out."
 )
 @click.option("--force", is_flag=True, help="Replace files that are there.")
-def command(
+def command(  # noqa: PLR0913 - one for each option
     place: str,
-    script: Path,
+    script: Path | None,
     reference: str,
+    entry: str,
+    launch: str,
     shapes: tuple[str, ...],
     config: int,
     out: Path | None,
     force: bool,
 ) -> None:
-    """Write a task, a seed, an expert and a config for a function that launches Triton kernels.
+    """Write a task, a seed, an expert and a config for a function that launches kernels, in Triton or CUDA C++.
 
     SCRIPT is run in the sandbox, without a GPU, until it calls the function. The function's kernels become the seed of
-    a search and the baseline `expert`; the configurations of triton.autotune become tunables. Before anything is
-    written the seed is compiled for sm_90 and compared with the reference in Triton's interpreter.
+    a search and the baseline `expert`. The configurations of triton.autotune become tunables, of CUDA C++ the numbers
+    that are macros in it and stand at the top of FILE.py.
+
+    Before anything is written the seed is compiled for sm_90. In Triton it is compared with the reference in Triton's
+    interpreter; in CUDA C++ the judge judges it, where there is a GPU.
 
     `evokernel export STORE --patch` writes a winner back behind the function's signature (docs/own_kernels.md).
     """
-    from evokernel.scaffold.extract.extract_project import extract_project
+    from evokernel.scaffold.extract.extract_project import extract_cuda_project, extract_project
 
+    of_cuda = Path(place).suffix == ".cu"
+    if of_cuda and not (entry and launch):
+        raise click.UsageError(f"{place}: give --entry KERNEL and --launch FILE.py[:FUNCTION], which launches it")
+    if of_cuda and config:
+        raise click.UsageError("--config is for kernels with triton.autotune")
+    if not of_cuda and (entry or launch):
+        raise click.UsageError(f"--entry and --launch are for a file in CUDA C++, FILE.cu; got {place!r}")
+    if not of_cuda and script is None:
+        raise click.UsageError("give --call SCRIPT.py, a script that calls the function")
     click.echo("recording the call, and checking the kernel: half a minute, sometimes more", err=True)
-    project = extract_project(
-        place, script=script, reference=reference, out=out, force=force, shapes=shapes, config=config
-    )
+    if of_cuda:
+        project = extract_cuda_project(
+            Path(place),
+            entry=entry,
+            launch=launch,
+            reference=reference,
+            script=script,
+            out=out,
+            force=force,
+            shapes=shapes,
+        )
+    else:
+        assert script is not None
+        project = extract_project(
+            place, script=script, reference=reference, out=out, force=force, shapes=shapes, config=config
+        )
     (seed,) = project.seeds
     written = ", ".join(str(path) for path in project.files)
     workloads = project.task.workloads["cuda"]

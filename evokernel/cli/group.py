@@ -33,7 +33,9 @@ SECTIONS: dict[str, dict[str, CommandEntry]] = {
         "profile": CommandEntry(
             "evokernel.cli.profile", "command", "Which operations of a program are worth a search."
         ),
-        "extract": CommandEntry("evokernel.cli.extract", "command", "Make them from a Triton kernel that you have."),
+        "extract": CommandEntry(
+            "evokernel.cli.extract", "command", "Make them from a Triton or CUDA kernel that you have."
+        ),
         "evolve": CommandEntry(
             "evokernel.cli.evolve", "command", "Search for faster kernels; the same command goes on."
         ),

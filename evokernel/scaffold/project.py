@@ -32,8 +32,7 @@ from evokernel.source.expressions import evaluate
 from evokernel.task import DTYPES, Task, Workload
 from evokernel.tasks import load_task
 
-_LANGUAGES: Mapping[str, str] = {"cpu": "cpp", "cuda": "triton"}
-_ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py"}
+_ENDS: Mapping[str, str] = {"cpp": ".cpp", "triton": "_triton.py", "cuda": ".cu.py"}
 _TRIED_WITHOUT_GPU_BYTES = 1 << 19
 """Size of the tensors that GPU workloads are tried with on a processor."""
 
@@ -90,7 +89,9 @@ class ProjectSettings:
     stem: str = ""
     """Beginning of the names of the files; empty for the operation's name."""
     kernel: Callable[[Task, Path], str] | None = None
-    """Returns the Triton program to start from, for the task and its file; None for Inductor's."""
+    """Returns the GPU program to start from, for the task and its file; None for Inductor's."""
+    gpu_language: str = "triton"
+    """Language of that program."""
 
 
 _DEFAULT = ProjectSettings()
@@ -144,7 +145,8 @@ def init_project(
     plain = subject.with_floats(floats.on.get("cpu") or floats.signature) if floats.changes else subject
     analysis = _analyse(plain, layout)
     stem = settings.stem or stem_of(subject)
-    files = {_LANGUAGES[device]: out / f"{stem}{_ENDS[_LANGUAGES[device]]}" for device in devices}
+    languages = ["cpp" if device == "cpu" else settings.gpu_language for device in devices]
+    files = {language: out / f"{stem}{_ENDS[language]}" for language in languages}
     task_file, config_file, schema_file = out / f"{stem}_task.py", out / f"{stem}.yaml", out / SCHEMA_FILE
     _refuse_to_replace((task_file, *files.values(), config_file), force=force)
     plans = {

@@ -75,7 +75,7 @@ def make_seeds(
 ) -> tuple[Seed, ...]:
     """Write a kernel in each language: a right one, or one that is built and fails, with all that its author needs.
 
-    `kernel` returns a Triton program for the task and its file, in place of Inductor's.
+    `kernel` returns a GPU program for the task and its file, in place of Inductor's.
     """
     made = []
     for language, file in files.items():

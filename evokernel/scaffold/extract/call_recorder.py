@@ -1,4 +1,4 @@
-"""Runs a user's script until it calls a host function of Triton kernels, and hands the arguments over.
+"""Runs a user's script until it calls a host function of GPU kernels, and hands the arguments over.
 
 In the sandbox, without a GPU: tensors that the script puts on one lie in main memory, and kernels that it launches
 before that call run in Triton's interpreter. The call itself does not begin.
@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from evokernel.evaluate.inside.driver.cuda_module import Kernel, Module
 
 _KEPT_BYTES = 32 << 20
 """Contents of integers and truth values that are handed over; other tensors are described."""
@@ -50,7 +52,8 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     Returns:
         `arguments`, a list of names with `{"tensor": {dtype, shape, strides, bytes}}`, `{"value": ...}` or
         `{"other": type}`; `tuned`, by name of each autotuned kernel its `configs` and `unusual`, what they have beside
-        numbers; and as bytes the contents of tensors of integers. Or `failure`, in words.
+        numbers; `cuda_texts`, by name the CUDA C++ of each `Module`; and as bytes the contents of tensors of integers.
+        Or `failure`, in words.
     """
     os.chdir(folder)
     os.environ["TRITON_INTERPRET"] = "1"
@@ -58,6 +61,7 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     sys.argv = [request["script"]]
     if not torch.cuda.is_available():
         stand_in()
+    Kernel.launcher = _NoLaunches()
     try:
         frame = _frame_of_call(request)
     except BaseException as error:  # noqa: BLE001  a user's script may raise anything, SystemExit among it
@@ -68,7 +72,17 @@ def answer(request: dict[str, Any], folder: str) -> tuple[dict[str, Any], bytes]
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     arguments = [(name, _described(frame.f_locals[name], blob)) for name in names]
-    return {"arguments": arguments, "tuned": _tuned(frame.f_globals)}, bytes(blob)
+    found = {"tuned": _tuned(frame.f_globals), "cuda_texts": _cuda_texts(frame.f_globals)}
+    return {"arguments": arguments, **found}, bytes(blob)
+
+
+class _NoLaunches:
+    """Refuses kernels in CUDA C++: their results would be missing in what the script goes on with."""
+
+    def load(self, *_: Any) -> Any:
+        raise RuntimeError("a CUDA kernel is launched before the call; let the script make the call alone")
+
+    launch = load
 
 
 def _frame_of_call(request: dict[str, Any]) -> FrameType | None:
@@ -157,6 +171,11 @@ def _tuned(names: dict[str, Any]) -> dict[str, Any]:
         ]
         found[name] = {"configs": [_plain(each) for each in configs], "unusual": unusual}
     return found
+
+
+def _cuda_texts(names: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each module of CUDA C++ at the top of a file, by name."""
+    return {name: value._source for name, value in names.items() if isinstance(value, Module)}
 
 
 def _plain(config: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Project from a Triton kernel that exists: a PyTorch reference as the task, the kernel as seed and as the expert."""
+"""Project from a kernel that exists: a PyTorch reference as the task, the kernel as seed and as the expert."""
 
 import inspect
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 
 from evokernel.errors import TaskError
 from evokernel.scaffold.config_schema import SCHEMA_FILE
+from evokernel.scaffold.extract.cuda_check import check_cuda_program
+from evokernel.scaffold.extract.cuda_text import CudaSeedWriter, check_launch
 from evokernel.scaffold.extract.kernel_text import check_function, constant_text, function_text, kernel_text
 from evokernel.scaffold.extract.recorded_call import KernelCall, record_call
 from evokernel.scaffold.inductor.seed import NoInductorSeed, check_program
@@ -36,6 +39,8 @@ origin = {{
 _EXPERT = """evaluation:
   expert: {file} # {function} as it was, with {configuration}: one more baseline
 """
+_ENDS = {"triton": ("_triton.py", "_before.py"), "cuda": (".cu.py", "_before.cu.py")}
+"""Ends of the names of seed and expert."""
 
 
 def extract_project(
@@ -66,16 +71,15 @@ def extract_project(
         TaskError: the call cannot be recorded, the file has a form that is not understood, or results differ.
     """
     module, function = _split(place)
-    file, name = _split(reference, what="--reference")
+    right = _split(reference, what="--reference")
     call = record_call(module, function, script)
-    order, given = _matched(call, file, name)
-    out = out or module.parent
-    apart = out / f"{function}_reference.py" if file.samefile(module) else None
-    expert = out / f"{function}_before.py"
-    if not force and (there := [str(path) for path in (expert, apart) if path and path.exists()]):
-        raise TaskError(f"{', '.join(there)} exist; pass --force to replace them, or --out for another folder")
+    if call.cuda_texts:
+        raise TaskError(
+            f"{module.name} launches CUDA C++: name its file, and the function with --launch: evokernel extract "
+            f"FILE.cu --entry KERNEL --launch {place}"
+        )
 
-    def kernel(task: Task, task_file: Path) -> str:
+    def kernel(task: Task, task_file: Path, order: Sequence[str]) -> str:
         for tiles in (True, False):
             text = kernel_text(call, task.signature, order, config=config, tiles=tiles)
             try:
@@ -87,13 +91,91 @@ def extract_project(
                 break
         raise TaskError(f"{fault}. Nothing was written") from None
 
-    settings = ProjectSettings(devices=("cuda",), shapes=tuple(shapes), stem=function, kernel=kernel)
+    had = f"configuration {config} of its own" if call.tuned else "the numbers it had"
+    found = _Found(call, function, kernel, had)
+    return _written(found, right, out=out or module.parent, force=force, shapes=shapes)
+
+
+def extract_cuda_project(
+    cu: Path,
+    *,
+    entry: str,
+    launch: str,
+    reference: str,
+    script: Path | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    shapes: Sequence[str] = (),
+) -> Project:
+    """Write task, seed, expert and config for a kernel in CUDA C++ and the function that launches it.
+
+    The launch is recorded without a GPU: `evokernel.cuda` compiles for sm_90, and notes grid, block, shared memory and
+    arguments in place of launching. Where there is a GPU, the judge says first that results are right; where they are
+    wrong nothing is written.
+
+    Args:
+        cu: the CUDA C++ file.
+        entry: name of the kernel in it.
+        launch: `FILE.py:FUNCTION`, or `FILE.py` for its function `launch`. It allocates its results, launches the
+            kernel by `evokernel.cuda.Module` and returns them.
+        reference: as for `extract_project`, as all that follows.
+        script: calls the function; the function's own file if left out.
+
+    Raises:
+        TaskError: as `extract_project`.
+    """
+    module, function = _split(launch if ":" in launch else f"{launch}:launch", what="--launch")
+    right = _split(reference, what="--reference")
+    check_launch(cu, entry, module)
+    call = record_call(module, function, script or module, folders=(cu.parent,))
+
+    def kernel(task: Task, task_file: Path, order: Sequence[str]) -> str:
+        text = CudaSeedWriter(call, task.signature, order, cu=cu).text()
+        try:
+            checked = check_cuda_program(task_file, text, entry=entry, whose=f"`{function}`")
+        except NoInductorSeed as error:
+            raise TaskError(f"{error}. Nothing was written") from None
+        return _HEAD.format(function=function, file=f"{module.name} with {cu.name}", checked=checked) + text
+
+    found = _Found(call, entry, kernel, "the numbers it had", language="cuda")
+    return _written(found, right, out=out or module.parent, force=force, shapes=shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A function of the user's that launches kernels."""
+
+    call: KernelCall
+    stem: str
+    """Beginning of the names of the files."""
+    kernel: Callable[[Task, Path, Sequence[str]], str]
+    """Returns the seed, for the task, its file, and the function's tensors in the task's order."""
+    had: str
+    """Values of its tunables, in words."""
+    language: str = "triton"
+
+
+def _written(found: _Found, reference: tuple[Path, str], *, out: Path, force: bool, shapes: Sequence[str]) -> Project:
+    call, stem, (file, name) = found.call, found.stem, reference
+    seed_end, expert_end = _ENDS[found.language]
+    order, given = _matched(call, file, name)
+    apart = out / f"{stem}_reference.py" if file.samefile(call.module) else None
+    expert = out / f"{stem}{expert_end}"
+    if not force and (there := [str(path) for path in (expert, apart) if path and path.exists()]):
+        raise TaskError(f"{', '.join(there)} exist; pass --force to replace them, or --out for another folder")
+    settings = ProjectSettings(
+        devices=("cuda",),
+        shapes=tuple(shapes),
+        stem=stem,
+        kernel=lambda task, task_file: found.kernel(task, task_file, order),
+        gpu_language=found.language,
+    )
     files = (expert, *([apart] if apart else []))
-    written = (out / SCHEMA_FILE, *(out / f"{function}{end}" for end in ("_task.py", "_triton.py", ".yaml")))
+    written = (out / SCHEMA_FILE, *(out / f"{stem}{each}" for each in ("_task.py", seed_end, ".yaml")))
     with whole_or_nothing((*files, *written)):
         if apart:  # a patch of the kernel's file leaves the reference as it was
             out.mkdir(parents=True, exist_ok=True)
-            head = f'"""`{name}` of {module.name}, the reference of `{function}`."""\n\n'
+            head = f'"""`{name}` of {call.module.name}, the reference of `{call.function}`."""\n\n'
             apart.write_text(head + function_text(file, name), encoding="utf-8")
         project = init_project(apart or file, name=name, out=out, force=force, example_inputs=given, settings=settings)
         task_file, seed, config_file, *_ = project.files
@@ -101,17 +183,17 @@ def extract_project(
         constants = {key: value for key, value in call.arguments.items() if key not in call.tensors}
         spelt = ", ".join(f'"{key}": {constant_text(value)}' for key, value in constants.items())
         origin = _ORIGIN.format(
-            file=os.path.relpath(module.resolve(), out.resolve()),
-            function=function,
+            file=os.path.relpath(call.module.resolve(), out.resolve()),
+            function=call.function,
             arguments="(" + "".join(f'"{key}", ' for key in order).rstrip() + ")",
             constants=f"{{{spelt}}}",
         )
         task_file.write_text(task_file.read_text(encoding="utf-8") + origin, encoding="utf-8")
-        configuration = f"configuration {config} of its own" if call.tuned else "the numbers it had"
-        text = _EXPERT.format(file=expert.name, function=function, configuration=configuration)
-        config_file.write_text(
-            config_file.read_text(encoding="utf-8").replace("islands:\n", f"{text}islands:\n", 1), encoding="utf-8"
-        )
+        text = _EXPERT.format(file=expert.name, function=call.function, configuration=found.had)
+        settled = config_file.read_text(encoding="utf-8").replace("islands:\n", f"{text}islands:\n", 1)
+        if found.language == "cuda":
+            settled = re.sub(r"^language: auto.*$", "language: cuda", settled, count=1, flags=re.MULTILINE)
+        config_file.write_text(settled, encoding="utf-8")
     return replace(project, files=(*project.files, *files))
 
 
@@ -119,11 +201,6 @@ def _split(place: str, *, what: str = "the kernel") -> tuple[Path, str]:
     """Return file and function of `FILE.py:FUNCTION`."""
     file, _, function = place.rpartition(":")
     path = Path(file or place)
-    if path.suffix in (".cu", ".cuh") or function.endswith((".cu", ".cuh")):
-        raise TaskError(
-            f"{place}: CUDA C++ cannot be extracted; Triton can. Write the kernel as docs/kernels.md says, judge it "
-            "with `evokernel evaluate`, and name it under `evaluation.expert`"
-        )
     if path.suffix != ".py" or not function.isidentifier():
         raise TaskError(f"{what}: expected FILE.py:FUNCTION, got {place!r}")
     if not path.is_file():

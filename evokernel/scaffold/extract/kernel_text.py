@@ -38,7 +38,7 @@ def kernel_text(
     Raises:
         TaskError: the file has another form than is understood; the message says what to write.
     """
-    return _Writer(call, signature, order, config=config, tiles=tiles).text()
+    return SeedWriter(call, signature, order, config=config, tiles=tiles).text()
 
 
 def check_function(file: Path, name: str) -> None:
@@ -97,7 +97,7 @@ class _Source:
         ).rstrip()
 
 
-class _Writer(_Source):
+class SeedWriter(_Source):
     """Writes the seed of one call."""
 
     def __init__(
@@ -109,6 +109,7 @@ class _Writer(_Source):
         self._tunables: dict[str, tuple[int | bool, tuple[int | bool, ...]]] = {}
 
     def text(self) -> str:
+        """Return the text. Raises `TaskError` for a form that is not understood."""
         host = self._host()
         needed = self._needed(host)
         menus = {kernel: self._menu(kernel) for kernel in self._call.tuned if self._defined.get(kernel) in needed}

@@ -3,7 +3,7 @@
 import importlib.util
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class KernelCall:
     """Tensors and numbers by name, in calling order; only integers have their contents."""
     tuned: Mapping[str, tuple[Config, ...]]
     """Configurations by name of each kernel that Triton tunes."""
+    cuda_texts: Mapping[str, str] = field(default_factory=dict)
+    """CUDA C++ by name of each `evokernel.cuda.Module` at the top of the file."""
 
     @property
     def tensors(self) -> list[str]:
@@ -41,8 +43,10 @@ class KernelCall:
         return [name for name, value in self.arguments.items() if isinstance(value, torch.Tensor)]
 
 
-def record_call(module: Path, function: str, script: Path) -> KernelCall:
+def record_call(module: Path, function: str, script: Path, *, folders: Iterable[Path] = ()) -> KernelCall:
     """Run a script in the sandbox, without a GPU, until it calls the function.
+
+    It sees its own folder, that of the module, and `folders`.
 
     Raises:
         TaskError: it does not come to that call, or an argument cannot stand in a task.
@@ -51,8 +55,8 @@ def record_call(module: Path, function: str, script: Path) -> KernelCall:
         raise TaskError("triton is not installed for this Python: pip install triton")
     module, script = module.resolve(), script.resolve()
     request = {"script": str(script), "module": str(module), "function": function}
-    folders = (script.parent, module.parent)
-    answered = ask_sandbox("evokernel.scaffold.extract.call_recorder", request, folders, timeout_s=_LIMIT_S)
+    seen = (script.parent, module.parent, *(each.resolve() for each in folders))
+    answered = ask_sandbox("evokernel.scaffold.extract.call_recorder", request, seen, timeout_s=_LIMIT_S)
     if answered.timed_out:
         raise TaskError(
             f"{script.name} did not call {function} within {_LIMIT_S:g} s; kernels before that call run in Triton's "
@@ -102,7 +106,7 @@ def _read(module: Path, function: str, told: Mapping[str, Any], blob: bytes) -> 
                 "num_warps and num_stages"
             )
         tuned[kernel] = tuple(each["configs"])
-    return KernelCall(module, function, arguments, tuned)
+    return KernelCall(module, function, arguments, tuned, told["cuda_texts"])
 
 
 def _tensor(name: str, found: Mapping[str, Any], raw: bytes) -> torch.Tensor:

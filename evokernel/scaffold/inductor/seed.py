@@ -15,7 +15,7 @@ from evokernel.errors import EvokernelError, LanguageError
 from evokernel.evaluate.build.confined_compilers import local_language
 from evokernel.languages.device_limits import DeviceLimits
 from evokernel.languages.toolchain import run_plain
-from evokernel.records.build import BuildFailure
+from evokernel.records.build import BuildFailure, Built
 from evokernel.task import Task
 from evokernel.tasks import load_task, task_path
 
@@ -87,6 +87,33 @@ def check_program(task_spec: str, program: str, *, whose: str, compare_s: float 
         return maker.check(load_task(task_spec).on("cuda"), program)
 
 
+def build_for_sm90(task: Task, program: str, *, language: str, whose: str) -> Built:
+    """Return a build of a GPU program for the search workloads and small odd sizes.
+
+    Args:
+        task: for GPUs.
+        program: the text.
+        language: `triton` or `cuda`.
+        whose: begins a message on it.
+
+    Raises:
+        NoInductorSeed: it is no kernel, or a tool is missing.
+    """
+    from evokernel.scaffold.inductor.trace_sizes import check_workloads
+
+    try:
+        compiler = local_language(language, EvaluationConfig().on("cuda"), device=DeviceLimits())
+    except LanguageError as error:
+        raise NoInductorSeed(str(error)) from None
+    complaint = compiler.static_check(program)
+    if complaint is None:
+        built = compiler.build(program, task, hidden=[workload.dims for workload in check_workloads(task)])
+        if not isinstance(built, BuildFailure):
+            return built
+        complaint = built.message
+    raise NoInductorSeed(f"{whose} is no kernel for sm_90: {_first_line(complaint)}")
+
+
 class _Maker:
     """Makes and checks the program for one task."""
 
@@ -115,22 +142,8 @@ class _Maker:
 
     def check(self, task: Task, program: str) -> str:
         """Return the result of the comparison of a program that compiles."""
-        self._build(task, program)
+        build_for_sm90(task, program, language="triton", whose=self._whose)
         return self._compare(program)
-
-    def _build(self, task: Task, program: str) -> None:
-        from evokernel.scaffold.inductor.trace_sizes import check_workloads
-
-        try:
-            language = local_language("triton", EvaluationConfig().on("cuda"), device=DeviceLimits())
-        except LanguageError as error:
-            raise NoInductorSeed(str(error)) from None
-        complaint = language.static_check(program)
-        if complaint is None:
-            built = language.build(program, task, hidden=[workload.dims for workload in check_workloads(task)])
-            complaint = built.message if isinstance(built, BuildFailure) else None
-        if complaint is not None:
-            raise NoInductorSeed(f"{self._whose} is no kernel for sm_90: {_first_line(complaint)}")
 
     def _compare(self, program: str) -> str:
         """Return the result of the comparison with the reference. Raises `NoInductorSeed` where results differ."""
