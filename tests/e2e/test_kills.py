@@ -108,7 +108,7 @@ def wait_for_results(process: "subprocess.Popen[bytes]", store: Path, wanted: in
     while results_in(store) < wanted:
         assert process.poll() is None, f"the search ended by itself\n{log_of(config)}"
         assert time.monotonic() < end, f"nothing new is committed\n{log_of(config)}"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def results_in(path: Path) -> int:
