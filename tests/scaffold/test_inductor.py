@@ -32,7 +32,7 @@ task = Task(
     name="own",
     reference=reference,
     signature=Signature(inputs=INPUTS, scalars=tuple(map(Scalar, SCALARS)), outputs=OUTPUTS),
-    workloads={"cuda": WorkloadSet(search=(SIZE,), holdout=(OTHER,), probe=dict.fromkeys(DIMS, (4, MOST)), dtype=DTYPE)},
+    workloads={"cuda": WorkloadSet(search=(SIZE,), holdout=(OTHER,), probe=PROBE, dtype=DTYPE)},
     flops="1",
     precision=Precision(reduction="1000"),
 )
@@ -53,7 +53,7 @@ def written(
         f"INPUTS = ({inputs},)",
         f"OUTPUTS = ({outputs}{',' if outputs else ''})",
         f"SIZE, OTHER = size(*{[512] * len(names)}), size(*{[300, 260, 140][: len(names)]})",
-        f"MOST, DTYPE = {most}, {dtype!r}",
+        f"PROBE, DTYPE = {dict.fromkeys(names, (4, most))}, {dtype!r}",
     ]
     path = folder / "own_task.py"
     path.write_text("\n".join([HEAD, *lines, body, TAIL]))
