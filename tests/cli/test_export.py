@@ -58,6 +58,7 @@ def made(project: Path) -> dict[str, str]:
     return make_store(project)
 
 
+@pytest.mark.slow
 def test_export(project: Path, made: dict[str, str], call: Call) -> None:
     result = call("export", "runs/small.db", "--out", "taken")
     assert result.exit_code == 0, result.output

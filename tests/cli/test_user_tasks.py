@@ -22,15 +22,9 @@ WRONG = {
 }
 
 
-def judged(call: Call, kernel: Path, name: str) -> dict[str, object]:
-    result = call("evaluate", kernel, "--task", USERS / f"{name}.py", "--json")
-    found: dict[str, object] = json.loads(result.stdout)["evaluations"][-1]
-    return found
-
-
 @pytest.fixture(scope="module")
 def judge_of() -> Iterator[Callable[[str], Judge]]:
-    """Returns the judge of a task, one for all tests of wrong kernels."""
+    """Returns the judge of a task, one for all its kernels."""
     with ExitStack() as stack:
         yield functools.cache(
             lambda name: stack.enter_context(Judge(USERS / f"{name}.py", device="cpu", evaluation=QUICK))
@@ -38,8 +32,8 @@ def judge_of() -> Iterator[Callable[[str], Judge]]:
 
 
 @pytest.mark.parametrize("name", ["strided_gemm", "channels_last_conv", "spmv"])
-def test_a_right_kernel_of_a_users_task_is_right(call: Call, project: Path, name: str) -> None:
-    assert judged(call, USERS / "seeds" / f"{name}.cpp", name)["status"] == "ok"
+def test_a_right_kernel_of_a_users_task_is_right(judge_of: Callable[[str], Judge], name: str) -> None:
+    assert judge_of(name)((USERS / "seeds" / f"{name}.cpp").read_text()).status is Status.OK
 
 
 @pytest.mark.parametrize("name", WRONG)

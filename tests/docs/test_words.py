@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ def words_of(name: str) -> set[str]:
     return {word.lower() for word in WORD.findall(name) if len(word) > 1}
 
 
+@functools.cache
 def modules() -> list[Path]:
     # Those that git does not know yet, too: a test that passes before `git add` and fails after it misleads.
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
@@ -25,16 +27,19 @@ def modules() -> list[Path]:
     return [path for path in paths if path.parts[0] in PACKAGES and not KERNELS & set(path.parts)]
 
 
+@functools.cache
 def public_classes() -> list[tuple[str, Path]]:
     found = [(node, path) for path in modules() for node in ast.walk(ast.parse((ROOT / path).read_text()))]
     return [(node.name, path) for node, path in found if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
 
 
+@functools.cache
 def glossary() -> dict[str, str]:
     rows = re.findall(r"^\| ([\w -]+) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)
     return dict(rows[1:])
 
 
+@functools.cache
 def known_words() -> set[str]:
     own = {word for term in glossary() for word in re.findall(r"\w+", term)} | {
         term.replace("-", "") for term in glossary()

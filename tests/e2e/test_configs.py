@@ -21,13 +21,17 @@ RUN = [
 ]
 
 
+SEARCHED = ("histogram", "softmax", "transpose")
+"""Of these a second kernel is judged; what operators make of the seeds of others, tests/operators shows."""
+
+
 @pytest.mark.parametrize("config", RUN, ids=lambda path: path.stem)
 def test_a_config_runs_as_it_is(config: Path, tmp_path: Path) -> None:
-    store = str(tmp_path / "run.db")
-    chosen = ("--budget", "evaluations=2", "--set", "device=cpu", "--store", store, *SHORT_CLOCKS)
+    store, budget = str(tmp_path / "run.db"), 2 if config.stem in SEARCHED else 1
+    chosen = ("--budget", f"evaluations={budget}", "--set", "device=cpu", "--store", store, *SHORT_CLOCKS)
     done = evokernel("evolve", str(config), *chosen, cwd=tmp_path, timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "budget of 2 evaluations used" in done.stdout
+    assert f"budget of {budget} evaluations used" in done.stdout
     best = json.loads(evokernel("best", store, "--json", cwd=tmp_path).stdout)
     assert best["holdout"] == ("pending" if UNBEATEN in done.stdout else "passed"), done.stdout
     assert best["language"] == "cpp"

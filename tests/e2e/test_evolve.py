@@ -37,7 +37,7 @@ def evokernel(
     )
 
 
-def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp_path: Path) -> None:
+def test_a_search_ends_with_a_proved_kernel(tmp_path: Path) -> None:
     config = write_config(tmp_path, TASK)
     first = evokernel("evolve", str(config), "--budget", "evaluations=4", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -49,11 +49,9 @@ def test_a_search_ends_with_a_proved_kernel_and_goes_on_with_a_larger_budget(tmp
     assert best["mode"] == "worker"
     assert best["speedup_over_seed"] > 1.0
     assert set(best["baselines"]["reference"]) >= {"speedup", "low", "high"}
-    second = evokernel("evolve", str(config), "--budget", "evaluations=6", cwd=tmp_path)
-    assert second.returncode == 0, second.stderr
     with Store.open(tmp_path / "kill.db", write=False) as store:
         assert store.verify() == []
-        assert sum(isinstance(fact, ResultEntry) for fact in store.facts()) == 6
+        assert sum(isinstance(fact, ResultEntry) for fact in store.facts()) == 4
 
 
 @pytest.mark.slow

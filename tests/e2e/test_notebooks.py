@@ -9,9 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.e2e.kill_and_resume import SHORT_CLOCKS
+from tests.e2e.kill_and_resume import write_config
 
 ROOT = Path(__file__).parents[2]
+TASK = Path(__file__).parent / "small_task.py"
 NAMES = ("fitness", "lineage")
 LARGEST_BYTES = 300 * 1024
 
@@ -48,8 +49,8 @@ def test_committed_outputs(name: str) -> None:
 @pytest.mark.slow
 def test_they_run_on_a_new_store(tmp_path: Path) -> None:
     store = tmp_path / "notebooks.db"
-    evolve = ["evolve", "configs/gemm.yaml", "--set", "device=cpu", "--store", store, "--budget", "evaluations=12"]
-    for arguments in (["-m", "evokernel", *evolve, *SHORT_CLOCKS], ["notebooks/execute.py", store, tmp_path]):
+    evolve = ["evolve", write_config(tmp_path, TASK), "--store", store, "--budget", "evaluations=12"]
+    for arguments in (["-m", "evokernel", *evolve], ["notebooks/execute.py", store, tmp_path]):
         done = subprocess.run(
             [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1200
         )

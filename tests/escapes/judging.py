@@ -1,8 +1,8 @@
 """Judges hostile programs for real, in a process of its own, at one sandbox level, as root or as an ordinary user.
 
 The process has a key in its environment, a file that nobody should read in its home, and a folder that everybody may
-write. It is a subreaper: whatever a program leaves running, however it hides, becomes its child. After every program
-a witness is judged, a right kernel that looks for what others have left.
+write. It is a subreaper: whatever a program leaves running, however it hides, becomes its child. After every second
+program, and each that leaves something, a witness is judged, a right kernel that looks for what others have left.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ def make_place(uid: int) -> Iterator[Place]:
 def judged(
     place: Place, level: SandboxLevel, programs: Sequence[str], *, as_somebody_else: bool, threads: int = 1
 ) -> dict[str, Any]:
-    """Return what became of each program, of the witness after it, and what was left in the end."""
+    """Return what became of each program, of the witness after every second, and what was left in the end."""
     script = "from tests.escapes.judging import main\nmain()\n"
     job = {"folder": str(place.folder), "level": level, "programs": list(programs), "threads": threads}
     environment = {
@@ -172,20 +172,24 @@ async def _judge(place: Place, level: SandboxLevel, programs: Sequence[str], *, 
             request = EvaluationRequest(Candidate(source, "cpp"), language.program_hash(source), Fidelity.QUICK)
             return await evaluator.evaluate(request)
 
-        async def both(source: str) -> tuple[Evaluation, Evaluation]:
+        async def both(name: str) -> tuple[Evaluation, Evaluation]:
+            return await one(source_of(place, name)), await one(witness)
+
+        async def in_turn(number: int, name: str) -> tuple[Evaluation, Evaluation | None]:
             async with turns:
-                return await one(source), await one(witness)
+                return await both(name) if number % 2 == 0 else (await one(source_of(place, name)), None)
 
         first = await one(witness)
         started, files = len(descendants()), len(os.listdir("/proc/self/fd"))
         tidy = [name for name in programs if name not in LEAVING]
-        found = dict(zip(tidy, await asyncio.gather(*(both(source_of(place, name)) for name in tidy)), strict=True))
+        judged_tidy = await asyncio.gather(*(in_turn(number, name) for number, name in enumerate(tidy)))
+        found = dict(zip(tidy, judged_tidy, strict=True))
         last = await one(witness)
         for name in (name for name in programs if name in LEAVING):  # last, not to spoil the others
-            found[name] = await both(source_of(place, name))
+            found[name] = await both(name)
         return {
             "verdicts": {name: _told(verdict) for name, (verdict, _) in found.items()},
-            "witnesses": {name: _told(after) for name, (_, after) in found.items()},
+            "witnesses": {name: _told(after) for name, (_, after) in found.items() if after is not None},
             "first": _told(first),
             "last": _told(last),
             "more_processes": len(descendants()) - started,

@@ -2,13 +2,14 @@
 
 import importlib.util
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from evokernel.source.tunables import read_tunables
 from evokernel.task import Task
 from evokernel.tasks import load_task
-from tests.support.due_outputs import ask, complaint
+from tests.support.due_outputs import Question, ask, complaint
 from tests.support.interpret import Case, interpret
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
@@ -54,37 +55,53 @@ MISTAKES = {
 }
 
 
-def verdicts(name: str, source: str) -> list[str | None]:
-    """What is wrong with a source on each of its task's sizes and two distributions."""
-    questions = [
+def source_of(name: str) -> str:
+    return load_task(name).seeds["triton"].read_text(encoding="utf-8")
+
+
+def mistaken(name: str) -> str:
+    old, new = MISTAKES[name]
+    source = source_of(name)
+    assert old in source
+    return source.replace(old, new)
+
+
+def questions(name: str) -> list[Question]:
+    """What is asked of a source: its task's sizes and two distributions."""
+    return [
         ask(load_task(name), dims, distribution)
         for dims in SIZES[name]
         for distribution in load_task(name).distributions
         if distribution in ("normal", "integers01")
     ]
-    answers = interpret([Case(source, question.arguments, SMALL) for question in questions])
-    return [
-        left if isinstance(left, str) else complaint(question, left)
-        for question, left in zip(questions, answers, strict=True)
-    ]
 
 
-def source_of(name: str) -> str:
-    return load_task(name).seeds["triton"].read_text(encoding="utf-8")
+Verdicts = Mapping[tuple[str, bool], list[str | None]]
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> Verdicts:
+    """What is wrong with each seed, and with each that has a mistake; one interpreter for all."""
+    sources = {(name, True): source_of(name) for name in SIZES} | {(name, False): mistaken(name) for name in MISTAKES}
+    asked = {key: questions(key[0]) for key in sources}
+    cases = [Case(sources[key], question.arguments, SMALL) for key in sources for question in asked[key]]
+    left = iter(interpret(cases, timeout_s=600))
+    return {key: [_verdict(question, next(left)) for question in asked[key]] for key in sources}
+
+
+def _verdict(question: Question, left: list[Any] | str) -> str | None:
+    return left if isinstance(left, str) else complaint(question, left)
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_a_plain_seed_is_right_for_any_size(name: str) -> None:
-    told = verdicts(name, source_of(name))
+def test_a_plain_seed_is_right_for_any_size(verdicts: Verdicts, name: str) -> None:
+    told = verdicts[name, True]
     assert not any(told), next(filter(None, told))
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_seen(name: str) -> None:
-    old, new = MISTAKES[name]
-    source = source_of(name)
-    assert old in source
-    assert any(verdicts(name, source.replace(old, new)))
+def test_mistakes_are_seen(verdicts: Verdicts, name: str) -> None:
+    assert any(verdicts[name, False])
 
 
 @pytest.mark.parametrize("name", [name for name in SIZES if name not in ("gemm", "softmax")])

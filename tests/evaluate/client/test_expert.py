@@ -16,7 +16,7 @@ from evokernel.records.evaluation import Fidelity
 from evokernel.task import Role, Scalar, Signature, Tensor
 from evokernel.testing import evaluator as contract
 
-SLOW = contract.kernel("for (volatile int spin = 0; spin < 1000000; spin = spin + 1);")
+SLOW = contract.kernel("for (volatile int spin = 0; spin < 300000; spin = spin + 1);")
 BASELINES = '    baselines={"BASELINE": lambda inputs, outputs: outputs[0].copy_(inputs["a"] @ inputs["b"])},\n'
 
 
@@ -41,7 +41,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contract.Evalua
 
 
 def test_its_time_is_that_of_the_kernel(driver: contract.EvaluatorDriver) -> None:
-    """A kernel that waits a million rounds of a loop beside a product of 64x64x64."""
+    """A kernel that waits 300,000 rounds of a loop beside a product of 64x64x64."""
     for times in driver.identity.baseline_us.values():
         assert set(times) == {"torch", EXPERT}
         assert times[EXPERT] > 5 * times["torch"]
@@ -82,9 +82,8 @@ def test_one_that_is_beaten_by_nobody_anchors_the_search(tmp_path: Path) -> None
             "is not right, so nothing can be compared with it: numerical, at the stage smoke: ",
         ),
         (contract.EvaluatorContract.BAD["not compiling"][0], "compile_error, at the stage compile: .*nobody"),
-        (contract.EvaluatorContract.BAD["crashing"][0], "worker_died, at the stage smoke: .*SIGSEGV"),
     ],
-    ids=["wrong", "not compiling", "crashing"],
+    ids=["wrong", "not compiling"],
 )
 def test_a_wrong_one_is_refused_before_anything_is_searched(tmp_path: Path, source: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import tempfile
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ STACKS = [
 ]
 
 
+def forks_with_triton() -> ForkServerContext:
+    """Return a context whose processes come with torch and triton, imported once for all of them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "triton", "evokernel.evaluate.inside.untrusted.triton_build"])
+    return context
+
+
 def compiled(source: str, call: list[dict[str, Any]]) -> dict[str, Any]:
     """The build's answer, with `masked`: whether the first kernel's final form before PTX still masks its loads."""
     request = {"source": source, "capability": 90, "properties": H100, "shapes": [call], "measured": 1}
@@ -56,7 +64,7 @@ def compiled(source: str, call: list[dict[str, Any]]) -> dict[str, Any]:
 def answers() -> list[dict[str, Any]]:
     """Each stack of moves, compiled in a process of its own."""
     jobs = [(after(source, *steps), call) for source, call, steps in STACKS]
-    with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
+    with forks_with_triton().Pool(2, maxtasksperchild=1) as pool:
         return pool.starmap(compiled, jobs, chunksize=1)
 
 

@@ -1,13 +1,12 @@
 """Structural rewrites compile to what they are for: warp group math, the copy engine, rows in registers."""
 
-import multiprocessing
 from typing import Any
 
 import pytest
 
 from evokernel.source.tunables import with_values
 from tests.operators.rewrites.triton.sources import GEMM, SOFTMAX, after
-from tests.operators.rewrites.triton.test_compiling import GEMM_CALL, SOFTMAX_CALL, compiled
+from tests.operators.rewrites.triton.test_compiling import GEMM_CALL, SOFTMAX_CALL, compiled, forks_with_triton
 
 BIG = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "NUM_WARPS": 8, "NUM_STAGES": 3}
 TILED = with_values(after(GEMM, "group_programs", "descriptors: all"), BIG)
@@ -21,7 +20,7 @@ JOBS = {
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, list[dict[str, int]]]:
     """What was compiled, per launch; each job in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
+    with forks_with_triton().Pool(2, maxtasksperchild=1) as pool:
         answers: list[dict[str, Any]] = pool.starmap(compiled, JOBS.values(), chunksize=1)
     return {
         name: [told["cubins"][step["launch"]["cubin"]] for step in told["plans"][0]["steps"] if "launch" in step]
