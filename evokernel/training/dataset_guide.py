@@ -32,7 +32,7 @@ def folder_card(files: Mapping[str, Sequence[str]]) -> str:
     about = "\n".join(f"* `{table}`: {ABOUT[table]}" for table in files)
     return (
         f"---\nconfigs:\n{configs}tags:\n- code\n- gpu-kernels\n---\n\n# Training data of evokernel\n\n"
-        f"{about}\n\nEach is read by name: `load_dataset(folder, \"{next(iter(files))}\")`; its folder has a card.\n"
+        f'{about}\n\nEach is read by name: `load_dataset(folder, "{next(iter(files))}")`; its folder has a card.\n'
     )
 
 
